@@ -1,0 +1,1 @@
+"""What the parts of Pharos agree on: records, identifiers, settings, errors. Pure: nothing here does I/O."""

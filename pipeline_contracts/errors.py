@@ -1,0 +1,148 @@
+"""Errors by cause. A `Problem` carries its HTTP answer; a storage error carries the retry decision."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MAX_FIELD_ERRORS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One refused input: where (`events[3].type`) and why."""
+
+    field: str
+    message: str
+
+
+class Problem(Exception):
+    """An answer that refuses a request: status, stable slug, title, and what this case was."""
+
+    status = 500
+    slug = "internal-error"
+    title = "Internal error"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        errors: Sequence[FieldError] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.headers: dict[str, str] = dict(headers or {})
+        self.errors = tuple(errors[:MAX_FIELD_ERRORS])
+
+    def to_document(self) -> dict[str, object]:
+        """The RFC 9457 body."""
+        document: dict[str, object] = {
+            "type": f"/problems/{self.slug}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            document["errors"] = [{"field": e.field, "message": e.message} for e in self.errors]
+        return document
+
+
+class InvalidCredential(Problem):
+    """No credential, or one that opens nothing."""
+
+    status = 401
+    slug = "invalid-credential"
+    title = "Missing or invalid credential"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+class MissingScope(Problem):
+    """A genuine API token without the scope that the operation needs."""
+
+    status = 403
+    slug = "missing-scope"
+    title = "Token lacks the scope"
+
+
+class NotFound(Problem):
+    """Nothing under this address in the caller's account."""
+
+    status = 404
+    slug = "not-found"
+    title = "Not found"
+
+
+class MethodNotAllowed(Problem):
+    """The address exists, the method does not."""
+
+    status = 405
+    slug = "method-not-allowed"
+    title = "Method not allowed"
+
+
+class RequestTimeout(Problem):
+    """The body did not arrive in time."""
+
+    status = 408
+    slug = "request-timeout"
+    title = "The request took too long to arrive"
+
+
+class PayloadTooLarge(Problem):
+    """Over one of the limits of size or count."""
+
+    status = 413
+    slug = "payload-too-large"
+    title = "Payload too large"
+
+
+class UnsupportedMediaType(Problem):
+    """A content type or content encoding that the operation does not read."""
+
+    status = 415
+    slug = "unsupported-media-type"
+    title = "Unsupported media type"
+
+
+class InvalidInput(Problem):
+    """Validation failed; `errors` lists every field."""
+
+    status = 422
+    slug = "validation-failed"
+    title = "Validation failed"
+
+
+class RateLimited(Problem):
+    """Over the account's ingest rate; `Retry-After` says when to come back."""
+
+    status = 429
+    slug = "rate-limited"
+    title = "Over the ingest rate"
+
+
+class Unavailable(Problem):
+    """A part that the call needs does not answer now. Nothing was stored; the same request may be sent again."""
+
+    status = 503
+    slug = "unavailable"
+    title = "Temporarily unavailable"
+
+    def __init__(self, detail: str, *, retry_after: int = 1) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)})
+
+
+class StorageUnavailable(Exception):
+    """An engine (log, column store, counter, directory) is away or full. Try again; nothing was changed."""
+
+
+class LogFull(StorageUnavailable):
+    """The event log has reached its size limit. It empties as the consumers catch up."""
+
+
+class RowsRefused(Exception):
+    """The column store answered that these rows can never be inserted: trying again is useless."""
+
+
+class PartitionLost(Exception):
+    """Another consumer holds the partition now: drop the work, insert nothing."""

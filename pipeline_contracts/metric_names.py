@@ -1,0 +1,34 @@
+"""Every metric that Pharos exports, with its meaning."""
+
+from typing import Literal
+
+MetricName = Literal[
+    # Requests answered, by route and status.
+    "pharos_edge_requests",
+    # Events acknowledged with a 202.
+    "pharos_edge_events_accepted",
+    # Seconds from the first byte of the head to the answer.
+    "pharos_edge_request_seconds",
+    # Bytes of bodies that are in work now.
+    "pharos_edge_in_flight_bytes",
+    # Leases of rate tokens that the counter could not give because it was away.
+    "pharos_edge_rate_fallbacks",
+    # Records read from the log.
+    "pharos_consumer_records",
+    # Rows inserted, by table.
+    "pharos_consumer_rows",
+    # Records dropped because their batch is stored already.
+    "pharos_consumer_duplicates",
+    # Records put aside because they can never be stored.
+    "pharos_consumer_dead_letters",
+    # Chunks that were carried out again after a restart.
+    "pharos_consumer_replayed_chunks",
+    # Attempts of a chunk that failed because an engine was away.
+    "pharos_consumer_retries",
+    # Faults of the loop itself: each is a defect, with its stack in the log.
+    "pharos_consumer_failures",
+    # Records in the log that no consumer has taken yet, by topic.
+    "pharos_log_backlog_records",
+    # Bytes that the log holds on disk.
+    "pharos_log_bytes",
+]

@@ -1,0 +1,49 @@
+"""The token bucket: how many events an account may send. Pure arithmetic, the clock is an argument."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """`rate` events a second on average, `burst` events at once."""
+
+    rate: float
+    burst: int
+
+    @property
+    def window_seconds(self) -> int:
+        """Seconds in which an empty bucket fills, at least 1 (the `w` of `RateLimit-Policy`)."""
+        return max(1, math.ceil(self.burst / self.rate))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLease:
+    """Tokens taken out of an account's bucket: all that were wanted, or none."""
+
+    granted: int
+    remaining: int
+    retry_after: float
+    """Seconds until as many as were wanted will be there; 0 when granted."""
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """A bucket's state: how full it was, and when that was true (seconds of any steady clock)."""
+
+    tokens: float
+    updated: float
+
+    def take(self, at_least: int, at_most: int, limit: RateLimit, now: float) -> TokenLease:
+        """Take up to `at_most` tokens, or none if fewer than `at_least` are there.
+
+        A clock that runs backwards adds nothing.
+        """
+        elapsed = max(0.0, now - self.updated)
+        self.tokens = min(float(limit.burst), self.tokens + elapsed * limit.rate)
+        self.updated = max(self.updated, now)
+        if self.tokens < at_least:
+            return TokenLease(0, int(self.tokens), (at_least - self.tokens) / limit.rate)
+        granted = min(at_most, int(self.tokens))
+        self.tokens -= granted
+        return TokenLease(granted, int(self.tokens), 0.0)

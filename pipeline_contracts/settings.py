@@ -1,0 +1,139 @@
+"""The settings of a process: read once from `PHAROS_*` variables, checked, frozen.
+
+An unknown or bad variable stops the start and is named: a typing error must not become a default. A secret may
+come from a file instead: `PHAROS_RECEIPT_KEY_FILE=/run/secrets/receipt_key`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, get_args
+
+PREFIX = "PHAROS_"
+# Read by the test suite, not by the program.
+_RESERVED = "PHAROS_TEST_"
+
+
+class BadSettings(Exception):
+    """One line per variable that cannot be used."""
+
+
+def _setting(
+    default: Any,
+    meaning: str,
+    *,
+    minimum: float | None = None,
+    secret: bool = False,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    return field(
+        default=default,
+        metadata={"meaning": meaning, "minimum": minimum, "secret": secret, "choices": choices},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings with their defaults. The variable of `max_body_bytes` is `PHAROS_MAX_BODY_BYTES`."""
+
+    log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
+    ingest_rate: float | None = _setting(
+        None, "Events a second of the first account of `pharos up` (5000 where none was set)", minimum=0.001
+    )
+    ingest_burst: int | None = _setting(
+        None, "Events at once of the first account of `pharos up` (50000 where none was set)", minimum=1
+    )
+    receipt_key: str | None = _setting(
+        None, "Key that seals receipt IDs, 32 characters or more (`pharos up` makes its own)", secret=True
+    )
+
+    max_body_bytes: int = _setting(5 * 2**20, "Largest request body as sent", minimum=1024)
+    max_decompressed_bytes: int = _setting(20 * 2**20, "Largest request body when decompressed", minimum=1024)
+    max_batch_events: int = _setting(1000, "Most events in a batch", minimum=1)
+    max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
+    max_json_depth: int = _setting(64, "Deepest nesting of JSON in a body", minimum=4)
+    max_in_flight_bytes: int = _setting(
+        64 * 2**20, "Bytes of bodies in work before the edge answers 503", minimum=1024
+    )
+    body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
+
+    log_max_bytes: int = _setting(
+        2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
+    )
+    chunk_rows: int = _setting(20_000, "Most rows in one insert", minimum=1)
+    chunk_bytes: int = _setting(16 * 2**20, "Most bytes of events in one insert", minimum=1024)
+    chunk_seconds: float = _setting(0.5, "Longest wait for a chunk to fill", minimum=0.01)
+    drain_seconds: float = _setting(20.0, "Time that a shutdown gives to what was accepted", minimum=0.0)
+
+
+def read_settings(environment: Mapping[str, str], read_file: Callable[[str], str]) -> Settings:
+    """Settings from the variables of a process.
+
+    `read_file` gives the text of a `…_FILE` path. Raises `BadSettings` that names every variable at fault; a
+    secret's value is never in the message.
+    """
+    known = {PREFIX + f.name.upper(): f for f in fields(Settings)}
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(PREFIX) or variable.startswith(_RESERVED):
+            continue
+        setting = known.get(variable)
+        if setting is None and variable.endswith("_FILE"):
+            setting = known.get(variable.removesuffix("_FILE"))
+            if setting is None or not setting.metadata["secret"]:
+                faults.append(f"{variable}: unknown setting")
+                continue
+            try:
+                text = read_file(text).strip()
+            except (OSError, UnicodeDecodeError) as error:
+                faults.append(f"{variable}: the file cannot be read ({type(error).__name__})")
+                continue
+        if setting is None:
+            faults.append(f"{variable}: unknown setting")
+        elif setting.name in values:
+            faults.append(f"{variable}: given twice, as a value and as a file")
+        else:
+            try:
+                values[setting.name] = _parse(setting, text)
+            except ValueError as error:
+                faults.append(f"{variable}: {error}")
+    if faults:
+        raise BadSettings("\n".join([*faults, "`pharos settings` lists all settings."]))
+    return Settings(**values)
+
+
+def _parse(setting: Field[Any], text: str) -> Any:
+    types = get_args(setting.type) or (setting.type,)
+    value: Any
+    if int in types:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a whole number") from None
+    elif float in types:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a number") from None
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError(f"{text!r} is not a number")
+    else:
+        value = text
+    minimum = setting.metadata["minimum"]
+    if minimum is not None and value < minimum:
+        raise ValueError(f"{text} is below the least, {minimum:g}")
+    choices = setting.metadata["choices"]
+    if choices and value not in choices:
+        raise ValueError(f"{text!r} is none of {', '.join(choices)}")
+    if setting.metadata["secret"] and len(value) < 32:
+        raise ValueError("a secret has 32 characters or more")
+    return value
+
+
+def describe_settings() -> list[tuple[str, str, str]]:
+    """(variable, default, meaning) of every setting, in the order of the class."""
+    rows = []
+    for f in fields(Settings):
+        default = "" if f.default is None or f.default is MISSING else f"{f.default}"
+        rows.append((PREFIX + f.name.upper(), default, str(f.metadata["meaning"])))
+    return rows

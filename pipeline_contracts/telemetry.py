@@ -1,0 +1,49 @@
+"""The wire format of one telemetry event and of the batch that carries events (`POST /v1/ingest`).
+
+Decoding into these structs is the validation: the edge refuses what does not fit, the consumer reads the same
+bytes into the same fields. Members of free form stay raw JSON and are never built as objects.
+"""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+EventType = Literal["request", "query", "job", "exception", "log", "metric"]
+Severity = Literal["debug", "info", "warning", "error", "critical"]
+# RFC 3339 asks for an offset; a time without one would mean another moment in each time zone.
+Timestamp = Annotated[datetime, Meta(tz=True)]
+# What a signed 64-bit column holds.
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+BatchId = Annotated[str, Meta(min_length=1, max_length=100)]
+
+
+class TelemetryEvent(Struct, gc=False, omit_defaults=True):
+    """One event, fields as in the public API."""
+
+    type: EventType
+    id: str | None = None
+    severity: Severity | None = None
+    name: str | None = None
+    title: str | None = None
+    timestamp: Timestamp | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    parent_span_id: str | None = None
+    route: str | None = None
+    url: str | None = None
+    service: str | None = None
+    status_code: Integer | None = None
+    duration_ms: float | None = None
+    fingerprint: str | None = None
+    affected_users: Integer | None = None
+    details: str | None = None
+    attributes: Raw | UnsetType = UNSET
+    payload: Raw | UnsetType = UNSET
+
+
+class TelemetryBatch(Struct, gc=False):
+    """The body of an ingest request."""
+
+    batch_id: BatchId
+    events: list[TelemetryEvent]
