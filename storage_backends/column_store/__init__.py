@@ -1,0 +1,1 @@
+"""The analytical store that reports and receipts are read from."""

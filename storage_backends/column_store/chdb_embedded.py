@@ -1,0 +1,144 @@
+"""ClickHouse in this process (chDB), through clickhouse-connect's own chdb interface.
+
+One process per data path. Inserts and queries have a handle and a thread each, so a report never waits for an
+insert. The engine releases the GIL while it works.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
+
+from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
+from storage_backends.column_store.interface import QueryRefused, QueryResult
+
+T = TypeVar("T")
+
+# ClickHouse error codes of rows that no repetition makes right: what the parser of the input format, the
+# types and the constraints answer. Any other fault of an insert may pass.
+_DATA_FAULTS = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 131, 349, 467, 469, 691})
+# Faults of a query that lie with the engine or the machine, not with the query's text.
+_ENGINE_FAULTS = frozenset({159, 173, 202, 209, 210, 236, 241, 243, 252, 1000, 1001})
+
+
+class ChdbColumnStore:
+    """Made by `open_chdb`."""
+
+    def __init__(self, writer: Any, reader: Any) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="chdb-insert")
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="chdb-query")
+        self._closed = False
+
+    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+        if rows > MAX_ROWS or len(lines) > MAX_BYTES:
+            raise ValueError(f"{rows} rows, {len(lines)} bytes: more than one block holds")
+
+        def run() -> None:
+            self._writer.raw_insert(table, insert_block=lines, fmt="JSONEachRow", settings=one_block(token))
+
+        try:
+            await self._in(self._writing, run)
+        except DatabaseError as error:
+            if _code(error) in _DATA_FAULTS:
+                raise RowsRefused(str(error)) from error
+            raise StorageUnavailable(f"The insert failed: {error}") from error
+        except (ClickHouseError, OSError) as error:
+            raise StorageUnavailable(f"The insert failed: {error}") from error
+
+    async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
+        def run() -> QueryResult:
+            result = self._reader.query(sql, parameters=dict(parameters or {}))
+            return QueryResult(
+                tuple(result.column_names), [[_plain(v) for v in row] for row in result.result_rows]
+            )
+
+        return await self._checked(run)
+
+    async def query_json_lines(self, sql: str) -> bytes:
+        """Run a query as an operator wrote it, without the right to change anything; JSON, one row a line."""
+
+        def run() -> bytes:
+            rows: bytes = self._reader.raw_query(sql, fmt="JSONEachRow", settings={"readonly": 1})
+            return rows
+
+        return await self._checked(run)
+
+    async def command(self, sql: str) -> None:
+        await self._in(self._writing, lambda: self._writer.command(sql))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.to_thread(self._writing.shutdown)
+        await asyncio.to_thread(self._reading.shutdown)
+        await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._reader.close)
+
+    async def _checked(self, run: Callable[[], T]) -> T:
+        try:
+            return await self._in(self._reading, run)
+        except DatabaseError as error:
+            if _code(error) in _ENGINE_FAULTS:
+                raise StorageUnavailable(f"The query failed: {error}") from error
+            raise QueryRefused(str(error)) from error
+        except ClickHouseError as error:
+            raise StorageUnavailable(f"The query failed: {error}") from error
+
+    async def _in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("The column store is closed.")
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+def _code(error: DatabaseError) -> int | None:
+    code = getattr(error, "code", None)
+    return code if isinstance(code, int) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return value
+
+
+async def open_chdb(path: Path) -> ChdbColumnStore:
+    """Open or make the data folder at `path`. Raises `StorageUnavailable`, for one when another process has it."""
+
+    def run() -> tuple[Any, Any]:
+        path.mkdir(parents=True, exist_ok=True)
+        settings = {"max_threads": 2}
+        with _without_pyarrow():
+            return (
+                clickhouse_connect.get_client(interface="chdb", path=str(path), settings=settings),
+                clickhouse_connect.get_client(interface="chdb", path=str(path), settings=settings),
+            )
+
+    try:
+        return ChdbColumnStore(*await asyncio.to_thread(run))
+    except (ClickHouseError, RuntimeError, OSError) as error:
+        raise StorageUnavailable(f"The column store at {path} cannot be opened: {error}") from error
+
+
+@contextlib.contextmanager
+def _without_pyarrow() -> Iterator[None]:
+    """chDB takes pyarrow in at import if it is there, for data frames. Nothing here uses them, and they cost
+    40 MB; hidden, chDB goes on without."""
+    if "pyarrow" in sys.modules:
+        yield
+        return
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["pyarrow"]

@@ -1,0 +1,25 @@
+"""Settings that make one insert one block, the same one each time: the de-duplication token counts per block."""
+
+MAX_ROWS = 100_000
+MAX_BYTES = 64 * 2**20
+
+
+def one_block(token: str) -> dict[str, str | int]:
+    """The settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
+
+    A block that was cut elsewhere (other defaults of the session, parallel parsing) would get another ordinal
+    behind the token and be stored twice.
+    """
+    return {
+        "insert_deduplication_token": token,
+        "insert_deduplicate": 1,
+        "async_insert": 0,
+        "input_format_parallel_parsing": 0,
+        "max_insert_threads": 1,
+        "max_insert_block_size": 2 * MAX_ROWS,
+        "min_insert_block_size_rows": 2 * MAX_ROWS,
+        "min_insert_block_size_bytes": 4 * MAX_BYTES,
+        "date_time_input_format": "best_effort",
+        "input_format_json_read_objects_as_strings": 1,
+        "input_format_null_as_default": 1,
+    }

@@ -1,0 +1,44 @@
+"""What the consumers and the queries need of a column store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Rows of a query; values are Python's own types, times are aware UTC `datetime`s."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Each row as a mapping by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class ColumnStore(Protocol):
+    """ClickHouse, as a server or in this process."""
+
+    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+        """Insert `rows` rows, JSON one a line, as one block: all of them or none. A second insert with the
+        same token into the same table is dropped. Raises `StorageUnavailable` (also when the outcome is
+        unknown) and `RowsRefused`."""
+        ...
+
+    async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
+        """Run a reading query; `{name:Type}` in it is bound on the server's side. Raises
+        `StorageUnavailable`; `QueryRefused` for a query that is wrong."""
+        ...
+
+    async def command(self, sql: str) -> None:
+        """Run a statement of the schema."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what runs, then release the engine."""
+        ...
+
+
+class QueryRefused(Exception):
+    """The store understood the query and will not run it: a fault of the query's author."""

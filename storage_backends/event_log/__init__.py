@@ -1,0 +1,1 @@
+"""The durable log between the edge and the consumers."""

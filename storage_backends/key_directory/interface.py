@@ -1,0 +1,41 @@
+"""What the edge and the control plane need of the key directory."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.rate_limits import RateLimit
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """One ingest or monitor key: whose it is, what it opens and how fast its account may send."""
+
+    digest: bytes
+    kind: CredentialKind
+    account_id: str
+    project_id: str
+    environment_id: str
+    limit: RateLimit
+    expires_ms: int | None = None
+    """When it stops working, milliseconds since 1970; None: never."""
+
+
+class KeyDirectory(Protocol):
+    """Keys by the SHA-256 of the secret."""
+
+    async def find(self, digest: bytes) -> KeyEntry | None:
+        """The entry of this digest. Raises `StorageUnavailable` when that cannot be told."""
+        ...
+
+    async def publish(self, entry: KeyEntry) -> None:
+        """Make a key known, or what it opens changed."""
+        ...
+
+    async def revoke(self, digest: bytes) -> None:
+        """Make a key unknown, to every edge within 5 s."""
+        ...
+
+    async def close(self) -> None:
+        """Release the engine."""
+        ...

@@ -1,0 +1,1 @@
+"""Counts what each account has left of its ingest rate."""

@@ -1,0 +1,24 @@
+"""Token buckets in memory: exact where one edge serves all."""
+
+import time
+from collections.abc import Callable
+
+from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
+
+
+class InProcessRateCounter:
+    """`clock` gives steady seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[str, TokenBucket] = {}
+
+    async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
+        now = self._clock()
+        bucket = self._buckets.get(account_id)
+        if bucket is None:
+            bucket = self._buckets[account_id] = TokenBucket(float(limit.burst), now)
+        return bucket.take(at_least, at_most, limit, now)
+
+    async def close(self) -> None:
+        self._buckets.clear()
