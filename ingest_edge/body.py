@@ -1,0 +1,177 @@
+"""Reads a request body and undoes its content encoding, both with a cap that holds before memory is spent."""
+
+import asyncio
+import sys
+import zlib
+
+from aiohttp import StreamReader, web
+
+from ingest_edge.limits import InFlight, Limits
+from pipeline_contracts.errors import (
+    FieldError,
+    InvalidInput,
+    PayloadTooLarge,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_STEP = 256 * 1024
+_SLICE = 64 * 1024
+# Members of gzip, frames of zstd. Each costs a decoder: empty ones by the hundred thousand would hold up the edge.
+_MOST_MEMBERS = 1000
+_TOO_MANY_MEMBERS = f"there are more than {_MOST_MEMBERS} members"
+# What a decoder of HTTP's zstd has to support (RFC 9659): 8 MiB. A larger window is refused, not allocated.
+_ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
+
+
+def check_content_type(content_type: str | None) -> None:
+    """Raises `UnsupportedMediaType` unless it is application/json, with whatever parameters."""
+    if content_type != "application/json" and (
+        content_type is None or content_type.partition(";")[0].strip().lower() != "application/json"
+    ):
+        raise UnsupportedMediaType("The body must be application/json.")
+
+
+def content_coding(content_encoding: str | None) -> str:
+    """The one coding of the body: identity, gzip, deflate or zstd."""
+    if content_encoding is None:
+        return "identity"
+    coding = content_encoding.strip().lower()
+    if coding in ("", "identity"):
+        return "identity"
+    if coding == "x-gzip":
+        return "gzip"
+    if coding not in ("gzip", "deflate", "zstd"):
+        raise UnsupportedMediaType(
+            f"Content-Encoding {content_encoding[:40]!r} is not supported: gzip, deflate, zstd or none."
+        )
+    return coding
+
+
+def check_declared_length(length: int | None, limits: Limits) -> None:
+    """Refuse by the header alone what is too long; nothing of it is read."""
+    if length is not None and length > limits.body_bytes:
+        raise _too_long(limits)
+
+
+def _too_long(limits: Limits) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is over {limits.body_bytes} bytes. Send smaller batches.")
+
+
+async def read_body(request: web.Request, limits: Limits, in_flight: InFlight, reserved: list[int]) -> bytes:
+    """The body as sent. What it holds of the in-flight budget is added to `reserved`.
+
+    Raises `PayloadTooLarge` at the first byte over the limit, `RequestTimeout` for a body that trickles.
+    """
+    content = request.content
+    if content.is_eof():
+        # Small bodies arrive with the head: no timer, no switch of tasks.
+        body = content.read_nowait()
+        if len(body) > limits.body_bytes:
+            raise _too_long(limits)
+        reserved.append(in_flight.reserve(len(body)))
+        return body
+    declared = request.content_length
+    reserved.append(in_flight.reserve(declared or 0))
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            return await _read_stream(content, declared is None, limits, in_flight, reserved)
+    except TimeoutError:
+        raise RequestTimeout(f"The body did not arrive within {limits.body_timeout:g} s.") from None
+
+
+async def _read_stream(
+    content: StreamReader, count: bool, limits: Limits, in_flight: InFlight, reserved: list[int]
+) -> bytes:
+    chunks = []
+    size = 0
+    while chunk := await content.readany():
+        size += len(chunk)
+        if size > limits.body_bytes:
+            raise _too_long(limits)
+        if count:
+            reserved.append(in_flight.reserve(len(chunk), size - len(chunk)))
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def decompress(body: bytes, coding: str, limit: int) -> bytes:
+    """The decompressed body, at most `limit` bytes.
+
+    Stops at the limit: a bomb costs the limit, not what it would become. Raises `PayloadTooLarge`, and
+    `InvalidInput` for data that is broken, cut short or followed by something else.
+    """
+    if coding == "identity":
+        return body
+    try:
+        if coding == "zstd":
+            return _inflate_zstd(body, limit)
+        if coding == "gzip":
+            return _inflate_zlib(body, 31, limit)
+        try:
+            return _inflate_zlib(body, 15, limit)
+        except zlib.error:
+            # Some senders mean raw deflate when they say "deflate".
+            return _inflate_zlib(body, -15, limit)
+    except (zlib.error, zstd.ZstdError, EOFError) as error:
+        raise InvalidInput(
+            f"The body is not valid {coding} data.",
+            errors=[FieldError("", f"cannot be decompressed: {error}")],
+        ) from error
+
+
+def _over(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is over {limit} bytes when decompressed. Send smaller batches.")
+
+
+def _inflate_zlib(body: bytes, window: int, limit: int) -> bytes:
+    out = bytearray()
+    taken = 0
+    # A gzip file may have several members (RFC 1952, 2.2).
+    for _ in range(_MOST_MEMBERS):
+        decoder = zlib.decompressobj(window)
+        data = b""
+        while not decoder.eof:
+            if not data:
+                data = body[taken : taken + _SLICE]
+                taken += len(data)
+            step = decoder.decompress(data, min(_STEP, limit + 1 - len(out)))
+            data = decoder.unconsumed_tail
+            # Some output may still be inside the decoder when all input is taken.
+            if not step and not data and not decoder.eof and taken == len(body):
+                raise EOFError("the data ends too early")
+            out += step
+            if len(out) > limit:
+                raise _over(limit)
+        taken -= len(decoder.unused_data)
+        if taken == len(body):
+            return bytes(out)
+        if window != 31:
+            raise zlib.error("there is data behind the end")
+    raise EOFError(_TOO_MANY_MEMBERS)
+
+
+def _inflate_zstd(body: bytes, limit: int) -> bytes:
+    out = bytearray()
+    taken = 0
+    for _ in range(_MOST_MEMBERS):
+        decoder = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
+        while not decoder.eof:
+            data = b""
+            if decoder.needs_input:
+                data = body[taken : taken + _SLICE]
+                taken += len(data)
+                if not data:
+                    raise EOFError("the data ends too early")
+            out += decoder.decompress(data, max_length=min(_STEP, limit + 1 - len(out)))
+            if len(out) > limit:
+                raise _over(limit)
+        taken -= len(decoder.unused_data)
+        if taken == len(body):
+            return bytes(out)
+    raise EOFError(_TOO_MANY_MEMBERS)

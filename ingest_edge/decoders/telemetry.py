@@ -1,0 +1,113 @@
+"""Decodes the body of `POST /v1/ingest`."""
+
+import codecs
+
+import msgspec
+
+from ingest_edge.decoders.nesting import is_nested_deeper
+from ingest_edge.decoders.raw_events import TooManyEvents, split_batch
+from ingest_edge.decoders.telemetry_faults import list_faults
+from ingest_edge.limits import Limits
+from pipeline_contracts.errors import FieldError, InvalidInput, PayloadTooLarge, Problem
+from pipeline_contracts.telemetry import TelemetryBatch
+
+_OPEN_BRACE = ord("{")
+_UTF8_SLICE = 1024 * 1024
+_decode = msgspec.json.Decoder(TelemetryBatch).decode
+
+
+def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
+    """The batch in `body`, all of it valid.
+
+    Free-form members hold an object or are UNSET. Raises `InvalidInput` that lists the fields at fault, up to
+    50, and `PayloadTooLarge` for too many events or one too large.
+    """
+    try:
+        if not body.isascii():
+            # Raw members are not looked into by the decoder.
+            _check_utf8(body)
+        if is_nested_deeper(body, limits.json_depth):
+            raise _refused("", f"is nested deeper than {limits.json_depth} levels")
+        if len(body) > limits.event_bytes:
+            # Before events are built: a large body may hold far more of them than a batch may.
+            _check_sizes(body, limits)
+        batch = _decode(body)
+    except msgspec.ValidationError as error:
+        _check_sizes(body, limits)
+        raise _explain(body, str(error), limits) from error
+    except RecursionError as error:
+        raise _refused("", f"is nested deeper than {limits.json_depth} levels") from error
+    except msgspec.DecodeError as error:
+        raise _refused("", f"is not valid JSON: {error}") from error
+    events = batch.events
+    if not events:
+        raise _refused("events", "must have at least 1 item")
+    if len(events) > limits.batch_events:
+        raise _too_many(limits)
+    for event in events:
+        attributes, payload = event.attributes, event.payload
+        if attributes is not msgspec.UNSET and not _is_object(attributes):
+            _to_unset_or_refuse(body, batch, limits)
+            break
+        if payload is not msgspec.UNSET and not _is_object(payload):
+            _to_unset_or_refuse(body, batch, limits)
+            break
+    return batch
+
+
+def _check_utf8(body: bytes) -> None:
+    # Slice by slice: as one text, 20 MB with a single emoji would take 80.
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for begin in range(0, len(body), _UTF8_SLICE):
+        carried = len(decoder.getstate()[0])
+        piece = body[begin : begin + _UTF8_SLICE]
+        try:
+            decoder.decode(piece, begin + len(piece) == len(body))
+        except UnicodeDecodeError as error:
+            raise _refused("", f"is not valid UTF-8 (byte {begin - carried + error.start})") from error
+
+
+def _is_object(raw: msgspec.Raw) -> bool:
+    return memoryview(raw)[0] == _OPEN_BRACE
+
+
+def _to_unset_or_refuse(body: bytes, batch: TelemetryBatch, limits: Limits) -> None:
+    # `null` is the same as absent; anything else that is no object is a fault, and then all are listed.
+    for event in batch.events:
+        for name in ("attributes", "payload"):
+            raw = getattr(event, name)
+            if raw is msgspec.UNSET or _is_object(raw):
+                continue
+            if bytes(raw) != b"null":
+                raise _explain(body, f"Expected `object` - at `$.events[...].{name}`", limits)
+            setattr(event, name, msgspec.UNSET)
+
+
+def _check_sizes(body: bytes, limits: Limits) -> None:
+    try:
+        events = split_batch(body, limits.batch_events)
+    except TooManyEvents:
+        raise _too_many(limits) from None
+    except (msgspec.DecodeError, RecursionError):
+        # What is wrong is told by those who decode it for good.
+        return
+    for index, event in enumerate(events):
+        if len(memoryview(event)) > limits.event_bytes:
+            raise PayloadTooLarge(f"events[{index}] is over {limits.event_bytes} bytes.")
+
+
+def _too_many(limits: Limits) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The batch has more than {limits.batch_events} events. Send smaller batches.")
+
+
+def _refused(field: str, message: str) -> InvalidInput:
+    where = field or "The body"
+    return InvalidInput(f"{where} {message}.", errors=[FieldError(field, message)])
+
+
+def _explain(body: bytes, first: str, limits: Limits) -> Problem:
+    try:
+        errors = list_faults(body, limits.batch_events) or [FieldError("", first)]
+    except TooManyEvents:
+        return _too_many(limits)
+    return InvalidInput("The batch was not stored. Mend the fields below and send it again.", errors=errors)

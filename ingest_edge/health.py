@@ -1,0 +1,38 @@
+"""`/health/live` and `/health/ready`: whether the process runs, and whether it should be sent traffic."""
+
+from collections.abc import Callable, Mapping
+
+import orjson
+from aiohttp import web
+
+ReadinessCheck = Callable[[], str | None]
+"""Gives why a part is not ready, or None."""
+
+
+class Readiness:
+    """Turns red when a part says so or a shutdown begins, before the port closes."""
+
+    def __init__(self, checks: Mapping[str, ReadinessCheck]) -> None:
+        self._checks = dict(checks)
+        self.shutting_down = False
+
+    def reasons(self) -> dict[str, str]:
+        """Not-ready parts with their reasons; empty when ready."""
+        reasons = {name: reason for name, check in self._checks.items() if (reason := check()) is not None}
+        if self.shutting_down:
+            reasons["process"] = "is shutting down"
+        return reasons
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        """200 as long as the event loop turns."""
+        return web.json_response({"status": "live"})
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        """200, or 503 with what is not ready."""
+        reasons = self.reasons()
+        body: dict[str, object] = (
+            {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
+        )
+        return web.Response(
+            status=503 if reasons else 200, body=orjson.dumps(body), content_type="application/json"
+        )

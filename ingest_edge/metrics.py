@@ -1,0 +1,72 @@
+"""Counts what the edge does, in plain numbers, and shows them to Prometheus when asked.
+
+A metric object with a lock per event would cost as much as a part of the request itself; one event loop needs
+no lock.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from pipeline_contracts.metric_names import MetricName
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+def _name(name: MetricName) -> str:
+    return name
+
+
+class EdgeMetrics(Collector):
+    """The counters of one edge process."""
+
+    def __init__(self) -> None:
+        self.requests: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self.events_accepted = 0
+        self._buckets = [0] * (len(_BOUNDS) + 1)
+        self._seconds = 0.0
+        self._gauges: list[tuple[MetricName, str, Callable[[], float]]] = []
+
+    def observe(self, route: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        self.requests[route, status] += 1
+        self._buckets[bisect_left(_BOUNDS, seconds)] += 1
+        self._seconds += seconds
+
+    def add_gauge(self, name: MetricName, meaning: str, read: Callable[[], float]) -> None:
+        """Show a number that lives elsewhere."""
+        self._gauges.append((name, meaning, read))
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            _name("pharos_edge_requests"), "Requests answered", labels=["route", "status"]
+        )
+        for (route, status), count in sorted(self.requests.items()):
+            requests.add_metric([route, str(status)], count)
+        yield requests
+        yield CounterMetricFamily(
+            _name("pharos_edge_events_accepted"), "Events acknowledged with a 202", value=self.events_accepted
+        )
+        total = 0
+        buckets = []
+        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._buckets, strict=True):
+            total += count
+            buckets.append((bound, total))
+        yield HistogramMetricFamily(
+            _name("pharos_edge_request_seconds"),
+            "Time to the answer",
+            buckets=buckets,
+            sum_value=self._seconds,
+        )
+        for name, meaning, read in self._gauges:
+            yield GaugeMetricFamily(_name(name), meaning, value=read())
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry of its own: nothing is registered at import."""
+    return CollectorRegistry(auto_describe=False)
