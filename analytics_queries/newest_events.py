@@ -1,0 +1,36 @@
+"""What came in last, of one environment or of all?"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from analytics_queries.sql_text import sql_beside
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = sql_beside(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class EventCursor:
+    """The newest event seen so far: its time of receipt, its record and its place in the batch."""
+
+    received_ms: int
+    offset: int
+    position: int
+
+
+async def newest_events(
+    store: ColumnStore, *, environment_id: str, since_ms: int, after: EventCursor, limit: int
+) -> list[dict[str, Any]]:
+    """The newest events first, `limit` at most, received since `since_ms` and after the cursor.
+
+    An empty `environment_id` stands for all (the operator's view). Raises `StorageUnavailable`.
+    """
+    parameters = {
+        "environment": environment_id,
+        "since_ms": since_ms,
+        "after_ms": after.received_ms,
+        "after_offset": after.offset,
+        "after_position": after.position,
+        "limit": limit,
+    }
+    return (await store.query(_SQL, parameters)).records()

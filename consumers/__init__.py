@@ -1,0 +1,1 @@
+"""From the log into the column store, each record once."""

@@ -1,0 +1,79 @@
+"""A chunk: the records that are planned, inserted and committed together, and the rows that they become."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pipeline_contracts.records import LogRecord
+from storage_backends.column_store.interface import ColumnStore
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """How large a chunk grows, and how long it is waited for."""
+
+    rows: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records `[start, end)` of one partition; `log` names the partition for good."""
+
+    log: str
+    start: int
+    end: int
+    records: Sequence[LogRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """What one record becomes in one table: JSON lines (each ended by a newline) and their number."""
+
+    offset: int
+    lines: bytes
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRecord:
+    """A record that can never be stored, and why."""
+
+    record: LogRecord
+    reason: str
+
+
+@dataclass(slots=True)
+class ChunkRows:
+    """The rows of a chunk by table, in the order of insertion, and the records that have none."""
+
+    tables: dict[str, list[RecordRows]] = field(default_factory=dict)
+    dead: list[DeadRecord] = field(default_factory=list)
+    duplicates: int = 0
+
+
+class Transform(Protocol):
+    """What a topic's records become."""
+
+    @property
+    def topic(self) -> str: ...
+
+    def weight(self, record: LogRecord) -> tuple[int, int]:
+        """(rows, partition of the tables) of a record. A chunk keeps to one partition of the tables, so that
+        its insert is one part; a record that cannot be read weighs (0, -1) and fits anywhere."""
+        ...
+
+    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+        """The rows of the chunk. The same chunk gives the same rows, whatever was inserted of it before.
+        Raises `StorageUnavailable`."""
+        ...
+
+    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        """What is told of a record whose rows the store has refused: a table and its row, if anything."""
+        ...
+
+
+Step = str
+OnStep = Callable[[Step], Awaitable[None]]
+"""Called between the steps of the loop; fault tests end the process there."""

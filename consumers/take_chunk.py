@@ -1,0 +1,91 @@
+"""Takes the next chunk of a partition: as much as is there, within the limits, without waiting long."""
+
+import time
+from collections.abc import Sequence
+
+from consumers.chunk import Chunk, ChunkLimits, Transform
+from pipeline_contracts.records import LogRecord
+from storage_backends.event_log.interface import LogConsumer
+
+_READ_BYTES = 4 * 2**20
+
+
+async def take_new(
+    consumer: LogConsumer, partition: int, start: int, transform: Transform, limits: ChunkLimits
+) -> Chunk | None:
+    """The chunk that begins at `start`; None when nothing came within the limit of time.
+
+    Raises `StorageUnavailable`.
+    """
+    records: list[LogRecord] = []
+    weight = _Weight(limits)
+    deadline = time.monotonic() + limits.seconds
+    position = start
+    while True:
+        wait = deadline - time.monotonic()
+        if records and wait <= 0:
+            break
+        read = await consumer.read(partition, position, None, _READ_BYTES, max(0.0, wait))
+        if not read:
+            break
+        for record in read:
+            if not weight.add(transform.weight(record), len(record.value)):
+                return _chunk(consumer, transform, partition, start, records)
+            records.append(record)
+        position = read[-1].offset + 1
+    return _chunk(consumer, transform, partition, start, records) if records else None
+
+
+async def take_planned(
+    consumer: LogConsumer, partition: int, start: int, end: int, transform: Transform
+) -> Chunk:
+    """Exactly the records of a plan that was left open. Raises `StorageUnavailable`."""
+    records: list[LogRecord] = []
+    position = start
+    while position < end:
+        read = await consumer.read(partition, position, end, _READ_BYTES, 1.0)
+        if not read:
+            break
+        records.extend(read)
+        position = read[-1].offset + 1
+    return Chunk(_log_name(consumer, transform, partition), start, end, records)
+
+
+def _chunk(
+    consumer: LogConsumer, transform: Transform, partition: int, start: int, records: Sequence[LogRecord]
+) -> Chunk:
+    return Chunk(_log_name(consumer, transform, partition), start, records[-1].offset + 1, records)
+
+
+def _log_name(consumer: LogConsumer, transform: Transform, partition: int) -> str:
+    return f"{transform.topic}/{consumer.log_id}/{partition}"
+
+
+class _Weight:
+    """What the records of a chunk add up to."""
+
+    def __init__(self, limits: ChunkLimits) -> None:
+        self._limits = limits
+        self._rows = 0
+        self._bytes = 0
+        self._records = 0
+        self._table_partition = -1
+
+    def add(self, weight: tuple[int, int], size: int) -> bool:
+        """Whether the record still fits; the first one always does."""
+        rows, table_partition = weight
+        if self._records and (
+            self._rows + rows > self._limits.rows
+            or self._bytes + size > self._limits.bytes
+            or (
+                -1 not in (table_partition, self._table_partition)
+                and table_partition != self._table_partition
+            )
+        ):
+            return False
+        self._records += 1
+        self._rows += rows
+        self._bytes += size
+        if table_partition != -1:
+            self._table_partition = table_partition
+        return True

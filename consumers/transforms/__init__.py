@@ -1,0 +1,1 @@
+"""From records to rows: pure functions, the same rows for the same records."""

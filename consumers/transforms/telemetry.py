@@ -1,0 +1,81 @@
+"""Rows of `telemetry_events` from the body of one ingest request."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from pipeline_contracts.records import BatchMeta
+from pipeline_contracts.telemetry import TelemetryEvent
+from pipeline_contracts.times import format_time, from_epoch_ms
+
+# A clock may be wrong by a day; further ahead the event would hide at the top of every list.
+_AHEAD = timedelta(hours=24)
+# What DateTime64 holds begins here.
+_EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+
+
+class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
+    """An event with what the edge knew of it, in the column names of the table.
+
+    The added members take any JSON so that a client's member of the same name decodes without harm;
+    each of them is overwritten.
+    """
+
+    account_id: Any = msgspec.field(default=None)
+    project_id: Any = msgspec.field(default=None)
+    environment_id: Any = msgspec.field(default=None)
+    receipt_id: Any = msgspec.field(default=None)
+    batch_id: Any = msgspec.field(default=None)
+    position: Any = msgspec.field(default=None)
+    received_at: Any = msgspec.field(default=None)
+    log: Any = msgspec.field(default=None)
+    log_offset: Any = msgspec.field(default=None)
+
+
+class _RowBatch(msgspec.Struct, gc=False):
+    events: list[TelemetryRow]
+
+
+_decode = msgspec.json.Decoder(_RowBatch).decode
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryRows:
+    """JSON lines of the table, how many, and how many of them had their time clamped."""
+
+    lines: bytes
+    rows: int
+    clamped: int
+
+
+def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset: int) -> TelemetryRows:
+    """The rows of one batch.
+
+    `log` and `offset` name the record. A time over 24 h ahead of the receipt, or before 1900, becomes the time
+    of receipt. Raises `msgspec.DecodeError` (a `ValidationError` among it) for a body that no edge has let in.
+    """
+    events = _decode(body).events
+    received = from_epoch_ms(meta.received_ms)
+    received_at = format_time(received)
+    latest = received + _AHEAD
+    clamped = 0
+    for position, row in enumerate(events):
+        row.account_id = meta.account_id
+        row.project_id = meta.project_id
+        row.environment_id = meta.environment_id
+        row.receipt_id = receipt
+        row.batch_id = meta.batch_id
+        row.position = position
+        row.received_at = received_at
+        row.log = log
+        row.log_offset = offset
+        time = row.timestamp
+        if time is None:
+            row.timestamp = received
+        elif time > latest or time < _EARLIEST:
+            row.timestamp = received
+            clamped += 1
+    return TelemetryRows(_encode_lines(events), len(events), clamped)
