@@ -1,0 +1,1 @@
+"""The control plane: accounts, keys, receipts; deploys and webhooks as they come."""

@@ -1,0 +1,1 @@
+"""Accounts, the people in them, and their API tokens."""

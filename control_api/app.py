@@ -1,0 +1,113 @@
+"""The control plane's application."""
+
+import logging
+import secrets
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from control_api.accounts.routes import router as accounts
+from control_api.receipts.routes import router as receipts
+from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
+from storage_backends.column_store.interface import ColumnStore
+
+logger = logging.getLogger(__name__)
+
+
+class _RequestIds:
+    """Gives each answer an `X-Request-Id`: the caller's if it is sane, else a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        identity = (
+            given
+            if 0 < len(given) <= 128 and given.isascii() and given.isprintable()
+            else secrets.token_hex(12)
+        )
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["X-Request-Id"] = identity
+            await send(message)
+
+        scope["state"]["request_id"] = identity
+        await self._app(scope, receive, send_with_id)
+
+
+def _answer(problem: Problem) -> JSONResponse:
+    return JSONResponse(
+        problem.to_document(), problem.status, problem.headers, media_type="application/problem+json"
+    )
+
+
+async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Problem)
+    return _answer(error)
+
+
+async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    faults = [
+        FieldError(".".join(str(part) for part in fault["loc"][1:]), str(fault["msg"]))
+        for fault in error.errors()
+    ]
+    return _answer(InvalidInput("Mend the fields below and send the request again.", errors=faults))
+
+
+async def _on_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return _answer(NotFound("There is nothing at this address."))
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        return _answer(MethodNotAllowed("This address does not take the method.", headers=error.headers))
+    problem = Problem(str(error.detail), headers=error.headers)
+    problem.status = error.status_code
+    return _answer(problem)
+
+
+async def _on_fault(request: Request, error: Exception) -> JSONResponse:
+    identity = request.scope["state"]["request_id"]
+    logger.error("request failed", exc_info=error, extra={"request_id": identity})
+    return _answer(Problem("The request failed here."))
+
+
+def build_control(
+    sessions: async_sessionmaker[AsyncSession], column_store: ColumnStore, receipt_key: bytes
+) -> FastAPI:
+    """The application over resources that the caller has opened."""
+    handlers: dict[Any, Any] = {
+        Problem: _on_problem,
+        RequestValidationError: _on_validation,
+        HTTPException: _on_http,
+        Exception: _on_fault,
+    }
+    app = FastAPI(
+        title="Pharos",
+        version="1",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers=handlers,
+    )
+    app.state.sessions = sessions
+    app.state.column_store = column_store
+    app.state.receipt_key = receipt_key
+    app.add_middleware(_RequestIds)
+    api = APIRouter(prefix="/api")
+    api.include_router(accounts)
+    api.include_router(receipts)
+    app.include_router(api)
+    return app

@@ -1,0 +1,52 @@
+"""From the `Authorization` header to who calls, for routes of the control plane."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from fastapi import Request
+
+from control_api.accounts.operations import Caller, find_caller
+from control_api.database import Session
+from control_api.projects.operations import OpenedEnvironment, find_by_ingest_key
+from pipeline_contracts.credentials import (
+    CredentialKind,
+    bearer_credential,
+    digest_credential,
+    is_well_formed,
+)
+from pipeline_contracts.errors import InvalidCredential, MissingScope
+
+
+def _digest(request: Request, kind: CredentialKind, name: str) -> bytes:
+    credential = bearer_credential(request.headers.get("authorization"))
+    if credential is None:
+        raise InvalidCredential(f"Send {name} as 'Authorization: Bearer {kind.value}…'.")
+    if not is_well_formed(credential, kind):
+        raise InvalidCredential(
+            f"This is not {name}: it starts with {kind.value}, and its check sum must hold."
+        )
+    return digest_credential(credential)
+
+
+def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
+    """A dependency: the caller, whose token has `scope`. 401 without a good token, 403 without the scope."""
+
+    async def authenticate(request: Request, session: Session) -> Caller:
+        digest = _digest(request, CredentialKind.API_TOKEN, "an API token")
+        caller = await find_caller(session, digest, datetime.now(UTC))
+        if caller is None:
+            raise InvalidCredential("This token is not known, has expired, or was revoked.")
+        if scope not in caller.scopes:
+            raise MissingScope(f"The token lacks the scope {scope}.")
+        return caller
+
+    return authenticate
+
+
+async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
+    """A dependency: the environment that the ingest key opens. 401 without a good key."""
+    digest = _digest(request, CredentialKind.INGEST_KEY, "an ingest key")
+    environment = await find_by_ingest_key(session, digest, datetime.now(UTC))
+    if environment is None:
+        raise InvalidCredential("This key is not known, has expired, or was revoked.")
+    return environment

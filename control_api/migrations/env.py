@@ -1,0 +1,16 @@
+"""Alembic's entry: runs on the connection that `upgrade.py` hands over."""
+
+from alembic import context
+
+import control_api.accounts.tables
+import control_api.projects.tables  # noqa: F401  (fills the metadata)
+from control_api.database import Base
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    # SQLite alters tables by copying them.
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,1 @@
+"""Projects, their environments, and the ingest keys of these."""

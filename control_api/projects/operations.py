@@ -1,0 +1,111 @@
+"""What is done with projects, environments and ingest keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.accounts.tables import Account
+from control_api.projects.tables import Environment, IngestKey, Project
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.interface import KeyEntry
+
+
+async def create_project(
+    session: AsyncSession, account: Account, name: str, slug: str, now: datetime
+) -> Project:
+    """A new project of the account."""
+    project = Project(
+        public_id=make_identifier("prj", _ms(now)),
+        account_id=account.id,
+        name=name,
+        slug=slug,
+        created_at=now,
+    )
+    session.add(project)
+    await session.flush()
+    return project
+
+
+async def create_environment(
+    session: AsyncSession, project: Project, name: str, slug: str, type_: str, now: datetime
+) -> Environment:
+    """A new environment of the project."""
+    environment = Environment(
+        public_id=make_identifier("env", _ms(now)),
+        project_id=project.id,
+        name=name,
+        slug=slug,
+        type=type_,
+        created_at=now,
+    )
+    session.add(environment)
+    await session.flush()
+    return environment
+
+
+async def create_ingest_key(session: AsyncSession, environment: Environment, now: datetime) -> str:
+    """A new ingest key of the environment; its secret is given here and never again."""
+    secret = make_credential(CredentialKind.INGEST_KEY)
+    session.add(IngestKey(environment_id=environment.id, digest=digest_credential(secret), created_at=now))
+    await session.flush()
+    return secret
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedEnvironment:
+    """The environment that an ingest key opens."""
+
+    public_id: str
+
+
+async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime) -> OpenedEnvironment | None:
+    """The environment that this key opens now; None for a key unknown, expired or revoked."""
+    row = (
+        await session.execute(
+            select(IngestKey, Environment.public_id)
+            .join(Environment, Environment.id == IngestKey.environment_id)
+            .where(IngestKey.digest == digest)
+        )
+    ).one_or_none()
+    if row is None or not _is_live(row[0], now):
+        return None
+    return OpenedEnvironment(public_id=row[1])
+
+
+async def live_ingest_keys(session: AsyncSession, now: datetime) -> Sequence[KeyEntry]:
+    """Every ingest key that works now, as the edges need it."""
+    rows = await session.execute(
+        select(IngestKey, Environment.public_id, Project.public_id, Account)
+        .join(Environment, Environment.id == IngestKey.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .join(Account, Account.id == Project.account_id)
+        .where(IngestKey.revoked_at.is_(None))
+    )
+    return [
+        KeyEntry(
+            digest=key.digest,
+            kind=CredentialKind.INGEST_KEY,
+            account_id=account.public_id,
+            project_id=project_id,
+            environment_id=environment_id,
+            limit=RateLimit(account.ingest_rate, account.ingest_burst),
+            expires_ms=None if key.expires_at is None else _ms(key.expires_at),
+        )
+        for key, environment_id, project_id, account in rows
+        if _is_live(key, now)
+    ]
+
+
+def _is_live(key: IngestKey, now: datetime) -> bool:
+    if key.revoked_at is not None:
+        return False
+    return key.expires_at is None or key.expires_at.replace(tzinfo=UTC) > now
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
