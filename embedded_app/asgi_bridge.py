@@ -1,0 +1,104 @@
+"""Serves an ASGI application behind aiohttp's router, so that one port carries the edge and the control plane."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from ingest_edge.answers import REQUEST_ID
+
+AsgiApp = Callable[
+    [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
+]
+
+
+def asgi_handler(app: AsgiApp) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """A handler that passes requests on. Bodies are streamed both ways; what the application sends in one
+    message becomes a plain answer. WebSockets are not passed on."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        exchange = _Exchange(request)
+        await app(_scope(request), exchange.receive, exchange.send)
+        if exchange.response is None:
+            raise RuntimeError("The application ended without an answer.")
+        if exchange.response.prepared:
+            await exchange.response.write_eof()
+        return exchange.response
+
+    return handle
+
+
+def _scope(request: web.Request) -> dict[str, Any]:
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    local = request.transport.get_extra_info("sockname") if request.transport is not None else None
+    headers = [
+        (name.lower(), value) for name, value in request.raw_headers if name.lower() != b"x-request-id"
+    ]
+    headers.append((b"x-request-id", request[REQUEST_ID].encode("latin-1")))
+    raw_path, _, query = request.raw_path.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": f"{request.version.major}.{request.version.minor}",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": request.path,
+        "raw_path": raw_path.encode("latin-1", "replace"),
+        "query_string": query.encode("latin-1", "replace"),
+        "root_path": "",
+        "headers": headers,
+        "client": tuple(peer[:2]) if isinstance(peer, tuple) else None,
+        "server": tuple(local[:2]) if isinstance(local, tuple) else None,
+        "state": {},
+    }
+
+
+class _Exchange:
+    """One request and its answer, as ASGI messages."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self._status = 0
+        self._headers: list[tuple[str, str]] = []
+        self._body_ended = False
+        self.response: web.StreamResponse | None = None
+
+    async def receive(self) -> dict[str, Any]:
+        if self._body_ended:
+            # The next thing that can come is that the caller goes away.
+            transport = self._request.transport
+            while transport is not None and not transport.is_closing():  # noqa: ASYNC110 (nothing tells)
+                await asyncio.sleep(0.5)
+            return {"type": "http.disconnect"}
+        chunk = await self._request.content.readany()
+        self._body_ended = self._request.content.at_eof()
+        return {"type": "http.request", "body": chunk, "more_body": not self._body_ended}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = [
+                (k.decode("latin-1"), v.decode("latin-1")) for k, v in message.get("headers", [])
+            ]
+        elif message["type"] == "http.response.body":
+            await self._send_body(message.get("body", b""), bool(message.get("more_body", False)))
+
+    async def _send_body(self, body: bytes, more: bool) -> None:
+        if self.response is None and not more:
+            self.response = web.Response(status=self._status, body=body)
+            self._fill_headers(self.response)
+            return
+        if self.response is None:
+            self.response = web.StreamResponse(status=self._status)
+            self._fill_headers(self.response)
+            await self.response.prepare(self._request)
+        if body:
+            await self.response.write(body)
+
+    def _fill_headers(self, response: web.StreamResponse) -> None:
+        # The length is aiohttp's to set; a HEAD answer keeps the application's.
+        response.headers.popall("Content-Type", None)
+        for name, value in self._headers:
+            if name.lower() != "content-length":
+                response.headers.add(name, value)

@@ -1,0 +1,130 @@
+"""What the first `pharos up` makes, so that there is something to send to: an account, a person, a project, a
+production environment and their keys."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from control_api.accounts.operations import (
+    SCOPES,
+    create_account,
+    create_api_token,
+    create_person,
+    set_ingest_limit,
+)
+from control_api.accounts.tables import Account, Membership, Person
+from control_api.projects.operations import create_environment, create_ingest_key, create_project
+from control_api.projects.tables import Environment, Project
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.settings import Settings
+
+_DEFAULT_LIMIT = RateLimit(5000.0, 50_000)
+_KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key")
+
+
+async def ensure_first_account(
+    sessions: async_sessionmaker[AsyncSession], settings: Settings, path: Path, base_url: str
+) -> dict[str, Any]:
+    """The credentials in `path`, made with the account where they are missing.
+
+    A start that was cut short between the database and the file leaves an account whose secrets nobody has
+    seen: it gets new ones. A rate or burst in the settings replaces the account's.
+    """
+    credentials = _read(path)
+    async with sessions() as session, session.begin():
+        account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
+        if account is None or not all(name in credentials for name in _KEYS):
+            credentials |= await _make(session, account, settings)
+        elif settings.ingest_rate is not None or settings.ingest_burst is not None:
+            limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
+            await set_ingest_limit(session, account.public_id, limit)
+    credentials = {"base_url": base_url, **{k: v for k, v in credentials.items() if k != "base_url"}}
+    write_private(path, json.dumps(credentials, indent=2) + "\n")
+    return credentials
+
+
+def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
+    return RateLimit(
+        otherwise.rate if settings.ingest_rate is None else settings.ingest_rate,
+        otherwise.burst if settings.ingest_burst is None else settings.ingest_burst,
+    )
+
+
+async def _make(session: AsyncSession, account: Account | None, settings: Settings) -> Mapping[str, str]:
+    now = datetime.now(UTC)
+    if account is None:
+        account = await create_account(
+            session, "My account", "my-account", _limit(settings, _DEFAULT_LIMIT), now
+        )
+        person = await create_person(session, account, "Owner", "owner@localhost", "owner", now)
+        project = await create_project(session, account, "My project", "my-project", now)
+        environment = await create_environment(
+            session, project, "Production", "production", "production", now
+        )
+    else:
+        person = (
+            await session.execute(
+                select(Person)
+                .join(Membership, Membership.person_id == Person.id)
+                .where(Membership.account_id == account.id)
+                .order_by(Person.id)
+                .limit(1)
+            )
+        ).scalar_one()
+        project = (
+            await session.execute(
+                select(Project).where(Project.account_id == account.id).order_by(Project.id).limit(1)
+            )
+        ).scalar_one()
+        environment = (
+            await session.execute(
+                select(Environment)
+                .where(Environment.project_id == project.id)
+                .order_by(Environment.id)
+                .limit(1)
+            )
+        ).scalar_one()
+    return {
+        "account_id": account.public_id,
+        "api_token": await create_api_token(session, account, person, "first start", SCOPES, now),
+        "project_id": project.public_id,
+        "environment_id": environment.public_id,
+        "ingest_key": await create_ingest_key(session, environment, now),
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def ensure_secret(path: Path) -> str:
+    """The secret in `path`, made at the first call: 43 characters, 256 bits."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        secret = secrets.token_urlsafe(32)
+        write_private(path, secret + "\n")
+        return secret
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace the file as a whole, readable by its owner only from the first byte on."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,0 +1,222 @@
+"""Opens the embedded engines, starts the parts on them, and takes all down in the order that loses nothing."""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from consumers.chunk import ChunkLimits, OnStep
+from consumers.loop import ConsumerLoop
+from consumers.metrics import ConsumerMetrics
+from consumers.transforms.telemetry_topic import TelemetryTopic
+from control_api.app import build_control
+from control_api.database import open_engine, open_sessions
+from control_api.migrations.upgrade import upgrade_database
+from control_api.publish_keys import publish_keys
+from embedded_app.asgi_bridge import asgi_handler
+from embedded_app.first_start import ensure_first_account, ensure_secret
+from embedded_app.operator_socket import build_operator_app
+from ingest_edge.accept import Accept
+from ingest_edge.admission import Admission
+from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.health import Readiness
+from ingest_edge.limits import InFlight, Limits
+from ingest_edge.metrics import EdgeMetrics, new_registry
+from pipeline_contracts import topics
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.event_log.sqlite import SqliteEventLog, SqliteLogConsumer, open_sqlite_log
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.rate_counter.in_process import InProcessRateCounter
+
+logger = logging.getLogger(__name__)
+
+
+class DataFolderInUse(Exception):
+    """Another process runs on this data folder."""
+
+
+class PortInUse(Exception):
+    """Something else listens on the address."""
+
+
+@dataclass(slots=True)
+class Platform:
+    """The running parts, for those who started them."""
+
+    base_url: str
+    credentials: dict[str, Any]
+    consumer: ConsumerLoop
+
+
+async def _no_step(step: str) -> None:
+    return None
+
+
+@asynccontextmanager
+async def run_platform(
+    data: Path, host: str, port: int, settings: Settings, *, on_step: OnStep = _no_step
+) -> AsyncIterator[Platform]:
+    """The whole platform, from ready to drained. `port` 0 takes a free one.
+
+    Raises `DataFolderInUse`, `PortInUse` and `StorageUnavailable`.
+    """
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_own_folder(data))
+        log = await open_sqlite_log(data / "event-log.sqlite", settings.log_max_bytes)
+        stack.push_async_callback(log.close)
+        store = await open_chdb(data / "clickhouse")
+        stack.push_async_callback(store.close)
+        await apply_schema(store)
+        sessions = await _open_database(stack, data / "control.sqlite")
+
+        server = _bind(host, port)
+        base_url = f"http://{_shown_host(host)}:{server.getsockname()[1]}/api"
+        credentials = await ensure_first_account(sessions, settings, data / "credentials.json", base_url)
+        directory = InProcessKeyDirectory()
+        await publish_keys(sessions, directory, datetime.now(UTC))
+        receipt_key = (settings.receipt_key or ensure_secret(data / "receipt.key")).encode()
+
+        loop = _consumer_loop(log, store, settings, on_step)
+        working = asyncio.create_task(loop.run(), name="telemetry consumer")
+        stack.push_async_callback(_drain, loop, working, settings.drain_seconds)
+
+        readiness = Readiness(
+            {
+                "event_log": log.stalled_reason,
+                "consumer": lambda: "the consumer has ended" if working.done() else loop.failing,
+            }
+        )
+        control = build_control(sessions, store, receipt_key)
+        registry = new_registry()
+        registry.register(loop.metrics)
+        edge = _build_edge(settings, directory, log, receipt_key, readiness, registry, control)
+        await _serve(stack, edge, server, readiness)
+        await _serve_operator(stack, store, data / "operator.sock")
+        yield Platform(base_url, credentials, loop)
+
+
+@contextlib.contextmanager
+def _own_folder(data: Path) -> Any:
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(data / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataFolderInUse(
+                f"Another process runs on {data}. Stop it, or choose another --data."
+            ) from None
+        # The ClickHouse client hands inserts over in files. A killed process leaves some: they go at the start.
+        scratch = data / "tmp"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(mode=0o700)
+        before, tempfile.tempdir = tempfile.tempdir, str(scratch)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+async def _open_database(stack: AsyncExitStack, path: Path) -> async_sessionmaker[AsyncSession]:
+    engine = open_engine(f"sqlite+aiosqlite:///{path}")
+    stack.push_async_callback(engine.dispose)
+    await upgrade_database(engine)
+    return open_sessions(engine)
+
+
+def _bind(host: str, port: int) -> Any:
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    server = socket.socket(family, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind((host, port))
+    except OSError as error:
+        server.close()
+        raise PortInUse(f"{host}:{port} cannot be used ({error.strerror}). Choose another --port.") from None
+    return server
+
+
+def _shown_host(host: str) -> str:
+    if host in ("0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _consumer_loop(
+    log: SqliteEventLog, store: ChdbColumnStore, settings: Settings, on_step: OnStep
+) -> ConsumerLoop:
+    return ConsumerLoop(
+        consumer=SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY),
+        log=log,
+        store=store,
+        transform=TelemetryTopic(),
+        limits=ChunkLimits(settings.chunk_rows, settings.chunk_bytes, settings.chunk_seconds),
+        metrics=ConsumerMetrics(topics.TELEMETRY),
+        stop=asyncio.Event(),
+        on_step=on_step,
+    )
+
+
+def _build_edge(
+    settings: Settings,
+    directory: InProcessKeyDirectory,
+    log: SqliteEventLog,
+    receipt_key: bytes,
+    readiness: Readiness,
+    registry: Any,
+    control: Any,
+) -> web.Application:
+    metrics = EdgeMetrics()
+    in_flight = InFlight(settings.max_in_flight_bytes)
+    admission = Admission(InProcessRateCounter(), slice_seconds=0.0, fallback_share=1.0)
+    metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: in_flight.bytes)
+    metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
+    registry.register(metrics)
+    accept = Accept(
+        directory, log, admission, Limits.from_settings(settings), in_flight, receipt_key, metrics
+    )
+    return build_edge(accept, readiness, registry, otherwise=asgi_handler(control))
+
+
+async def _serve(stack: AsyncExitStack, edge: web.Application, server: Any, readiness: Readiness) -> None:
+    runner = edge_runner(edge)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    # Called before the port closes.
+    stack.callback(setattr, readiness, "shutting_down", True)
+    await web.SockSite(runner, server, backlog=1024).start()
+
+
+async def _serve_operator(stack: AsyncExitStack, store: ChdbColumnStore, path: Path) -> None:
+    # aiohttp takes a socket file of a process that was killed over by itself.
+    runner = web.AppRunner(build_operator_app(store), access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    before = os.umask(0o177)
+    try:
+        await web.UnixSite(runner, str(path)).start()
+    finally:
+        os.umask(before)
+
+
+async def _drain(loop: ConsumerLoop, working: "asyncio.Task[None]", seconds: float) -> None:
+    """Let the consumer finish what was accepted, for some seconds; the log keeps the rest for the next start."""
+    loop.draining = True
+    await asyncio.wait({working}, timeout=seconds)
+    loop.stop.set()
+    await working

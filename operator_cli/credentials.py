@@ -1,0 +1,35 @@
+"""The credentials that a running `pharos up` has written, for commands that talk to it."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from operator_cli.failure import CommandFailed
+
+DEFAULT_DATA = Path(".pharos")
+
+
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+    """`--data DIR`, the same for every command."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=DEFAULT_DATA,
+        metavar="DIR",
+        help="data folder of `pharos up` (./.pharos)",
+    )
+
+
+def read_credentials(data: Path) -> dict[str, Any]:
+    """What `DIR/credentials.json` holds."""
+    path = data / "credentials.json"
+    try:
+        credentials: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise CommandFailed(
+            f"{path} is not there. Start `pharos up` first, or name its folder with --data."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise CommandFailed(f"{path} cannot be read: {error}") from None
+    return credentials

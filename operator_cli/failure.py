@@ -1,0 +1,5 @@
+"""How a command says that it could not do its work."""
+
+
+class CommandFailed(Exception):
+    """A message for people: what went wrong and what to do next."""

@@ -1,0 +1,59 @@
+"""`pharos`: reads the arguments and runs one command."""
+
+import argparse
+import importlib
+import importlib.metadata
+import sys
+
+from operator_cli.failure import CommandFailed
+from pipeline_contracts.settings import BadSettings
+
+# Each command is the module of its name and is imported when it is called: the whole platform takes over a
+# second to import, and `pharos receipt` needs none of it.
+_COMMANDS = {
+    "up": "run the whole platform in this process",
+    "send": "ship event files and access logs",
+    "receipt": "show what became of an ingest batch",
+    "tail": "show the newest events",
+    "query": "ask the column store in SQL",
+    "dead-letters": "list or replay records that could not be stored",
+    "settings": "list all PHAROS_* variables",
+}
+
+
+def build_parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser of `pharos` with the arguments of one command, or with the names of all of them."""
+    parser = argparse.ArgumentParser(
+        prog="pharos",
+        description="Deploys applications, takes in their telemetry, watches their jobs and measures their sites.",
+    )
+    version = importlib.metadata.version("pharos")
+    parser.add_argument("--version", action="version", version=f"pharos {version}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, summary in _COMMANDS.items():
+        if name == command:
+            importlib.import_module(f"operator_cli.{name.replace('-', '_')}").register(commands)
+        elif command is None:
+            commands.add_parser(name, help=summary)
+    return parser
+
+
+def main() -> None:
+    """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2: wrong arguments or settings."""
+    chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
+    arguments = build_parser(chosen).parse_args()
+    try:
+        status = arguments.run(arguments)
+    except BadSettings as error:
+        print(f"pharos: bad settings\n{error}", file=sys.stderr)
+        status = 2
+    except CommandFailed as error:
+        print(f"pharos: {error}", file=sys.stderr)
+        status = 1
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        # `pharos tail | head` ends this way; there is nobody to tell.
+        sys.stderr.close()
+        status = 0
+    sys.exit(status)

@@ -1,0 +1,29 @@
+"""Asks the operator's socket of a running `pharos up`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+
+from operator_cli.failure import CommandFailed
+
+
+async def ask_operator(
+    data: Path, method: str, path: str, *, params: Mapping[str, str] | None = None, body: str | None = None
+) -> bytes:
+    """The body of the answer. Raises `CommandFailed` when nothing runs on the folder or it says no."""
+    socket = data / "operator.sock"
+    connector = aiohttp.UnixConnector(str(socket))
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.request(method, f"http://operator{path}", params=params, data=body) as response,
+        ):
+            content = await response.read()
+    except aiohttp.ClientError:
+        raise CommandFailed(
+            f"Nothing runs on {data}. Start `pharos up --data {data}`, or name another --data."
+        ) from None
+    if response.status != 200:
+        raise CommandFailed(content.decode(errors="replace"))
+    return content

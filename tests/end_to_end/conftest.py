@@ -1,0 +1,14 @@
+"""One running platform that the tests of this folder share; each test uses batch IDs of its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.platform_process import PlatformProcess, platform_process
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+    # The folder is named as `pharos` names it by default: commands run beside it need no --data.
+    with platform_process(tmp_path_factory.mktemp("platform") / ".pharos") as process:
+        yield process

@@ -1,0 +1,101 @@
+"""The commands beside a running platform, and how starts are refused."""
+
+import json
+import os
+import re
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.platform_process import PHAROS, PlatformProcess, free_port
+
+_ROOT = Path(__file__).parents[2]
+_SHELL_BLOCK = re.compile(r"```sh\n(KEY=.*?)```", re.DOTALL)
+
+
+def test_the_lines_of_the_readme_work_as_pasted(platform: PlatformProcess) -> None:
+    (script,) = _SHELL_BLOCK.findall((_ROOT / "README.md").read_text())
+    script = script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{platform.port}")
+    # A marker behind each answer: curl ends none of them with a line.
+    script = script.replace("\ncurl", "\necho; curl").replace("sleep 1; curl", "sleep 1; echo; curl")
+    done = subprocess.run(
+        ["bash", "-eu", "-c", script], cwd=platform.data.parent, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line]
+    assert [a.get("status") or a["data"].get("status") for a in answers] == ["queued", "stored", 422, None]
+    assert answers[1]["data"]["duplicates"] == 1
+    assert [e["field"] for e in answers[2]["errors"]] == ["events[0].type", "events[1].timestamp"]
+    assert answers[3]["data"]["id"] == platform.credentials["account_id"]
+
+
+def test_receipt_shows_what_became_of_a_batch(platform: PlatformProcess) -> None:
+    answer = platform.ingest({"batch_id": uuid.uuid4().hex, "events": [{"type": "job"}]})
+    platform.wait_until_consumed()
+    done = platform.run("receipt", answer.json["data"]["id"], "--json")
+    assert json.loads(done.stdout)["status"] == "stored"
+    unknown = platform.run("receipt", "rcp_nonsense")
+    assert (unknown.returncode, "404" in unknown.stderr) == (1, True)
+
+
+def test_query_reads_and_changes_nothing(platform: PlatformProcess) -> None:
+    assert platform.query("SELECT 1 AS one") == [{"one": 1}]
+    for sql in (
+        "DROP TABLE pharos.telemetry_events",
+        "SELECT 1; DROP TABLE pharos.telemetry_events",
+        "SELEC 1",
+    ):
+        done = platform.run("query", sql)
+        assert (done.returncode, "Exception" in done.stderr) == (1, True)
+    assert platform.query("SELECT count() >= 0 AS there FROM pharos.telemetry_events") == [{"there": 1}]
+
+
+def test_tail_shows_the_newest_event(platform: PlatformProcess) -> None:
+    title = f"look at {uuid.uuid4().hex}"
+    platform.ingest({"batch_id": uuid.uuid4().hex, "events": [{"type": "log", "title": title}]})
+    platform.wait_until_consumed()
+    done = platform.run("tail", "-n", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    assert title in done.stdout
+
+
+def _up(data: Path, port: int, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(PHAROS), "up", "--data", str(data), "--port", str(port)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_second_process_on_the_folder_is_refused(platform: PlatformProcess) -> None:
+    done = _up(platform.data, free_port())
+    assert (done.returncode, "Another process runs on" in done.stderr) == (1, True)
+
+
+def test_a_port_in_use_is_refused(platform: PlatformProcess, tmp_path: Path) -> None:
+    done = _up(tmp_path / "data", platform.port)
+    assert (done.returncode, "Choose another --port" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("variable", ["PHAROS_INGEST_RAT", "PHAROS_INGEST_RATE", "PHAROS_RECEIPT_KEY"])
+def test_a_bad_setting_stops_the_start_and_is_named(tmp_path: Path, variable: str) -> None:
+    done = _up(tmp_path / "data", free_port(), **{variable: "secret-nonsense"})
+    assert done.returncode == 2
+    assert f"{variable}:" in done.stderr
+    if variable == "PHAROS_RECEIPT_KEY":
+        assert "secret-nonsense" not in done.stderr
+
+
+def test_a_command_without_a_platform_says_what_to_start(tmp_path: Path) -> None:
+    for command in (["query", "SELECT 1"], ["receipt", "rcp_x"], ["dead-letters", "list"], ["tail"]):
+        done = subprocess.run(
+            [str(PHAROS), *command, "--data", str(tmp_path / "none")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, "pharos up" in done.stderr) == (1, True), command

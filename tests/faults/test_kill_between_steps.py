@@ -1,0 +1,76 @@
+"""A `kill -9` between any two steps of the consumer's loop loses nothing and doubles nothing."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.platform_process import PlatformProcess
+
+_KILLABLE = [sys.executable, "-m", "tests.faults.killable_up"]
+_STEPS = [
+    "before plan",
+    "after plan",
+    "before insert pharos.telemetry_events",
+    "before insert pharos.ingest_receipts",
+    "before commit",
+    "after commit",
+]
+_EVENTS = 50
+_MOST_BATCHES = 2000
+_STORED = """
+    SELECT service AS step, count() AS stored, uniqExact(id) AS ids
+    FROM pharos.telemetry_events GROUP BY service
+"""
+_DOUBLE_RECEIPTS = """
+    SELECT receipt_id FROM pharos.ingest_receipts WHERE outcome = 'stored' GROUP BY receipt_id HAVING count() != 1
+"""
+
+
+def _batch(step: str, number: int) -> dict[str, Any]:
+    ids = range(_EVENTS * number, _EVENTS * (number + 1))
+    return {
+        "batch_id": f"{step} {number}",
+        "events": [{"type": "log", "service": step, "id": f"{step} {i}"} for i in ids],
+    }
+
+
+def _send_until_killed(platform: PlatformProcess, step: str) -> list[dict[str, Any]]:
+    """Keep sending, so that after the kill there is more to take than the chunk that was being inserted."""
+    sent = []
+    for number in range(_MOST_BATCHES):
+        if number == 20:
+            (platform.data / "kill-at").write_text(step)
+        sent.append(_batch(step, number))
+        try:
+            assert platform.ingest(sent[-1]).status == 202
+        except OSError:
+            break
+    assert platform.wait_for_end() == -9
+    (platform.data / "kill-at").unlink()
+    return sent
+
+
+def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path) -> None:
+    platform = PlatformProcess(tmp_path / "data", command=_KILLABLE)
+    sent: dict[str, int] = {}
+    unanswered: list[dict[str, Any]] = []
+    try:
+        for step in _STEPS:
+            platform.start()
+            # Nothing may be left over: a chunk that the limit of rows ends has the same bounds again anyway.
+            platform.wait_until_consumed()
+            batches = _send_until_killed(platform, step)
+            sent[step] = len(batches)
+            # The last one got no answer: it is sent again, as a client does.
+            unanswered.append(batches[-1])
+        platform.start()
+        receipts = [platform.ingest(batch).json["data"]["id"] for batch in unanswered]
+        platform.wait_until_consumed()
+
+        stored = {row["step"]: (row["stored"], row["ids"]) for row in platform.query(_STORED)}
+        assert stored == {step: (_EVENTS * n, _EVENTS * n) for step, n in sent.items()}
+        assert {platform.receipt(r).json["data"]["status"] for r in receipts} == {"stored"}
+        assert platform.query(_DOUBLE_RECEIPTS) == []
+        assert platform.stop() == 0
+    finally:
+        platform.kill()

@@ -1,0 +1,181 @@
+"""A real `pharos up` as a process of its own, to talk to, to stop and to kill."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PHAROS = Path(sys.executable).with_name("pharos")
+_ROOT = Path(__file__).parents[2]
+_START_SECONDS = 60
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class Answer:
+    """Status, headers and JSON of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    json: Any
+
+
+class PlatformProcess:
+    """`pharos up` (or another program that serves the same) on a data folder and a port."""
+
+    def __init__(
+        self, data: Path, *, command: list[str] | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.data = data
+        self.port = free_port()
+        self._command = command or [str(PHAROS), "up"]
+        self._env = {**{k: v for k, v in os.environ.items() if not k.startswith("PHAROS_")}, **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = data.with_name(data.name + ".log")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, *more: str) -> None:
+        """Start and wait until it is ready."""
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                [*self._command, "--data", str(self.data), "--port", str(self.port), *more],
+                stdout=log,
+                stderr=log,
+                env=self._env,
+                cwd=_ROOT,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise AssertionError(f"ended with {self._process.returncode}: {self.log.read_text()[-3000:]}")
+            try:
+                if self.request("GET", "/health/ready").status == 200:
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError(f"not ready within {_START_SECONDS} s: {self.log.read_text()[-3000:]}")
+
+    def request(
+        self, method: str, path: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request. Raises `OSError` when nothing answers."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data=body, method=method, headers=dict(headers or {})
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return _answer(response.status, response)
+        except urllib.error.HTTPError as error:
+            with error:
+                return _answer(error.code, error)
+
+    def ingest(self, batch: Mapping[str, Any]) -> Answer:
+        """Send one batch with the first environment's key."""
+        headers = {
+            "Authorization": f"Bearer {self.credentials['ingest_key']}",
+            "Content-Type": "application/json",
+        }
+        return self.request("POST", "/api/v1/ingest", body=json.dumps(batch).encode(), headers=headers)
+
+    def receipt(self, receipt: str) -> Answer:
+        """Read a receipt with the first environment's key."""
+        headers = {"Authorization": f"Bearer {self.credentials['ingest_key']}"}
+        return self.request("GET", f"/api/v1/ingest/receipts/{receipt}", headers=headers)
+
+    @property
+    def credentials(self) -> dict[str, Any]:
+        credentials: dict[str, Any] = json.loads((self.data / "credentials.json").read_text())
+        return credentials
+
+    def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Another command of `pharos` on the same data folder."""
+        return subprocess.run(
+            [str(PHAROS), *arguments, "--data", str(self.data)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            env=self._env,
+        )
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Rows of a query through `pharos query`."""
+        done = self.run("query", "--json", sql)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def wait_until_consumed(self, seconds: float = 60) -> None:
+        """Wait until the consumer has nothing left to do: the log holds no record any more."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.metric("pharos_log_bytes") == 0:
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"records are left in the log: {self.log.read_text()[-3000:]}")
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/metrics")
+        with urllib.request.urlopen(request, timeout=10) as response:
+            lines = response.read().decode().splitlines()
+        values = [line.rsplit(" ", 1)[1] for line in lines if line.split("{")[0].split(" ")[0] == name]
+        assert values, f"no metric {name}"
+        return sum(map(float, values))
+
+    def kill(self) -> None:
+        """`kill -9`, by process ID."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def wait_for_end(self, seconds: float = 60) -> int:
+        """Wait until the process has ended by itself; gives its status."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for the drained end."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(40)
+
+
+def _answer(status: int, response: Any) -> Answer:
+    body = response.read()
+    return Answer(status, response.headers, json.loads(body) if body else None)
+
+
+@contextmanager
+def platform_process(
+    data: Path, *more: str, command: list[str] | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[PlatformProcess]:
+    """A started platform that is gone at the end."""
+    process = PlatformProcess(data, command=command, env=env)
+    try:
+        process.start(*more)
+        yield process
+    finally:
+        if process._process is not None:
+            process.kill()
