@@ -13,11 +13,11 @@ AsgiApp = Callable[
 ]
 
 
-def asgi_handler(app: AsgiApp) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def asgi_handler(app: AsgiApp) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     """A handler that passes requests on. Bodies are streamed both ways; what the application sends in one
     message becomes a plain answer. WebSockets are not passed on."""
 
-    async def handle(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         exchange = _Exchange(request)
         await app(_scope(request), exchange.receive, exchange.send)
         if exchange.response is None:
@@ -29,7 +29,7 @@ def asgi_handler(app: AsgiApp) -> Callable[[web.Request], Awaitable[web.StreamRe
     return handle
 
 
-def _scope(request: web.Request) -> dict[str, Any]:
+def _scope(request: web.BaseRequest) -> dict[str, Any]:
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
     local = request.transport.get_extra_info("sockname") if request.transport is not None else None
     headers = [
@@ -57,7 +57,7 @@ def _scope(request: web.Request) -> dict[str, Any]:
 class _Exchange:
     """One request and its answer, as ASGI messages."""
 
-    def __init__(self, request: web.Request) -> None:
+    def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
         self._status = 0
         self._headers: list[tuple[str, str]] = []

@@ -30,7 +30,7 @@ from embedded_app.first_start import ensure_first_account, ensure_secret
 from embedded_app.operator_socket import build_operator_app
 from ingest_edge.accept import Accept
 from ingest_edge.admission import Admission
-from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.app import Edge, build_edge, edge_runner
 from ingest_edge.health import Readiness
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics, new_registry
@@ -180,7 +180,7 @@ def _build_edge(
     readiness: Readiness,
     registry: Any,
     control: Any,
-) -> web.Application:
+) -> Edge:
     metrics = EdgeMetrics()
     in_flight = InFlight(settings.max_in_flight_bytes)
     admission = Admission(InProcessRateCounter(), slice_seconds=0.0, fallback_share=1.0)
@@ -193,7 +193,7 @@ def _build_edge(
     return build_edge(accept, readiness, registry, otherwise=asgi_handler(control))
 
 
-async def _serve(stack: AsyncExitStack, edge: web.Application, server: Any, readiness: Readiness) -> None:
+async def _serve(stack: AsyncExitStack, edge: Edge, server: Any, readiness: Readiness) -> None:
     runner = edge_runner(edge)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)

@@ -40,7 +40,7 @@ class Accept:
     receipt_key: bytes
     metrics: EdgeMetrics
 
-    async def ingest(self, request: web.Request) -> web.StreamResponse:
+    async def ingest(self, request: web.BaseRequest) -> web.StreamResponse:
         """`POST /v1/ingest`. The body's own bytes go into the log; nothing is built from them here."""
         received_ms = time.time_ns() // 1_000_000
         headers = request.headers

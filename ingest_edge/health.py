@@ -23,11 +23,11 @@ class Readiness:
             reasons["process"] = "is shutting down"
         return reasons
 
-    async def live(self, request: web.Request) -> web.StreamResponse:
+    async def live(self, request: web.BaseRequest) -> web.StreamResponse:
         """200 as long as the event loop turns."""
         return web.json_response({"status": "live"})
 
-    async def ready(self, request: web.Request) -> web.StreamResponse:
+    async def ready(self, request: web.BaseRequest) -> web.StreamResponse:
         """200, or 503 with what is not ready."""
         reasons = self.reasons()
         body: dict[str, object] = (

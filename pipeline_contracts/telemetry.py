@@ -1,13 +1,14 @@
 """The wire format of one telemetry event and of the batch that carries events (`POST /v1/ingest`).
 
 Decoding into these structs is the validation: the edge refuses what does not fit, the consumer reads the same
-bytes into the same fields. Members of free form stay raw JSON and are never built as objects.
+bytes into the same fields. Members of free form are never built as objects: the edge passes over them, the consumer
+takes them as raw JSON.
 """
 
 from datetime import datetime
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Meta, Struct
 
 EventType = Literal["request", "query", "job", "exception", "log", "metric"]
 Severity = Literal["debug", "info", "warning", "error", "critical"]
@@ -16,6 +17,10 @@ Timestamp = Annotated[datetime, Meta(tz=True)]
 # What a signed 64-bit column holds.
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 BatchId = Annotated[str, Meta(min_length=1, max_length=100)]
+
+
+class FreeForm(Struct, gc=False):
+    """An object of any members. Decoding passes over them: nothing is built."""
 
 
 class TelemetryEvent(Struct, gc=False, omit_defaults=True):
@@ -38,8 +43,8 @@ class TelemetryEvent(Struct, gc=False, omit_defaults=True):
     fingerprint: str | None = None
     affected_users: Integer | None = None
     details: str | None = None
-    attributes: Raw | UnsetType = UNSET
-    payload: Raw | UnsetType = UNSET
+    attributes: FreeForm | None = None
+    payload: FreeForm | None = None
 
 
 class TelemetryBatch(Struct, gc=False):

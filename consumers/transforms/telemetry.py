@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from pipeline_contracts.records import BatchMeta
 from pipeline_contracts.telemetry import TelemetryEvent
@@ -23,6 +24,9 @@ class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
     each of them is overwritten.
     """
 
+    # The edge has seen that these are objects, or null.
+    attributes: Raw | UnsetType = UNSET  # type: ignore[assignment]
+    payload: Raw | UnsetType = UNSET  # type: ignore[assignment]
     account_id: Any = msgspec.field(default=None)
     project_id: Any = msgspec.field(default=None)
     environment_id: Any = msgspec.field(default=None)

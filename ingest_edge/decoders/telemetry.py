@@ -11,7 +11,6 @@ from ingest_edge.limits import Limits
 from pipeline_contracts.errors import FieldError, InvalidInput, PayloadTooLarge, Problem
 from pipeline_contracts.telemetry import TelemetryBatch
 
-_OPEN_BRACE = ord("{")
 _UTF8_SLICE = 1024 * 1024
 _decode = msgspec.json.Decoder(TelemetryBatch).decode
 
@@ -19,12 +18,12 @@ _decode = msgspec.json.Decoder(TelemetryBatch).decode
 def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
     """The batch in `body`, all of it valid.
 
-    Free-form members hold an object or are UNSET. Raises `InvalidInput` that lists the fields at fault, up to
+    Raises `InvalidInput` that lists the fields at fault, up to
     50, and `PayloadTooLarge` for too many events or one too large.
     """
     try:
         if not body.isascii():
-            # Raw members are not looked into by the decoder.
+            # The decoder does not look into members that it passes over.
             _check_utf8(body)
         if is_nested_deeper(body, limits.json_depth):
             raise _refused("", f"is nested deeper than {limits.json_depth} levels")
@@ -44,14 +43,6 @@ def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
         raise _refused("events", "must have at least 1 item")
     if len(events) > limits.batch_events:
         raise _too_many(limits)
-    for event in events:
-        attributes, payload = event.attributes, event.payload
-        if attributes is not msgspec.UNSET and not _is_object(attributes):
-            _to_unset_or_refuse(body, batch, limits)
-            break
-        if payload is not msgspec.UNSET and not _is_object(payload):
-            _to_unset_or_refuse(body, batch, limits)
-            break
     return batch
 
 
@@ -65,22 +56,6 @@ def _check_utf8(body: bytes) -> None:
             decoder.decode(piece, begin + len(piece) == len(body))
         except UnicodeDecodeError as error:
             raise _refused("", f"is not valid UTF-8 (byte {begin - carried + error.start})") from error
-
-
-def _is_object(raw: msgspec.Raw) -> bool:
-    return memoryview(raw)[0] == _OPEN_BRACE
-
-
-def _to_unset_or_refuse(body: bytes, batch: TelemetryBatch, limits: Limits) -> None:
-    # `null` is the same as absent; anything else that is no object is a fault, and then all are listed.
-    for event in batch.events:
-        for name in ("attributes", "payload"):
-            raw = getattr(event, name)
-            if raw is msgspec.UNSET or _is_object(raw):
-                continue
-            if bytes(raw) != b"null":
-                raise _explain(body, f"Expected `object` - at `$.events[...].{name}`", limits)
-            setattr(event, name, msgspec.UNSET)
 
 
 def _check_sizes(body: bytes, limits: Limits) -> None:

@@ -49,7 +49,10 @@ class Patience:
         self._failing_since = None
 
     def fail(self, reason: str, retry_after: float | None) -> None:
-        """A request failed and is to be sent again. Raises `CommandFailed` when that went on for too long."""
+        """A request failed and is to be sent again, after `retry_after` seconds if the server said so.
+
+        Raises `CommandFailed` when that went on for too long.
+        """
         now = self._clock()
         if self._failing_since is None:
             self._failing_since = now
@@ -57,7 +60,7 @@ class Patience:
             raise CommandFailed(
                 f"Gave up after {self._give_up_after:g} s: {reason}. Run the same command again to go on."
             )
-        if retry_after is not None:
+        if retry_after:
             wait = min(retry_after, _LONGEST_OBEYED)
         elif now < self._until:
             # Sent before the others failed: says nothing new.

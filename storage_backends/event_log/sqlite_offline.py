@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.records import LogRecord
-from storage_backends.event_log.sqlite import append_records, connect, read_frame
+from storage_backends.event_log.sqlite import append_records, connect, new_compressor, read_frame
 
 _FRAMES = "SELECT id, first, payload FROM frames WHERE topic = ? ORDER BY past_last"
 
@@ -35,6 +35,7 @@ def requeue(
     ones are all removed from `source`, and each is added once. Raises `StorageUnavailable`.
     """
     moved: dict[tuple[str, int], tuple[bytes, bytes, bytes]] = {}
+    compressor = new_compressor()
     try:
         with contextlib.closing(connect(path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -49,9 +50,9 @@ def requeue(
                 if len(kept) < len(read_frame(first, payload)):
                     connection.execute("DELETE FROM frames WHERE id = ?", (frame,))
                     if kept:
-                        append_records(connection, source, kept)
+                        append_records(connection, compressor, source, kept)
             if moved:
-                append_records(connection, target, list(moved.values()))
+                append_records(connection, compressor, target, list(moved.values()))
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{path} cannot be written: {error}") from error

@@ -1,0 +1,242 @@
+"""A real edge on a free loopback port, over the real embedded engines, for tests that speak HTTP to it."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from ingest_edge.accept import Accept
+from ingest_edge.admission import Admission
+from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.health import Readiness
+from ingest_edge.limits import InFlight, Limits
+from ingest_edge.metrics import EdgeMetrics, new_registry
+from pipeline_contracts import topics
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.records import LogRecord
+from pipeline_contracts.settings import Settings
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.rate_counter.in_process import InProcessRateCounter
+
+INGEST = "/api/v1/ingest"
+WIDE = RateLimit(1_000_000.0, 1_000_000)
+RECEIPT_KEY = b"a receipt key of the test suite, 32+"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it came over the wire."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+    def fields(self) -> list[str]:
+        """The fields that a 422 names."""
+        return [error["field"] for error in self.document().get("errors", [])]
+
+
+@dataclass(slots=True)
+class RunningEdge:
+    """The edge, its engines, and a client with a key that it takes."""
+
+    port: int
+    log: SqliteEventLog
+    log_path: Path
+    directory: InProcessKeyDirectory
+    in_flight: InFlight
+    readiness: Readiness
+    key: str
+    environment_id: str
+    receipt_key: bytes
+    session: aiohttp.ClientSession
+
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        async with self.session.request(method, url, **options) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def post(self, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        """An ingest request: bytes as they are, an asynchronous iterator in chunks, all else as JSON."""
+        if not isinstance(body, bytes) and not hasattr(body, "__aiter__"):
+            body = json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}", **(headers or {})}
+        return await self.request("POST", INGEST, data=body, headers=sent)
+
+    def head(self, *lines: str) -> bytes:
+        """The head of an ingest request with these further lines, for `raw`."""
+        return "\r\n".join(
+            [
+                f"POST {INGEST} HTTP/1.1",
+                "Host: edge",
+                f"Authorization: Bearer {self.key}",
+                "Content-Type: application/json",
+                *lines,
+                "",
+                "",
+            ]
+        ).encode()
+
+    async def raw(self, parts: Iterable[bytes], *, half_close: bool = False) -> Answer | None:
+        """Send these bytes on a connection of their own; the first answer, None if the edge hangs up first."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+            if half_close:
+                writer.write_eof()
+            return await _read_answer(reader)
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def appended(self) -> list[LogRecord]:
+        """All records of the telemetry topic."""
+        return await self.log.read_frames(topics.TELEMETRY, 0, 2**40)
+
+    async def issue_key(
+        self,
+        kind: CredentialKind = CredentialKind.INGEST_KEY,
+        *,
+        limit: RateLimit = WIDE,
+        expires_ms: int | None = None,
+        account_id: str | None = None,
+    ) -> str:
+        """A published key of an account of its own."""
+        key = make_credential(kind)
+        await self.directory.publish(
+            KeyEntry(
+                digest_credential(key),
+                kind,
+                account_id or f"acc_{secrets.token_hex(8)}",
+                "prj_1",
+                self.environment_id,
+                limit,
+                expires_ms,
+            )
+        )
+        return key
+
+    async def fill_disk(self) -> None:
+        """From now on the log's file cannot grow: the next large commit fails as on a full disk."""
+        await self.log.call(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
+
+    async def free_disk(self) -> None:
+        await self.log.call(lambda connection: connection.execute("PRAGMA max_page_count=100000").fetchall())
+
+    def stored_records(self) -> int:
+        """Records that the log's file has ever taken, as another process sees it."""
+        connection = sqlite3.connect(self.log_path)
+        try:
+            row = connection.execute(
+                "SELECT next_offset FROM topics WHERE topic = ?", (topics.TELEMETRY,)
+            ).fetchone()
+            return row[0] if row else 0
+        finally:
+            connection.close()
+
+
+async def _read_answer(reader: asyncio.StreamReader) -> Answer | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    headers = {name.strip().title(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    if first.split(" ")[1] == "100":
+        return await _read_answer(reader)
+    body = await reader.readexactly(int(headers["Content-Length"]))
+    return Answer(int(first.split(" ")[1]), headers, body)
+
+
+@contextlib.asynccontextmanager
+async def open_edge(
+    folder: Path,
+    *,
+    rate: RateLimit = WIDE,
+    log_max_bytes: int = 2**30,
+    directory: KeyDirectory | None = None,
+    **limits: Any,
+) -> AsyncIterator[RunningEdge]:
+    """An edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
+    that of the key's account; `directory` stands in for the one in memory."""
+    async with AsyncExitStack() as stack:
+        log_path = folder / "event-log.sqlite"
+        log = await open_sqlite_log(log_path, log_max_bytes)
+        stack.push_async_callback(log.close)
+        keys = InProcessKeyDirectory()
+        all_limits = replace(Limits.from_settings(Settings()), **limits)
+        in_flight = InFlight(all_limits.in_flight_bytes)
+        registry = new_registry()
+        metrics = EdgeMetrics()
+        registry.register(metrics)
+        readiness = Readiness({"event_log": log.stalled_reason})
+        accept = Accept(
+            directory=directory or keys,
+            log=log,
+            admission=Admission(InProcessRateCounter(), slice_seconds=0.0, fallback_share=1.0),
+            limits=all_limits,
+            in_flight=in_flight,
+            receipt_key=RECEIPT_KEY,
+            metrics=metrics,
+        )
+        runner = edge_runner(build_edge(accept, readiness, registry))
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        session = aiohttp.ClientSession(auto_decompress=False)
+        stack.push_async_callback(session.close)
+        edge = RunningEdge(
+            port=runner.addresses[0][1],
+            log=log,
+            log_path=log_path,
+            directory=keys,
+            in_flight=in_flight,
+            readiness=readiness,
+            key="",
+            environment_id="env_1",
+            receipt_key=RECEIPT_KEY,
+            session=session,
+        )
+        edge.key = await edge.issue_key(limit=rate)
+        yield edge
+
+
+StartEdge = Callable[..., Awaitable[RunningEdge]]
+
+
+@pytest.fixture
+async def start_edge(tmp_path: Path) -> AsyncIterator[StartEdge]:
+    """Starts edges as `open_edge` does; they end with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> RunningEdge:
+            folder = tmp_path / secrets.token_hex(4)
+            folder.mkdir()
+            return await stack.enter_async_context(open_edge(folder, **options))
+
+        yield start
+
+
+@pytest.fixture
+async def edge(start_edge: StartEdge) -> RunningEdge:
+    """An edge with the product's default limits and an account that may send as much as it likes."""
+    return await start_edge()

@@ -1,0 +1,184 @@
+"""`pharos send` as a process: exit statuses, what it prints, and being killed."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.operator_cli.fake_ingest import FakeIngest, answer, write_events
+
+_PHAROS = (sys.executable, "-c", "from operator_cli.main import main; main()")
+
+
+async def start(folder: Path, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL) -> Any:
+    return await asyncio.create_subprocess_exec(
+        *_PHAROS,
+        "send",
+        *arguments,
+        cwd=folder,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=stdin,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def run(folder: Path, *arguments: str, text: bytes | None = None) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error."""
+    pipe = asyncio.subprocess.DEVNULL if text is None else asyncio.subprocess.PIPE
+    process = await start(folder, *arguments, stdin=pipe)
+    out, error = await process.communicate(text)
+    return process.returncode, out.decode(), error.decode()
+
+
+def write_credentials(folder: Path, url: str) -> None:
+    (folder / ".pharos").mkdir(exist_ok=True)
+    document = {"base_url": url, "ingest_key": "the-key", "environment_id": "env_1"}
+    (folder / ".pharos" / "credentials.json").write_text(json.dumps(document))
+
+
+async def test_it_sends_to_the_running_platform_and_sums_up(tmp_path: Path) -> None:
+    write_events(tmp_path / "events.ndjson", range(150))
+    ingest = FakeIngest()
+    ingest.receipt_statuses += ["queued", "stored", "queued", "duplicate"]
+    async with ingest.serve() as url:
+        write_credentials(tmp_path, url)
+        status, out, error = await run(tmp_path, "events.ndjson", "--wait", "--json")
+        assert (status, error) == (0, "")
+        summary = json.loads(out)
+        again = await run(tmp_path, "events.ndjson")
+    assert (summary["files"], summary["events_sent"], summary["batches"]) == (1, 150, 2)
+    assert summary["accepted"] == 150
+    assert not ingest.receipt_statuses
+    assert again[0] == 0
+    assert "events sent" in again[1]
+    assert "nothing new" in again[2]
+    assert len(ingest.requests) == 2
+
+
+async def test_a_batch_that_could_not_be_stored_is_a_failure(tmp_path: Path) -> None:
+    write_events(tmp_path / "events.ndjson", range(5))
+    ingest = FakeIngest()
+    ingest.receipt_statuses.append("failed")
+    async with ingest.serve() as url:
+        write_credentials(tmp_path, url)
+        status, _, error = await run(tmp_path, "events.ndjson", "--wait")
+    assert status == 1
+    assert "could not be stored" in error and "no room" in error
+
+
+async def test_it_sends_to_an_address_with_a_key_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("the-key\n")
+    write_events(tmp_path / "events.ndjson", range(5))
+    ingest = FakeIngest()
+    async with ingest.serve() as url:
+        status, _, error = await run(tmp_path, "events.ndjson", "--url", url + "/", "--key-file", "key")
+        alone = await run(tmp_path, "events.ndjson", "--url", url)
+    assert (status, error) == (0, "")
+    assert len(ingest.events()) == 5
+    assert (alone[0], "go together" in alone[2]) == (1, True)
+
+
+async def test_standard_input_is_sent_each_time(tmp_path: Path) -> None:
+    ingest = FakeIngest()
+    async with ingest.serve() as url:
+        write_credentials(tmp_path, url)
+        for _ in range(2):
+            status, _, error = await run(tmp_path, "-", text=b'oops\n{"type":"log","id":"1"}')
+            assert status == 1 and "--format" in error
+            status, _, error = await run(
+                tmp_path, "-", "--format", "ndjson", text=b'oops\n{"type":"log","id":"1"}'
+            )
+            assert (status, error.partition(" JSON")[0]) == (0, "pharos: -:1: is not valid")
+    assert ingest.counts() == {"1": 2}
+
+
+async def test_a_refused_key_is_told_at_once(tmp_path: Path) -> None:
+    write_events(tmp_path / "events.ndjson", range(5))
+    ingest = FakeIngest()
+    ingest.rule = answer(401, {"detail": "This key is not known."})
+    async with ingest.serve() as url:
+        write_credentials(tmp_path, url)
+        status, _, error = await run(tmp_path, "events.ndjson")
+    assert status == 1
+    assert "This key is not known. Is it the ingest key of this server?" in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--batch", "0"), ("--batch", "1001"), ("--rate", "0"), ("--rate", "x")]
+)
+async def test_wrong_arguments_are_refused(tmp_path: Path, arguments: tuple[str, str]) -> None:
+    status, _, error = await run(tmp_path, "events.ndjson", *arguments)
+    assert (status, "usage: pharos send" in error) == (2, True)
+
+
+async def test_an_interrupt_ends_it_and_running_it_again_goes_on(tmp_path: Path) -> None:
+    write_events(tmp_path / "events.ndjson", range(500))
+    ingest = FakeIngest()
+    half = asyncio.Event()
+
+    async def stop_at_half(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+        if len(ingest.stored) < 20:
+            return None
+        half.set()
+        return web.Response(status=503)
+
+    ingest.rule = stop_at_half
+    async with ingest.serve() as url:
+        write_credentials(tmp_path, url)
+        process = await start(tmp_path, "events.ndjson", "--batch", "10")
+        await half.wait()
+        process.send_signal(signal.SIGINT)
+        _, error = await process.communicate()
+        assert process.returncode == 130
+        assert b"Run the same command again" in error and b"Traceback" not in error
+        ingest.rule = None
+        sent = len(ingest.requests)
+        status, _, _ = await run(tmp_path, "events.ndjson", "--batch", "10")
+    assert status == 0
+    assert ingest.counts() == {str(n): 1 for n in range(500)}
+    # What was acknowledged before the interrupt was not sent again.
+    assert len(ingest.requests) - sent == 30
+
+
+async def test_killed_at_any_time_each_event_is_stored_once(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    write_events(file, range(400))
+    ingest = FakeIngest()
+    kill_at = asyncio.Event()
+    kills = 0
+
+    async def rule(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+        # Every 23rd request is stored and never answered: the sender is killed with it under way.
+        if len(ingest.requests) % 23 == 0 and kills < 6:
+            ingest.take(body)
+            kill_at.set()
+            await asyncio.sleep(3600)
+        return None
+
+    ingest.rule = rule
+    async with ingest.serve() as url:
+        write_credentials(tmp_path, url)
+        while kills < 6:
+            process = await start(tmp_path, "events.ndjson", "--batch", "7")
+            ended = asyncio.create_task(process.wait())
+            killing = asyncio.create_task(kill_at.wait())
+            await asyncio.wait({ended, killing}, return_when=asyncio.FIRST_COMPLETED)
+            killing.cancel()
+            if not ended.done():
+                process.kill()
+            await ended
+            await process.communicate()
+            kill_at.clear()
+            kills += 1
+            write_events(file, range(400 + 50 * (kills - 1), 400 + 50 * kills), mode="a")
+        status, _, error = await run(tmp_path, "events.ndjson", "--batch", "9")
+    assert status == 0, error
+    assert not ingest.conflicts
+    assert ingest.counts() == {str(n): 1 for n in range(700)}
