@@ -1,6 +1,7 @@
 """From the `Authorization` header to what the key opens."""
 
 import hmac
+from functools import lru_cache
 
 from pipeline_contracts.credentials import (
     CredentialKind,
@@ -14,6 +15,20 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 _NAMES = {CredentialKind.INGEST_KEY: "an ingest key", CredentialKind.MONITOR_KEY: "a monitor key"}
 
 
+@lru_cache(4096)
+def _credential_digest(authorization: str | None, kind: CredentialKind) -> bytes:
+    """The digest of a well-formed credential. Kept for the headers that come again and again: check sum and SHA-256
+    are a twentieth of a small request. Whether the key is known is asked each time; refusals are not kept."""
+    credential = bearer_credential(authorization)
+    if credential is None:
+        raise InvalidCredential(f"Send {_NAMES[kind]} as 'Authorization: Bearer {kind.value}…'.")
+    if not is_well_formed(credential, kind):
+        raise InvalidCredential(
+            f"This is not {_NAMES[kind]}: it starts with {kind.value}, and its check sum must hold."
+        )
+    return digest_credential(credential)
+
+
 async def authenticate(
     authorization: str | None, kind: CredentialKind, directory: KeyDirectory, now_ms: int
 ) -> KeyEntry:
@@ -22,14 +37,7 @@ async def authenticate(
     The check sum comes first: a mistyped key costs no look-up. Raises `InvalidCredential`, and `Unavailable`
     when the directory cannot tell.
     """
-    credential = bearer_credential(authorization)
-    if credential is None:
-        raise InvalidCredential(f"Send {_NAMES[kind]} as 'Authorization: Bearer {kind.value}…'.")
-    if not is_well_formed(credential, kind):
-        raise InvalidCredential(
-            f"This is not {_NAMES[kind]}: it starts with {kind.value}, and its check sum must hold."
-        )
-    digest = digest_credential(credential)
+    digest = _credential_digest(authorization, kind)
     try:
         entry = await directory.find(digest)
     except StorageUnavailable as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 import uvloop
 
+from embedded_app.allocator import keep_freed_memory
 from embedded_app.demo_traffic import send_demo_traffic
 from embedded_app.platform import DataFolderInUse, Platform, PortInUse, run_platform
 from operator_cli.credentials import add_data_argument
@@ -37,6 +38,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _run(arguments: argparse.Namespace) -> int:
     settings = load_settings()
+    keep_freed_memory()
     start_logs(settings.log_level)
     # Whatever lies in the data folder is its owner's alone.
     os.umask(0o077)

@@ -6,6 +6,8 @@ import secrets
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+# Two characters at a time: a receipt has 32, made for each batch.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 
 _RECEIPT_PREFIX = "rcp_"
 _RECEIPT_BYTES = 15
@@ -18,7 +20,8 @@ def encode_base32(data: bytes) -> str:
     """Crockford's base32 without padding, most significant bit first; bits are padded on the left."""
     number = int.from_bytes(data)
     length = (len(data) * 8 + 4) // 5
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(5 * (length - 1), -1, -5))
+    pairs = "".join([_PAIRS[(number >> shift) & 1023] for shift in range(10 * (length // 2 - 1), -1, -10)])
+    return pairs if length % 2 == 0 else _ALPHABET[number >> 5 * (length - 1)] + pairs
 
 
 def make_identifier(prefix: str, now_ms: int) -> str:

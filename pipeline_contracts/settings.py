@@ -59,8 +59,8 @@ class Settings:
     log_max_bytes: int = _setting(
         2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
     )
-    chunk_rows: int = _setting(20_000, "Most rows in one insert", minimum=1)
-    chunk_bytes: int = _setting(16 * 2**20, "Most bytes of events in one insert", minimum=1024)
+    chunk_rows: int = _setting(50_000, "Most rows in one insert", minimum=1)
+    chunk_bytes: int = _setting(32 * 2**20, "Most bytes of events in one insert", minimum=1024)
     chunk_seconds: float = _setting(0.5, "Longest wait for a chunk to fill", minimum=0.01)
     drain_seconds: float = _setting(20.0, "Time that a shutdown gives to what was accepted", minimum=0.0)
 

@@ -32,7 +32,11 @@ logger = logging.getLogger(__name__)
 _SCHEMA = Path(__file__).with_name("schema.sql").read_text()
 # A quarter of a megabyte compresses a fifth cheaper than half of one, and 2 % less tightly.
 _FRAME_BYTES = 256 * 1024
-_COMPRESSION_LEVEL = 1
+# Level 1 with a hash table that stays in the first cache: a fifth cheaper than plain level 1, as tight.
+_COMPRESSION: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 1,
+    zstd.CompressionParameter.hash_log: 12,
+}
 
 _encode_frame = msgspec.msgpack.Encoder().encode
 _frame_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, bytes]])
@@ -85,7 +89,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def new_compressor() -> zstd.ZstdCompressor:
     """For one thread, used again and again: making one costs as much as compressing 20 KB."""
-    return zstd.ZstdCompressor(level=_COMPRESSION_LEVEL)
+    return zstd.ZstdCompressor(options=_COMPRESSION)
 
 
 def append_records(

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS pharos.ingest_receipts
     received_at     DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)),
     stored_at       DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta, ZSTD(1)),
     errors          Array(String) CODEC(ZSTD(1)),
-    log             LowCardinality(String),
+    log             String CODEC(ZSTD(1)),
     log_offset      UInt64 CODEC(Delta, ZSTD(1)),
     INDEX by_offset log_offset TYPE minmax GRANULARITY 8
 )
@@ -25,4 +25,5 @@ SETTINGS
     non_replicated_deduplication_window = 1000,
     fsync_after_insert = 1,
     fsync_part_directory = 1,
-    ttl_only_drop_parts = 1;
+    ttl_only_drop_parts = 1,
+    min_parts_to_merge_at_once = 8;

@@ -1,0 +1,1 @@
+"""Load on real processes: `make bench` measures each part."""

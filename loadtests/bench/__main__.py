@@ -1,0 +1,94 @@
+"""`python -m loadtests.bench`: measures every part and shows the figures beside their targets."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+
+from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.consumer import measure_clickhouse, measure_consumer
+from loadtests.bench.edge import measure_edge
+from loadtests.bench.figures import Figure
+from loadtests.bench.progress import Progress, showing_progress
+from loadtests.bench.report import describe_machine, show_table, to_json
+from loadtests.bench.run_length import FULL, QUICK, RunLength
+from loadtests.bench.whole import measure_whole
+
+_RESULTS = Path("bench-results.json")
+_PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
+    "edge": measure_edge,
+    "consumer": measure_consumer,
+    "clickhouse": measure_clickhouse,
+    "whole": measure_whole,
+}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtests.bench",
+        description="Measure each part of Pharos on this machine: events a second, CPU time an event, latencies "
+        "and memory, beside their targets. CPU time is user and system time; MB are 2^20 bytes.",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="short measurements, under a minute in all (else about three)"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(_PARTS),
+        help="measure this part (may be given more than once)",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        default=str(_RESULTS),
+        help=f"write the figures as JSON to this file (./{_RESULTS}); - prints them instead of the table",
+    )
+    return parser.parse_args()
+
+
+async def _measure(names: list[str], length: RunLength) -> list[Figure]:
+    figures: list[Figure] = []
+    task = asyncio.current_task()
+    assert task is not None
+    # As Ctrl-C: processes are stopped and folders removed on the way out.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with showing_progress(len(names)) as progress:
+        for name in names:
+            progress.begin_part(name)
+            figures += await _PARTS[name](progress, length)
+            progress.end_part()
+    return figures
+
+
+def main() -> int:
+    """Exit status 0: measured, whether or not the targets are reached; 1: a part could not be measured."""
+    arguments = _arguments()
+    names = [name for name in _PARTS if arguments.only is None or name in arguments.only]
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            figures = runner.run(_measure(names, QUICK if arguments.quick else FULL))
+    except ChildFailed as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("bench: stopped by a signal; nothing was written.", file=sys.stderr)
+        return 130
+    machine = describe_machine()
+    document = to_json(figures, machine, arguments.quick)
+    if arguments.json == "-":
+        sys.stdout.write(document.decode())
+        return 0
+    show_table(Console(), figures, machine)
+    Path(arguments.json).write_bytes(document)
+    print(f"Written to {arguments.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

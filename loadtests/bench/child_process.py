@@ -1,0 +1,73 @@
+"""A process of the benchmark's own that says what it has to say in lines of JSON."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+_END_SECONDS = 30.0
+
+
+class ChildFailed(Exception):
+    """A process ended before it had said what was asked of it."""
+
+
+class Child:
+    """The running process. Made by `running_child`."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self._name = name
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """The process ID."""
+        return self._process.pid
+
+    async def read(self) -> dict[str, Any]:
+        """The next line that it says. Raises `ChildFailed` when it has ended."""
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise ChildFailed(f"{self._name} ended with {await self._process.wait()}; see its errors above.")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+@asynccontextmanager
+async def running_child(module: str, arguments: Mapping[str, object]) -> AsyncIterator[Child]:
+    """`python -m loadtests.bench.MODULE`, with the arguments as JSON; it is gone at the end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        f"loadtests.bench.{module}",
+        json.dumps(arguments),
+        # Held open and never written to: its end tells the child that the benchmark is gone.
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        # Ctrl-C is for the benchmark, which then stops its processes.
+        start_new_session=True,
+    )
+    try:
+        yield Child(module, process)
+    finally:
+        await stop_process(process)
+
+
+async def stop_process(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, and SIGKILL where that does not end it."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _END_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def say(message: Mapping[str, object]) -> None:
+    """Tell the benchmark something, from inside the child."""
+    print(json.dumps(message), flush=True)

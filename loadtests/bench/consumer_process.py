@@ -1,0 +1,167 @@
+"""A consumer alone in its process: fills a log, then works it off into a column store."""
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from consumers.chunk import ChunkLimits
+from consumers.loop import ConsumerLoop
+from consumers.metrics import ConsumerMetrics
+from consumers.transforms.telemetry_topic import EVENTS, TelemetryTopic
+from embedded_app.allocator import keep_freed_memory
+from loadtests.bench.child_process import say
+from loadtests.bench.null_column_store import NullColumnStore
+from loadtests.bench.payloads import batch_id, make_bodies, number_body
+from loadtests.bench.process_usage import cpu_seconds, forget_peak, peak_mb, thread_cpu_seconds
+from pipeline_contracts import topics
+from pipeline_contracts.identifiers import receipt_name
+from pipeline_contracts.records import BatchMeta, encode_meta
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.chdb_embedded import open_chdb
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.event_log.sqlite import SqliteEventLog, SqliteLogConsumer, open_sqlite_log
+
+_ENVIRONMENT = "env_01jz0000000000000000000000"
+_BODIES = 256
+# As many requests as a busy edge has under way when the log commits.
+_TOGETHER = 32
+_SETTLE_SECONDS = 60.0
+_QUIET_SECONDS = 3.0
+
+
+async def _run(folder: Path, events: int, batch_events: int, into: str) -> None:
+    log = await open_sqlite_log(folder / "event-log.sqlite", 2**40)
+    store: ColumnStore = NullColumnStore() if into == "nothing" else await open_chdb(folder / "clickhouse")
+    try:
+        await apply_schema(store)
+        await _fill(log, events, batch_events)
+        gc.collect()
+        gc.freeze()
+        forget_peak(os.getpid())
+        await _consume(log, store)
+    finally:
+        await store.close()
+        await log.close()
+
+
+async def _fill(log: SqliteEventLog, events: int, batch_events: int) -> None:
+    bodies = make_bodies(_BODIES, batch_events)
+    batches = events // batch_events
+    for begin in range(0, batches, _TOGETHER):
+        await asyncio.gather(
+            *(
+                _append(log, bodies[n % _BODIES], n, batch_events)
+                for n in range(begin, min(begin + _TOGETHER, batches))
+            )
+        )
+
+
+async def _append(log: SqliteEventLog, body: bytes, number: int, events: int) -> None:
+    # What `Accept` makes of a request.
+    name = batch_id(number)
+    meta = BatchMeta(
+        "acc_01jz0000000000000000000000",
+        "prj_01jz0000000000000000000000",
+        _ENVIRONMENT,
+        time.time_ns() // 1_000_000,
+        events,
+        name,
+    )
+    key = receipt_name(_ENVIRONMENT, name).encode()
+    await log.append(topics.TELEMETRY, key, encode_meta(meta), number_body(body, number))
+
+
+class _ChunkTimes:
+    """Seconds from a chunk that is complete to its commit."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._begun = 0.0
+
+    async def __call__(self, step: str) -> None:
+        if step == "before plan":
+            self._begun = time.perf_counter()
+        elif step == "after commit":
+            self.seconds.append(time.perf_counter() - self._begun)
+
+
+async def _consume(log: SqliteEventLog, store: ColumnStore) -> None:
+    settings = Settings()
+    chunks = _ChunkTimes()
+    loop = ConsumerLoop(
+        consumer=SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY),
+        log=log,
+        store=store,
+        transform=TelemetryTopic(),
+        limits=ChunkLimits(settings.chunk_rows, settings.chunk_bytes, settings.chunk_seconds),
+        metrics=ConsumerMetrics(topics.TELEMETRY),
+        stop=asyncio.Event(),
+        on_step=chunks,
+        draining=True,
+    )
+    own = os.getpid()
+    whole, consumer, begun = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
+    await loop.run()
+    worked = {
+        "seconds": time.perf_counter() - begun - settings.chunk_seconds,
+        "cpu_seconds": cpu_seconds(own) - whole,
+        "consumer_cpu_seconds": _consumer_cpu_seconds() - consumer,
+    }
+    peak = peak_mb(own)
+    await _let_merges_end(store)
+    say(
+        {
+            **worked,
+            "settled_cpu_seconds": cpu_seconds(own) - whole,
+            "rows": loop.metrics.rows[EVENTS],
+            "chunk_seconds": chunks.seconds,
+            "peak_mb": peak,
+        }
+    )
+
+
+def _consumer_cpu_seconds() -> float:
+    """CPU time of this process's Python threads without those that wait in the column store's engine."""
+    used = thread_cpu_seconds(os.getpid())
+    return sum(
+        used.get(thread.native_id or 0, 0.0)
+        for thread in threading.enumerate()
+        if not thread.name.startswith("chdb-")
+    )
+
+
+async def _let_merges_end(store: ColumnStore) -> None:
+    # A merge begins some time after the insert that made it worthwhile: quiet for a while is the end.
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    quiet_since = time.monotonic()
+    while time.monotonic() < min(deadline, quiet_since + _QUIET_SECONDS):
+        if isinstance(store, NullColumnStore):
+            return
+        ((merges,),) = (await store.query("SELECT count() FROM system.merges")).rows
+        if merges:
+            quiet_since = time.monotonic()
+        await asyncio.sleep(0.2)
+
+
+def main() -> None:
+    """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into."""
+    arguments: dict[str, Any] = json.loads(sys.argv[1])
+    # As `pharos up` does.
+    keep_freed_memory()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(
+            _run(Path(arguments["folder"]), arguments["events"], arguments["batch_events"], arguments["into"])
+        )
+
+
+if __name__ == "__main__":
+    main()

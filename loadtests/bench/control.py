@@ -1,0 +1,67 @@
+"""The control plane's cost of a read: one that asks ClickHouse, one that asks the database."""
+
+from collections.abc import Sequence
+
+from loadtests.bench.figures import Figure
+from loadtests.bench.load import MakeRequest
+from loadtests.bench.measured_load import measure_load
+from loadtests.bench.payloads import make_bodies, number_body
+from loadtests.bench.platform_process import Platform
+from loadtests.bench.progress import Progress
+from loadtests.bench.run_length import RunLength
+
+_CONNECTIONS = 8
+_RECEIPTS = 50
+# Numbers of the batches whose receipts are read begin here: no other batch has them.
+_FIRST = 6 * 10**9
+
+
+async def measure_control(progress: Progress, length: RunLength, platform: Platform) -> list[Figure]:
+    """CPU time of the whole process a request, which is at rest but for these requests."""
+    urls = await _make_receipts(platform)
+    return [
+        *await _measure(progress, length, platform, "receipt", urls, platform.ingest_key),
+        *await _measure(progress, length, platform, "account", ["/api/v1/account"], platform.api_token),
+    ]
+
+
+async def _make_receipts(platform: Platform) -> list[str]:
+    urls = []
+    (body,) = make_bodies(1, 10)
+    for number in range(_FIRST, _FIRST + _RECEIPTS):
+        async with platform.http.post(
+            "/api/v1/ingest", data=number_body(body, number), headers={"Content-Type": "application/json"}
+        ) as response:
+            response.raise_for_status()
+            urls.append((await response.json())["data"]["url"])
+    return urls
+
+
+async def _measure(
+    progress: Progress, length: RunLength, platform: Platform, name: str, urls: Sequence[str], credential: str
+) -> list[Figure]:
+    part = f"control, GET {name}"
+    measured = await measure_load(
+        progress,
+        part,
+        platform.pid,
+        platform.port,
+        _get_requests(urls, credential),
+        connections=_CONNECTIONS,
+        expected=200,
+        warm_up=length.warm_up,
+        seconds=length.informative_seconds,
+    )
+    return [
+        Figure(part, "requests", measured.per_second, "/s"),
+        Figure(part, "CPU a request", measured.cpu_us, "µs"),
+        *measured.latency(part),
+    ]
+
+
+def _get_requests(urls: Sequence[str], credential: str) -> MakeRequest:
+    requests = [
+        f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {credential}\r\nAccept: */*\r\n\r\n".encode()
+        for url in urls
+    ]
+    return lambda number: requests[number % len(requests)]

@@ -1,0 +1,129 @@
+"""The edge alone: 100 events a request, one event a request, compressed bodies, and half of the most it takes."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from loadtests.bench.child_process import running_child
+from loadtests.bench.figures import Figure
+from loadtests.bench.ingest_requests import gzip_requests, ingest_requests
+from loadtests.bench.load import MakeRequest
+from loadtests.bench.measured_load import Measured, measure_load
+from loadtests.bench.process_usage import peak_mb
+from loadtests.bench.progress import Progress
+from loadtests.bench.run_length import RunLength
+
+_EVENTS = 100
+_BATCH_CONNECTIONS = 32
+_SINGLE_CONNECTIONS = 64
+_BATCH_TARGET_US = 3.0
+_SINGLE_TARGET_US = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    pid: int
+    port: int
+    ingest_key: str
+
+
+@asynccontextmanager
+async def _fresh_edge() -> AsyncIterator[_Edge]:
+    # A log of its own for each measurement: nothing takes records out, and disk space is given back between.
+    with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
+        async with running_child("edge_process", {"folder": folder}) as child:
+            told = await child.read()
+            yield _Edge(child.pid, told["port"], told["ingest_key"])
+
+
+async def measure_edge(progress: Progress, length: RunLength) -> list[Figure]:
+    """The figures of both kinds of request; CPU time is the whole process's, its log-writer thread included."""
+    return [
+        *await _measure_batches(progress, length),
+        *await _measure_single(progress, length),
+        *await _measure_gzip(progress, length),
+    ]
+
+
+async def _measure_batches(progress: Progress, length: RunLength) -> list[Figure]:
+    part = f"edge, {_EVENTS} events a request"
+    async with _fresh_edge() as edge:
+        requests = ingest_requests(edge.ingest_key, _EVENTS)
+        measured = await _measure(progress, part, edge, requests, _BATCH_CONNECTIONS, length)
+        peak = peak_mb(edge.pid)
+    async with _fresh_edge() as edge:
+        requests = ingest_requests(edge.ingest_key, _EVENTS)
+        half = await _measure(
+            progress, part, edge, requests, _BATCH_CONNECTIONS, length, measured.per_second / 2
+        )
+    return [
+        *_batch_figures(part, measured, _BATCH_TARGET_US),
+        Figure(part, "peak memory", peak, "MB"),
+        *_half_load_figures(part, half),
+    ]
+
+
+async def _measure_single(progress: Progress, length: RunLength) -> list[Figure]:
+    part = "edge, 1 event a request"
+    async with _fresh_edge() as edge:
+        requests = ingest_requests(edge.ingest_key, 1)
+        measured = await _measure(progress, part, edge, requests, _SINGLE_CONNECTIONS, length)
+        peak = peak_mb(edge.pid)
+    async with _fresh_edge() as edge:
+        requests = ingest_requests(edge.ingest_key, 1)
+        half = await _measure(
+            progress, part, edge, requests, _SINGLE_CONNECTIONS, length, measured.per_second / 2
+        )
+    return [
+        Figure(part, "requests", measured.per_second, "/s"),
+        Figure(part, "CPU a request", measured.cpu_us, "µs", target=_SINGLE_TARGET_US),
+        *measured.latency(part),
+        Figure(part, "peak memory", peak, "MB"),
+        *_half_load_figures(part, half),
+    ]
+
+
+async def _measure_gzip(progress: Progress, length: RunLength) -> list[Figure]:
+    part = f"edge, {_EVENTS} events a request, gzip"
+    async with _fresh_edge() as edge:
+        with progress.step(f"{part}: compressing", None):
+            requests = gzip_requests(edge.ingest_key, _EVENTS)
+        measured = await _measure(progress, part, edge, requests, _BATCH_CONNECTIONS, length)
+        return [*_batch_figures(part, measured, None), Figure(part, "peak memory", peak_mb(edge.pid), "MB")]
+
+
+async def _measure(
+    progress: Progress,
+    part: str,
+    edge: _Edge,
+    requests: MakeRequest,
+    connections: int,
+    length: RunLength,
+    per_second: float | None = None,
+) -> Measured:
+    return await measure_load(
+        progress,
+        part if per_second is None else f"{part}, half load",
+        edge.pid,
+        edge.port,
+        requests,
+        connections=connections,
+        expected=202,
+        warm_up=length.warm_up,
+        seconds=length.seconds if per_second is None else length.informative_seconds,
+        per_second=per_second,
+    )
+
+
+def _batch_figures(part: str, measured: Measured, target_us: float | None) -> list[Figure]:
+    return [
+        Figure(part, "events", measured.per_second * _EVENTS, "/s"),
+        Figure(part, "CPU an event", measured.cpu_us / _EVENTS, "µs", target=target_us),
+        *measured.latency(part),
+    ]
+
+
+def _half_load_figures(part: str, measured: Measured) -> list[Figure]:
+    name = f"{part}, half of that load"
+    return [Figure(name, "requests", measured.per_second, "/s"), *measured.latency(name)]

@@ -1,0 +1,49 @@
+"""Whole ingest requests as bytes, for the load generator."""
+
+import gzip
+from collections.abc import Sequence
+
+from loadtests.bench.load import MakeRequest
+from loadtests.bench.payloads import make_bodies, number_body
+
+# As many different bodies as several group commits of the log hold.
+_BODIES = 256
+_SINGLE_BODIES = 4096
+
+
+def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
+    """Requests of `events` events, each with IDs of its own."""
+    bodies = make_bodies(_SINGLE_BODIES if events == 1 else _BODIES, events)
+    heads = [_head(ingest_key, len(body), "") for body in bodies]
+
+    def make_request(number: int) -> bytes:
+        index = number % len(bodies)
+        return heads[index] + number_body(bodies[index], number)
+
+    return make_request
+
+
+def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
+    """Compressed requests of `events` events. They are made beforehand and go round: the edge alone does not
+    mind a batch that comes again."""
+    requests: Sequence[bytes] = [
+        _head(ingest_key, len(packed), "Content-Encoding: gzip\r\n") + packed
+        for number, body in enumerate(make_bodies(_BODIES, events))
+        for packed in [gzip.compress(number_body(body, number), compresslevel=6)]
+    ]
+    return lambda number: requests[number % len(requests)]
+
+
+def _head(ingest_key: str, length: int, more: str) -> bytes:
+    # The headers that a usual client library sends.
+    return (
+        "POST /api/v1/ingest HTTP/1.1\r\n"
+        "Host: 127.0.0.1\r\n"
+        f"Authorization: Bearer {ingest_key}\r\n"
+        "Content-Type: application/json\r\n"
+        f"{more}"
+        "Accept: */*\r\n"
+        "Accept-Encoding: gzip, deflate\r\n"
+        "User-Agent: pharos-bench/1\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()

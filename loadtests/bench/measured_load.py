@@ -1,0 +1,73 @@
+"""Measures a process from outside while load runs on one of its ports."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loadtests.bench.figures import Figure, latency_figures
+from loadtests.bench.load import MakeRequest, running_load
+from loadtests.bench.process_usage import cpu_seconds
+from loadtests.bench.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The measured stretch: what was answered as expected, what was not, and what it cost the process."""
+
+    requests: int
+    seconds: float
+    cpu_seconds: float
+    latencies: Sequence[float]
+    failures: dict[str, int]
+
+    @property
+    def per_second(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU time of the process a request, in microseconds."""
+        return 1e6 * self.cpu_seconds / self.requests if self.requests else float("nan")
+
+    def latency(self, part: str) -> list[Figure]:
+        """p50 and p99 of a request, and the answers that were none of those expected."""
+        return [*latency_figures(part, "request", self.latencies), failure_figure(part, self.failures)]
+
+
+def failure_figure(part: str, failures: dict[str, int]) -> Figure:
+    """Other answers than the expected one; the name shows the first of them."""
+    first = f" ({next(iter(failures))[:80]})" if failures else ""
+    return Figure(part, f"other answers{first}", sum(failures.values()), "", target=0)
+
+
+async def measure_load(
+    progress: Progress,
+    label: str,
+    pid: int,
+    port: int,
+    make_request: MakeRequest,
+    *,
+    connections: int,
+    expected: int,
+    warm_up: float,
+    seconds: float,
+    per_second: float | None = None,
+) -> Measured:
+    """Run load for `warm_up` seconds, then measure for `seconds`."""
+    async with running_load(
+        port, make_request, connections=connections, expected=expected, per_second=per_second
+    ) as load:
+        await progress.pass_time(f"{label}: warming up", warm_up)
+        load.latencies.clear()
+        answered, cpu, begun = load.answered, cpu_seconds(pid), time.perf_counter()
+        await progress.pass_time(f"{label}: measuring", seconds)
+        requests = load.answered - answered
+        used = cpu_seconds(pid) - cpu
+        took = time.perf_counter() - begun
+        latencies = list(load.latencies)
+        load.stop()
+        # What is under way is not cut off: the process would count it as a fault of ours.
+        await asyncio.sleep(0.3)
+        return Measured(requests, took, used, latencies, dict(load.failures))

@@ -1,0 +1,136 @@
+"""`pharos up` as a process of its own on an empty data folder."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from consumers.transforms.telemetry_topic import EVENTS
+from loadtests.bench.child_process import ChildFailed, stop_process
+
+_PHAROS = Path(sys.executable).with_name("pharos")
+_START_SECONDS = 60.0
+_STORED_EVENTS = f'pharos_consumer_rows_total{{table="{EVENTS}"}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The running process and how to talk to it."""
+
+    pid: int
+    port: int
+    folder: Path
+    ingest_key: str
+    api_token: str
+    seconds_to_ready: float
+    """From the start of the process, on an empty folder, to its first 200 of /health/ready."""
+    http: aiohttp.ClientSession
+    """Paths are relative to the platform's root; it sends the ingest key."""
+
+    async def stored_events(self) -> float:
+        """Events that the consumer has inserted so far, by its own counter."""
+        async with self.http.get("/metrics") as response:
+            lines = (await response.text()).splitlines()
+        found = (line for line in lines if line.startswith(_STORED_EVENTS))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in found)
+
+    async def query(self, sql: str) -> dict[str, Any]:
+        """The one row that `pharos query` gives. Raises `ChildFailed` when the command fails."""
+        process = await asyncio.create_subprocess_exec(
+            _PHAROS, "query", "--json", "--data", self.folder, sql, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise ChildFailed(f"`pharos query` ended with {process.returncode}; see its errors above.")
+        row: dict[str, Any] = json.loads(output)
+        return row
+
+
+@asynccontextmanager
+async def running_platform() -> AsyncIterator[Platform]:
+    """A ready platform whose account may send as much as it likes; gone with its data at the end."""
+    with tempfile.TemporaryDirectory(prefix="pharos-bench-") as scratch:
+        folder = Path(scratch) / "data"
+        output = Path(scratch) / "output.log"
+        begun = time.perf_counter()
+        process = await _start(folder, output)
+        try:
+            credentials = await _wait_for_credentials(process, folder, output)
+            root = credentials["base_url"].removesuffix("/api")
+            headers = {"Authorization": f"Bearer {credentials['ingest_key']}"}
+            async with aiohttp.ClientSession(root, headers=headers) as http:
+                await _wait_until_ready(process, http, output)
+                yield Platform(
+                    process.pid,
+                    int(root.rsplit(":", 1)[1]),
+                    folder,
+                    credentials["ingest_key"],
+                    credentials["api_token"],
+                    time.perf_counter() - begun,
+                    http,
+                )
+        except aiohttp.ClientError as error:
+            said = await asyncio.to_thread(output.read_text)
+            raise ChildFailed(f"The platform did not answer as it should: {error}\n{said[-4000:]}") from error
+        finally:
+            await stop_process(process)
+
+
+async def _start(folder: Path, output: Path) -> asyncio.subprocess.Process:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
+    environment |= {"PHAROS_INGEST_RATE": "1e9", "PHAROS_INGEST_BURST": "1000000000"}
+    with output.open("wb") as file:
+        return await asyncio.create_subprocess_exec(
+            _PHAROS,
+            "up",
+            "--data",
+            folder,
+            "--port",
+            "0",
+            stdout=file,
+            stderr=file,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+async def _wait_for_credentials(
+    process: asyncio.subprocess.Process, folder: Path, output: Path
+) -> dict[str, Any]:
+    path = folder / "credentials.json"
+    async with asyncio.timeout(_START_SECONDS):
+        while not path.exists():
+            await _look_again(process, output)
+    credentials: dict[str, Any] = json.loads(path.read_text())
+    return credentials
+
+
+async def _wait_until_ready(
+    process: asyncio.subprocess.Process, http: aiohttp.ClientSession, output: Path
+) -> None:
+    async with asyncio.timeout(_START_SECONDS):
+        while True:
+            try:
+                async with http.get("/health/ready") as response:
+                    if response.status == 200:
+                        return
+            except aiohttp.ClientConnectionError:
+                # The credentials are written before the port is served.
+                pass
+            await _look_again(process, output)
+
+
+async def _look_again(process: asyncio.subprocess.Process, output: Path) -> None:
+    if process.returncode is not None:
+        said = await asyncio.to_thread(output.read_text)
+        raise ChildFailed(f"`pharos up` ended with {process.returncode}: {said[-2000:]}")
+    await asyncio.sleep(0.02)

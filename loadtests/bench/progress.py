@@ -1,0 +1,56 @@
+"""Shows on standard error what is being measured and how far it is."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+_TICK = 0.25
+
+
+class Progress:
+    """One line for the whole run, one for the step under way. Made by `showing_progress`."""
+
+    def __init__(self, shown: RichProgress, whole: TaskID) -> None:
+        self._shown = shown
+        self._whole = whole
+
+    def begin_part(self, name: str) -> None:
+        """A part begins; the ones before it are done."""
+        self._shown.update(self._whole, description=name)
+
+    def end_part(self) -> None:
+        """The part is done."""
+        self._shown.advance(self._whole)
+
+    async def pass_time(self, label: str, seconds: float) -> None:
+        """Wait for `seconds`, shown as a bar."""
+        begun = time.monotonic()
+        with self.step(label, seconds) as told:
+            while (passed := time.monotonic() - begun) < seconds:
+                told(passed)
+                await asyncio.sleep(min(_TICK, seconds - passed))
+
+    @contextmanager
+    def step(self, label: str, total: float | None) -> Iterator[Callable[[float], None]]:
+        """A step; call what it gives with how much of `total` is done."""
+        task = self._shown.add_task(f"  {label}", total=total)
+        try:
+            yield lambda done: self._shown.update(task, completed=done)
+        finally:
+            self._shown.remove_task(task)
+
+
+@contextmanager
+def showing_progress(parts: int) -> Iterator[Progress]:
+    """Progress over so many parts. Nothing is drawn where standard error is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with RichProgress(
+        *columns, console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal
+    ) as shown:
+        yield Progress(shown, shown.add_task("", total=parts))

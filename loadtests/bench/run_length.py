@@ -1,0 +1,38 @@
+"""How long each measurement takes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunLength:
+    """Seconds and numbers of events."""
+
+    warm_up: float
+    seconds: float
+    informative_seconds: float
+    """Of figures without a target."""
+    consumer_events: int
+    whole_events: int
+    idle_seconds: float
+    """Between ready and the measurement of memory at rest."""
+    receipt_seconds: float
+
+
+FULL = RunLength(
+    warm_up=2.0,
+    seconds=10.0,
+    informative_seconds=6.0,
+    consumer_events=400_000,
+    whole_events=1_000_000,
+    idle_seconds=10.0,
+    receipt_seconds=10.0,
+)
+QUICK = RunLength(
+    warm_up=0.5,
+    seconds=1.5,
+    informative_seconds=1.0,
+    consumer_events=100_000,
+    whole_events=200_000,
+    idle_seconds=2.0,
+    receipt_seconds=2.0,
+)
