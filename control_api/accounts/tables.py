@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import DateTime, ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy import DateTime, Float, ForeignKey, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_api.database import Base
@@ -18,7 +18,7 @@ class Account(Base):
     name: Mapped[str] = mapped_column(String(100))
     slug: Mapped[str] = mapped_column(String(100), unique=True)
     plan: Mapped[str] = mapped_column(String(40))
-    ingest_rate: Mapped[float]
+    ingest_rate: Mapped[float] = mapped_column(Float)
     ingest_burst: Mapped[int]
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 

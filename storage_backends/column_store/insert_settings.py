@@ -8,15 +8,21 @@ def one_block(token: str) -> dict[str, str | int]:
     """The settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
 
     A block that was cut elsewhere (other defaults of the session, parallel parsing) would get another ordinal
-    behind the token and be stored twice.
+    behind the token and be stored twice. Each of these has been seen, or is documented, to move the cut.
     """
     return {
         "insert_deduplication_token": token,
         "insert_deduplicate": 1,
+        "deduplicate_insert": "enable",
         "async_insert": 0,
         "input_format_parallel_parsing": 0,
         "max_insert_threads": 1,
+        "max_block_size": 2 * MAX_ROWS,
         "max_insert_block_size": 2 * MAX_ROWS,
+        "max_insert_block_size_bytes": 0,
+        "use_strict_insert_block_limits": 0,
+        "input_format_max_block_size_bytes": 0,
+        "input_format_max_block_wait_ms": 0,
         "min_insert_block_size_rows": 2 * MAX_ROWS,
         "min_insert_block_size_bytes": 4 * MAX_BYTES,
         "date_time_input_format": "best_effort",

@@ -1,0 +1,153 @@
+"""What every column store does. Another engine joins by a parameter of the fixture."""
+
+import json
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from pipeline_contracts.errors import RowsRefused
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from storage_backends.column_store.interface import QueryRefused
+
+TABLE = "pharos.telemetry_events"
+
+
+def rows(log: str, count: int, *, offset: int = 0, padding: int = 0) -> bytes:
+    line = {"log": log, "log_offset": offset, "type": "log", "received_at": "2026-11-20T21:31:54.123Z"}
+    return b"".join(
+        json.dumps(
+            {**line, "position": n, "timestamp": "2026-11-20T21:31:54Z", "title": "x" * padding}
+        ).encode()
+        + b"\n"
+        for n in range(count)
+    )
+
+
+async def count(store: ChdbColumnStore, log: str) -> int:
+    result = await store.query(f"SELECT count() FROM {TABLE} WHERE log = {{log:String}}", {"log": log})
+    return int(result.rows[0][0])
+
+
+async def test_the_same_token_is_stored_once(column_store: ChdbColumnStore) -> None:
+    log = uuid.uuid4().hex
+    for _ in range(3):
+        await column_store.insert(TABLE, rows(log, 5), 5, log)
+    assert await count(column_store, log) == 5
+
+
+async def test_equal_rows_under_other_tokens_are_kept(column_store: ChdbColumnStore) -> None:
+    log = uuid.uuid4().hex
+    for n in range(3):
+        await column_store.insert(TABLE, rows(log, 5), 5, f"{log}{n}")
+    assert await count(column_store, log) == 15
+
+
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        {"max_block_size": 1000, "max_insert_block_size": 1000, "min_insert_block_size_rows": 1},
+        {"input_format_parallel_parsing": 1, "max_threads": 2, "max_insert_threads": 2},
+        {"min_insert_block_size_bytes": 1, "async_insert": 1, "insert_deduplicate": 0},
+        {"max_insert_block_size_bytes": 1000, "input_format_max_block_size_bytes": 1000},
+    ],
+)
+async def test_a_large_insert_is_one_block_whatever_the_session_says(
+    column_store: ChdbColumnStore, defaults: dict[str, int]
+) -> None:
+    log = uuid.uuid4().hex
+    lines = rows(log, 30_000, padding=60)
+    assert len(lines) > 3_000_000
+    await column_store.insert(TABLE, lines, 30_000, log)
+    before = {
+        name: (await column_store.query(f"SELECT getSetting('{name}')")).rows[0][0] for name in defaults
+    }
+    try:
+        for name, value in defaults.items():
+            await column_store.command(f"SET {name} = {value}")
+        await column_store.insert(TABLE, lines, 30_000, log)
+    finally:
+        for name, value in before.items():
+            await column_store.command(f"SET {name} = '{int(value) if isinstance(value, bool) else value}'")
+    assert await count(column_store, log) == 30_000
+
+
+async def test_one_bad_row_refuses_the_whole_insert(column_store: ChdbColumnStore) -> None:
+    log = uuid.uuid4().hex
+    bad = json.dumps({"log": log, "log_offset": "nonsense"}).encode() + b"\n"
+    with pytest.raises(RowsRefused):
+        await column_store.insert(TABLE, rows(log, 100) + bad + rows(log, 100), 201, log)
+    assert await count(column_store, log) == 0
+
+
+async def test_a_refused_token_may_be_used_again(column_store: ChdbColumnStore) -> None:
+    log = uuid.uuid4().hex
+    with pytest.raises(RowsRefused):
+        await column_store.insert(TABLE, b'{"log_offset": "nonsense"}\n', 1, log)
+    await column_store.insert(TABLE, rows(log, 2), 2, log)
+    assert await count(column_store, log) == 2
+
+
+async def test_parameters_are_bound(column_store: ChdbColumnStore) -> None:
+    for hostile in ("' OR 1=1 --", "\\' OR 1=1", "{log:String}", "a\0b", "\n\t", "æ🙈"):
+        sql = "SELECT {text:String} AS text, {many:Array(String)} AS many"
+        (row,) = (await column_store.query(sql, {"text": hostile, "many": [hostile, "b"]})).records()
+        assert row == {"text": hostile, "many": [hostile, "b"]}
+
+
+async def test_a_wrong_query_is_refused(column_store: ChdbColumnStore) -> None:
+    with pytest.raises(QueryRefused):
+        await column_store.query("SELECT nothing FROM nowhere")
+
+
+async def test_times_come_back_in_utc(column_store: ChdbColumnStore) -> None:
+    sql = "SELECT toDateTime64('2026-11-20 21:31:54.123', 3, 'UTC') AS at"
+    (row,) = (await column_store.query(sql)).records()
+    assert row["at"].isoformat() == "2026-11-20T21:31:54.123000+00:00"
+
+
+async def test_the_schema_is_applied_once(column_store: ChdbColumnStore) -> None:
+    assert await apply_schema(column_store) == []
+    (row,) = (await column_store.query("SELECT count(), uniqExact(name) FROM pharos.applied_schema")).rows
+    assert row[0] == row[1]
+
+
+async def test_every_table_has_a_window_of_tokens(column_store: ChdbColumnStore) -> None:
+    sql = (
+        "SELECT name FROM system.tables WHERE database = 'pharos' AND name != 'applied_schema' "
+        "AND create_table_query NOT LIKE '%non_replicated_deduplication_window = 1000%'"
+    )
+    assert (await column_store.query(sql)).rows == []
+
+
+_REPLAY = """
+import asyncio, sys
+from pathlib import Path
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.chdb_embedded import open_chdb
+from tests.contract.test_column_store_contract import TABLE, count, rows
+
+async def main():
+    store = await open_chdb(Path(sys.argv[1]))
+    await apply_schema(store)
+    await store.insert(TABLE, rows("log", 20_000, padding=100), 20_000, "token")
+    print(await count(store, "log"))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_token_holds_over_a_restart(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", _REPLAY, str(tmp_path)],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout.split() == ["20000"], done.stderr
