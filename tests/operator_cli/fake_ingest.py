@@ -67,7 +67,8 @@ class FakeIngest:
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/api/v1/ingest", self.ingest)
         app.router.add_get("/api/v1/ingest/receipts/{id}", self.receipt)
-        runner = web.AppRunner(app, auto_decompress=False)
+        # Requests that a rule never answers are not waited for.
+        runner = web.AppRunner(app, auto_decompress=False, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
