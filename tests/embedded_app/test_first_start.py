@@ -1,0 +1,92 @@
+"""What the first start makes, and what later starts make of what is left of it."""
+
+import json
+import stat
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from control_api.accounts.operations import find_caller
+from control_api.accounts.tables import Account
+from control_api.database import open_engine, open_sessions
+from control_api.migrations.upgrade import upgrade_database
+from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
+from embedded_app.first_start import ensure_first_account, ensure_secret
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.settings import Settings
+
+Sessions = async_sessionmaker[AsyncSession]
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
+    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
+    await upgrade_database(engine)
+    yield open_sessions(engine)
+    await engine.dispose()
+
+
+async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sessions, tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    credentials = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert json.loads(path.read_text()) == credentials
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    async with sessions() as session:
+        caller = await find_caller(session, digest_credential(credentials["api_token"]), NOW)
+        environment = await find_by_ingest_key(session, digest_credential(credentials["ingest_key"]), NOW)
+        (entry,) = await live_ingest_keys(session, NOW)
+    assert caller is not None
+    assert environment is not None
+    assert caller.account.public_id == credentials["account_id"] == entry.account_id
+    assert environment.public_id == credentials["environment_id"] == entry.environment_id
+    assert credentials["project_id"] == entry.project_id
+    assert entry.limit == RateLimit(5000, 50_000)
+
+
+async def test_a_later_start_keeps_the_keys_and_tells_the_new_address(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x:1/api")
+    path.write_text(json.dumps({**first, "site": {"id": 1}}))
+    second = await ensure_first_account(sessions, Settings(), path, "http://x:2/api")
+    assert second == {**first, "base_url": "http://x:2/api", "site": {"id": 1}}
+
+
+@pytest.mark.parametrize("left", [None, "", "{", "[]", '{"base_url": "x"}'])
+async def test_lost_credentials_are_made_again_for_the_same_account(
+    sessions: Sessions, tmp_path: Path, left: str | None
+) -> None:
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    path.unlink()
+    if left is not None:
+        path.write_text(left)
+    second = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    same = ("account_id", "project_id", "environment_id")
+    assert [second[name] for name in same] == [first[name] for name in same]
+    assert second["ingest_key"] != first["ingest_key"]
+    async with sessions() as session:
+        assert await find_by_ingest_key(session, digest_credential(second["ingest_key"]), NOW) is not None
+        assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
+
+
+async def test_a_rate_in_the_settings_replaces_the_accounts(sessions: Sessions, tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    await ensure_first_account(sessions, Settings(ingest_rate=7.0), path, "http://x/api")
+    async with sessions() as session:
+        assert [entry.limit for entry in await live_ingest_keys(session, NOW)] == [RateLimit(7, 50_000)]
+    await ensure_first_account(sessions, Settings(ingest_burst=9), path, "http://x/api")
+    async with sessions() as session:
+        assert [entry.limit for entry in await live_ingest_keys(session, NOW)] == [RateLimit(7, 9)]
+
+
+def test_a_secret_is_made_once(tmp_path: Path) -> None:
+    first = ensure_secret(tmp_path / "receipt.key")
+    assert (ensure_secret(tmp_path / "receipt.key"), len(first)) == (first, 43)

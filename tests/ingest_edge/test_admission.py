@@ -1,0 +1,89 @@
+"""What an account may send, with a clock that is moved by hand."""
+
+import pytest
+
+from ingest_edge.admission import Admission
+from pipeline_contracts.errors import PayloadTooLarge, RateLimited, StorageUnavailable
+from pipeline_contracts.rate_limits import RateLimit, TokenLease
+from storage_backends.rate_counter.in_process import InProcessRateCounter
+
+LIMIT = RateLimit(rate=1000, burst=5000)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class AwayCounter:
+    async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
+        raise StorageUnavailable("away")
+
+    async def close(self) -> None:
+        return None
+
+
+def admission(clock: Clock, *, slice_seconds: float = 0.0, edges: int = 1) -> Admission:
+    counter = InProcessRateCounter(clock) if edges else AwayCounter()
+    return Admission(counter, slice_seconds=slice_seconds, fallback_share=0.5, clock=clock)
+
+
+async def spend(taking: Admission, clock: Clock, seconds: int, events: int) -> int:
+    passed = 0
+    for _ in range(seconds * 100):
+        clock.now += 0.01
+        try:
+            await taking.take("acc", events, LIMIT)
+        except RateLimited:
+            continue
+        passed += events
+    return passed
+
+
+@pytest.mark.parametrize("slice_seconds", [0.0, 0.05])
+async def test_what_passes_is_the_rate_and_the_burst(slice_seconds: float) -> None:
+    clock = Clock()
+    passed = await spend(admission(clock, slice_seconds=slice_seconds), clock, 60, 37)
+    assert 0.98 * 65_000 <= passed <= 65_000
+
+
+async def test_a_refusal_says_when_to_come_back_and_the_time_holds() -> None:
+    clock = Clock()
+    taking = admission(clock)
+    await taking.take("acc", 5000, LIMIT)
+    with pytest.raises(RateLimited) as refused:
+        await taking.take("acc", 2500, LIMIT)
+    headers = refused.value.headers
+    assert headers["Retry-After"] == "3"
+    assert headers["RateLimit-Policy"] == '"ingest";q=5000;w=5'
+    assert headers["RateLimit"] == '"ingest";r=0;t=5'
+    clock.now += 3
+    assert (await taking.take("acc", 2500, LIMIT))["RateLimit"] == '"ingest";r=500;t=5'
+
+
+async def test_more_than_the_bucket_ever_holds_is_too_large() -> None:
+    with pytest.raises(PayloadTooLarge):
+        await admission(Clock()).take("acc", 5001, LIMIT)
+
+
+async def test_tokens_of_a_request_that_was_not_stored_come_back() -> None:
+    taking = admission(Clock())
+    await taking.take("acc", 5000, LIMIT)
+    taking.give_back("acc", 5000)
+    await taking.take("acc", 5000, LIMIT)
+
+
+async def test_with_the_counter_away_the_edge_goes_on_with_its_share() -> None:
+    clock = Clock()
+    taking = admission(clock, edges=0)
+    passed = await spend(taking, clock, 60, 10)
+    assert 0.98 * 32_500 <= passed <= 32_500
+    assert taking.fallbacks > 0
+
+
+async def test_accounts_do_not_spend_each_others_tokens() -> None:
+    taking = admission(Clock())
+    await taking.take("a", 5000, LIMIT)
+    await taking.take("b", 5000, LIMIT)
