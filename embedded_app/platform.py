@@ -185,6 +185,9 @@ def _build_edge(
     in_flight = InFlight(settings.max_in_flight_bytes)
     admission = Admission(InProcessRateCounter(), slice_seconds=0.0, fallback_share=1.0)
     metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: in_flight.bytes)
+    metrics.add_gauge(
+        "pharos_edge_rate_fallbacks", "Leases that the counter could not give", lambda: admission.fallbacks
+    )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
     accept = Accept(

@@ -27,8 +27,6 @@ MetricName = Literal[
     "pharos_consumer_retries",
     # Faults of the loop itself: each is a defect, with its stack in the log.
     "pharos_consumer_failures",
-    # Records in the log that no consumer has taken yet, by topic.
-    "pharos_log_backlog_records",
     # Bytes that the log holds on disk.
     "pharos_log_bytes",
 ]
