@@ -159,7 +159,8 @@ class EdgeProcess:
         return int(line.split()[1])
 
 
-@pytest.fixture(scope="module")
+# A process for each bomb: what the C library keeps of the one before would count for the next.
+@pytest.fixture
 def edge_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProcess]:
     folder = tmp_path_factory.mktemp("edge")
     with subprocess.Popen(
