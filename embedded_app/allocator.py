@@ -7,6 +7,8 @@ import sys
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEEP_BYTES = 256 * 2**20
+# Half of its largest heap: more than that not every glibc takes.
+_FROM_HEAP_BYTES = 32 * 2**20
 
 
 def keep_freed_memory() -> None:
@@ -22,4 +24,4 @@ def keep_freed_memory() -> None:
     except (OSError, AttributeError):
         return
     mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
-    mallopt(_M_MMAP_THRESHOLD, _KEEP_BYTES)
+    mallopt(_M_MMAP_THRESHOLD, _FROM_HEAP_BYTES)
