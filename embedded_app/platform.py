@@ -38,7 +38,8 @@ from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
-from storage_backends.event_log.sqlite import SqliteEventLog, SqliteLogConsumer, open_sqlite_log
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 

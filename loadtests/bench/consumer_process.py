@@ -28,7 +28,8 @@ from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import open_chdb
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.event_log.sqlite import SqliteEventLog, SqliteLogConsumer, open_sqlite_log
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
 _BODIES = 256

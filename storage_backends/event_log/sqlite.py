@@ -11,35 +11,24 @@ import logging
 import queue
 import secrets
 import sqlite3
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pipeline_contracts.errors import LogFull, StorageUnavailable
-from pipeline_contracts.records import LogRecord, Position
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from pipeline_contracts.records import LogRecord
+from storage_backends.event_log.sqlite_frames import (
+    Compressor,
+    append_records,
+    connect,
+    new_compressor,
+    read_frame,
+)
 
 logger = logging.getLogger(__name__)
 
 _SCHEMA = Path(__file__).with_name("schema.sql").read_text()
-# A quarter of a megabyte compresses a fifth cheaper than half of one, and 2 % less tightly.
-_FRAME_BYTES = 256 * 1024
-# Level 1 with a hash table that stays in the first cache: a fifth cheaper than plain level 1, as tight.
-_COMPRESSION: dict[int, int] = {
-    zstd.CompressionParameter.compression_level: 1,
-    zstd.CompressionParameter.hash_log: 12,
-}
-
-_encode_frame = msgspec.msgpack.Encoder().encode
-_frame_decoder = msgspec.msgpack.Decoder(list[tuple[bytes, bytes, bytes]])
 
 
 class _Committed(asyncio.Future[None]):
@@ -68,67 +57,6 @@ class _Call:
     def __init__(self, run: Callable[[sqlite3.Connection], Any], done: "asyncio.Future[Any]") -> None:
         self.run = run
         self.done = done
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection to the log's file with the settings that durability rests on."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=10.0, check_same_thread=False)
-    try:
-        # New files only; larger pages suit blobs of some kilobytes.
-        connection.execute("PRAGMA page_size=16384")
-        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        connection.execute("PRAGMA journal_mode=WAL")
-        # FULL: the write-ahead log is fsynced at each commit. This is what a 202 stands on.
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA journal_size_limit=67108864")
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-def new_compressor() -> zstd.ZstdCompressor:
-    """For one thread, used again and again: making one costs as much as compressing 20 KB."""
-    return zstd.ZstdCompressor(options=_COMPRESSION)
-
-
-def append_records(
-    connection: sqlite3.Connection,
-    compressor: zstd.ZstdCompressor,
-    topic: str,
-    records: Sequence[tuple[bytes, bytes, bytes]],
-) -> int:
-    """Write records (key, meta, value) as frames of bounded size; gives the bytes stored. In a transaction."""
-    row = connection.execute("SELECT next_offset FROM topics WHERE topic = ?", (topic,)).fetchone()
-    offset: int = row[0] if row else 0
-    stored = 0
-    begin = 0
-    while begin < len(records):
-        size = 0
-        end = begin
-        while end < len(records) and (end == begin or size + len(records[end][2]) <= _FRAME_BYTES):
-            size += len(records[end][2])
-            end += 1
-        payload = compressor.compress(_encode_frame(records[begin:end]), zstd.ZstdCompressor.FLUSH_FRAME)
-        connection.execute(
-            "INSERT INTO frames (topic, first, past_last, size, payload) VALUES (?, ?, ?, ?, ?)",
-            (topic, offset, offset + end - begin, len(payload), payload),
-        )
-        offset += end - begin
-        stored += len(payload)
-        begin = end
-    connection.execute(
-        "INSERT INTO topics (topic, next_offset) VALUES (?, ?) "
-        "ON CONFLICT (topic) DO UPDATE SET next_offset = excluded.next_offset",
-        (topic, offset),
-    )
-    return stored
-
-
-def read_frame(first: int, payload: bytes) -> list[LogRecord]:
-    """The records of a frame whose first one has the offset `first`."""
-    frame = _frame_decoder.decode(zstd.decompress(payload))
-    return [LogRecord(first + index, *record) for index, record in enumerate(frame)]
 
 
 class SqliteEventLog:
@@ -275,7 +203,7 @@ class SqliteEventLog:
         connection.close()
 
     def _commit(
-        self, connection: sqlite3.Connection, compressor: zstd.ZstdCompressor, jobs: Sequence[_Group | _Call]
+        self, connection: sqlite3.Connection, compressor: Compressor, jobs: Sequence[_Group | _Call]
     ) -> None:
         results: list[Any] = []
         stored = 0
@@ -329,78 +257,3 @@ async def open_sqlite_log(path: Path, max_bytes: int) -> SqliteEventLog:
         return await asyncio.to_thread(SqliteEventLog, path, max_bytes, loop)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"The event log at {path} cannot be opened: {error}") from error
-
-
-class SqliteLogConsumer:
-    """The one consumer of a group on a topic of a `SqliteEventLog`; consumed records are removed."""
-
-    def __init__(self, log: SqliteEventLog, group: str, topic: str) -> None:
-        self._log = log
-        self._group = group
-        self._topic = topic
-
-    @property
-    def log_id(self) -> str:
-        return self._log.log_id
-
-    async def claim(self) -> dict[int, Position]:
-        row = await self._log.call(self._read_position)
-        return {0: Position(row[0], row[1]) if row else Position(0)}
-
-    def _read_position(self, connection: sqlite3.Connection) -> tuple[int, int | None] | None:
-        row: tuple[int, int | None] | None = connection.execute(
-            "SELECT next_offset, plan_end FROM positions WHERE consumer_group = ? AND topic = ?",
-            (self._group, self._topic),
-        ).fetchone()
-        return row
-
-    async def read(
-        self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
-    ) -> list[LogRecord]:
-        appended = self._log.appended_event(self._topic)
-        appended.clear()
-        records = await self._log.read_frames(self._topic, start, max_bytes)
-        if not records and wait > 0:
-            # An append by another process (a replay of dead letters) sets no event: time out and look again.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(appended.wait(), wait)
-            records = await self._log.read_frames(self._topic, start, max_bytes)
-        if end is not None:
-            records = [record for record in records if record.offset < end]
-        return records
-
-    async def commit(self, partition: int, position: Position) -> None:
-        self._log.released(
-            await self._log.call(lambda connection: self._write_position(connection, position))
-        )
-
-    def _write_position(self, connection: sqlite3.Connection, position: Position) -> int:
-        connection.execute(
-            "INSERT INTO positions (consumer_group, topic, next_offset, plan_end) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (consumer_group, topic) "
-            "DO UPDATE SET next_offset = excluded.next_offset, plan_end = excluded.plan_end",
-            (self._group, self._topic, position.next_offset, position.plan_end),
-        )
-        if position.plan_end is not None:
-            return 0
-        # Rows that every group has passed. Frames end where a group commit ended, so a frame that the
-        # position has reached only in part stays.
-        removed = connection.execute(
-            "DELETE FROM frames WHERE topic = ? AND past_last <= "
-            "(SELECT min(next_offset) FROM positions WHERE topic = ?) RETURNING size",
-            (self._topic, self._topic),
-        ).fetchall()
-        # One page is freed a step: all steps have to be asked for.
-        connection.execute("PRAGMA incremental_vacuum(64)").fetchall()
-        return sum(size for (size,) in removed)
-
-    async def backlog(self) -> int:
-        return int(await self._log.call(self._count_backlog))
-
-    def _count_backlog(self, connection: sqlite3.Connection) -> int:
-        row = connection.execute("SELECT next_offset FROM topics WHERE topic = ?", (self._topic,)).fetchone()
-        position = self._read_position(connection)
-        return (row[0] if row else 0) - (position[0] if position else 0)
-
-    async def close(self) -> None:
-        return None

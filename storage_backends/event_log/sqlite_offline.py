@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.records import LogRecord
-from storage_backends.event_log.sqlite import append_records, connect, new_compressor, read_frame
+from storage_backends.event_log.sqlite_frames import append_records, connect, new_compressor, read_frame
 
 _FRAMES = "SELECT id, first, payload FROM frames WHERE topic = ? ORDER BY past_last"
 

@@ -20,7 +20,8 @@ from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.event_log.sqlite import SqliteEventLog, SqliteLogConsumer, open_sqlite_log
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.support.telemetry_records import RECEIVED_MS, append_batch
 
 DAY_MS = 86_400_000

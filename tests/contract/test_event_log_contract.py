@@ -10,7 +10,8 @@ import pytest
 
 from pipeline_contracts.errors import LogFull, StorageUnavailable
 from pipeline_contracts.records import Position
-from storage_backends.event_log.sqlite import SqliteEventLog, SqliteLogConsumer, open_sqlite_log
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 
 Open = Callable[..., "asyncio.Future[SqliteEventLog]"]
 

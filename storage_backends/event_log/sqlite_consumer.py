@@ -1,0 +1,83 @@
+"""The reading side of the embedded event log."""
+
+import asyncio
+import contextlib
+import sqlite3
+
+from pipeline_contracts.records import LogRecord, Position
+from storage_backends.event_log.sqlite import SqliteEventLog
+
+
+class SqliteLogConsumer:
+    """The one consumer of a group on a topic of a `SqliteEventLog`; consumed records are removed."""
+
+    def __init__(self, log: SqliteEventLog, group: str, topic: str) -> None:
+        self._log = log
+        self._group = group
+        self._topic = topic
+
+    @property
+    def log_id(self) -> str:
+        return self._log.log_id
+
+    async def claim(self) -> dict[int, Position]:
+        row = await self._log.call(self._read_position)
+        return {0: Position(row[0], row[1]) if row else Position(0)}
+
+    def _read_position(self, connection: sqlite3.Connection) -> tuple[int, int | None] | None:
+        row: tuple[int, int | None] | None = connection.execute(
+            "SELECT next_offset, plan_end FROM positions WHERE consumer_group = ? AND topic = ?",
+            (self._group, self._topic),
+        ).fetchone()
+        return row
+
+    async def read(
+        self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
+    ) -> list[LogRecord]:
+        appended = self._log.appended_event(self._topic)
+        appended.clear()
+        records = await self._log.read_frames(self._topic, start, max_bytes)
+        if not records and wait > 0:
+            # An append by another process (a replay of dead letters) sets no event: time out and look again.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(appended.wait(), wait)
+            records = await self._log.read_frames(self._topic, start, max_bytes)
+        if end is not None:
+            records = [record for record in records if record.offset < end]
+        return records
+
+    async def commit(self, partition: int, position: Position) -> None:
+        self._log.released(
+            await self._log.call(lambda connection: self._write_position(connection, position))
+        )
+
+    def _write_position(self, connection: sqlite3.Connection, position: Position) -> int:
+        connection.execute(
+            "INSERT INTO positions (consumer_group, topic, next_offset, plan_end) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (consumer_group, topic) "
+            "DO UPDATE SET next_offset = excluded.next_offset, plan_end = excluded.plan_end",
+            (self._group, self._topic, position.next_offset, position.plan_end),
+        )
+        if position.plan_end is not None:
+            return 0
+        # Rows that every group has passed. Frames end where a group commit ended, so a frame that the
+        # position has reached only in part stays.
+        removed = connection.execute(
+            "DELETE FROM frames WHERE topic = ? AND past_last <= "
+            "(SELECT min(next_offset) FROM positions WHERE topic = ?) RETURNING size",
+            (self._topic, self._topic),
+        ).fetchall()
+        # One page is freed a step: all steps have to be asked for.
+        connection.execute("PRAGMA incremental_vacuum(64)").fetchall()
+        return sum(size for (size,) in removed)
+
+    async def backlog(self) -> int:
+        return int(await self._log.call(self._count_backlog))
+
+    def _count_backlog(self, connection: sqlite3.Connection) -> int:
+        row = connection.execute("SELECT next_offset FROM topics WHERE topic = ?", (self._topic,)).fetchone()
+        position = self._read_position(connection)
+        return (row[0] if row else 0) - (position[0] if position else 0)
+
+    async def close(self) -> None:
+        return None
