@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline_contracts.records import LogRecord
+from pipeline_contracts.settings import Settings
 from storage_backends.column_store.interface import ColumnStore
 
 
@@ -15,6 +16,10 @@ class ChunkLimits:
     rows: int
     bytes: int
     seconds: float
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "ChunkLimits":
+        return cls(settings.chunk_rows, settings.chunk_bytes, settings.chunk_seconds)
 
 
 @dataclass(frozen=True, slots=True)

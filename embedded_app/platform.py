@@ -166,7 +166,7 @@ def _consumer_loop(
         log=log,
         store=store,
         transform=TelemetryTopic(),
-        limits=ChunkLimits(settings.chunk_rows, settings.chunk_bytes, settings.chunk_seconds),
+        limits=ChunkLimits.from_settings(settings),
         metrics=ConsumerMetrics(topics.TELEMETRY),
         stop=asyncio.Event(),
         on_step=on_step,

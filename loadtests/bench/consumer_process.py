@@ -103,7 +103,7 @@ async def _consume(log: SqliteEventLog, store: ColumnStore) -> None:
         log=log,
         store=store,
         transform=TelemetryTopic(),
-        limits=ChunkLimits(settings.chunk_rows, settings.chunk_bytes, settings.chunk_seconds),
+        limits=ChunkLimits.from_settings(settings),
         metrics=ConsumerMetrics(topics.TELEMETRY),
         stop=asyncio.Event(),
         on_step=chunks,
