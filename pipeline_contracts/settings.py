@@ -23,11 +23,19 @@ def _setting(
     *,
     minimum: float | None = None,
     secret: bool = False,
+    shortest: int = 1,
     choices: tuple[str, ...] = (),
 ) -> Any:
     return field(
         default=default,
-        metadata={"meaning": meaning, "minimum": minimum, "secret": secret, "choices": choices},
+        repr=not secret,
+        metadata={
+            "meaning": meaning,
+            "minimum": minimum,
+            "secret": secret,
+            "shortest": shortest,
+            "choices": choices,
+        },
     )
 
 
@@ -43,8 +51,58 @@ class Settings:
         None, "Events at once of the first account of `pharos up` (50000 where none was set)", minimum=1
     )
     receipt_key: str | None = _setting(
-        None, "Key that seals receipt IDs, 32 characters or more (`pharos up` makes its own)", secret=True
+        None,
+        "Key that seals receipt IDs, 32 characters or more; the same for edge and control (`pharos up` makes its own)",
+        secret=True,
+        shortest=32,
     )
+
+    kafka_bootstrap: str | None = _setting(None, "Brokers to begin with, host:port,host:port")
+    kafka_security: str = _setting(
+        "plaintext",
+        "How brokers are spoken to",
+        choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
+    )
+    kafka_sasl_mechanism: str = _setting(
+        "scram-sha-512", "How to log in at the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
+    )
+    kafka_username: str | None = _setting(None, "User at the brokers")
+    kafka_password: str | None = _setting(None, "The user's password", secret=True)
+    kafka_ca_file: str | None = _setting(
+        None, "PEM file of the authority that signed the brokers' certificates"
+    )
+    kafka_certificate_file: str | None = _setting(None, "PEM file of this client's certificate")
+    kafka_key_file: str | None = _setting(None, "PEM file of the certificate's key")
+    kafka_partitions: int = _setting(12, "Partitions of a topic that `pharos migrate` makes", minimum=1)
+    kafka_replicas: int = _setting(1, "Copies of each partition", minimum=1)
+    kafka_min_insync_replicas: int = _setting(
+        1, "Copies that must hold a record before it counts as stored", minimum=1
+    )
+    kafka_retention_hours: float = _setting(168.0, "Hours for which the brokers keep records", minimum=0.01)
+    kafka_buffer_bytes: int = _setting(
+        32 * 2**20, "Bytes that wait for the brokers before the edge answers 503", minimum=2**20
+    )
+    kafka_timeout_seconds: float = _setting(
+        10.0, "Time in which the brokers have to acknowledge a record", minimum=0.5
+    )
+
+    clickhouse_url: str | None = _setting(
+        None, "ClickHouse server, http://user:password@host:8123 (https too)", secret=True
+    )
+    clickhouse_cluster: str | None = _setting(
+        None, "Cluster on which the tables are made, with Replicated engines; without it: one server"
+    )
+    clickhouse_timeout_seconds: float = _setting(60.0, "Time that one statement may take", minimum=1.0)
+
+    redis_url: str | None = _setting(
+        None, "Redis, redis://user:password@host:6379/0 (rediss too)", secret=True
+    )
+
+    database_url: str | None = _setting(
+        None, "The control plane's database, postgresql://user:password@host/name", secret=True
+    )
+
+    edge_workers: int = _setting(1, "Processes of one `pharos edge` that share its port", minimum=1)
 
     max_body_bytes: int = _setting(5 * 2**20, "Largest request body as sent", minimum=1024)
     max_decompressed_bytes: int = _setting(20 * 2**20, "Largest request body when decompressed", minimum=1024)
@@ -125,8 +183,8 @@ def _parse(setting: Field[Any], text: str) -> Any:
     choices = setting.metadata["choices"]
     if choices and value not in choices:
         raise ValueError(f"{text!r} is none of {', '.join(choices)}")
-    if setting.metadata["secret"] and len(value) < 32:
-        raise ValueError("a secret has 32 characters or more")
+    if setting.metadata["secret"] and len(value) < setting.metadata["shortest"]:
+        raise ValueError(f"it needs {setting.metadata['shortest']} characters or more")
     return value
 
 

@@ -1,12 +1,13 @@
-"""What all tests share: the one embedded ClickHouse of the run, and the rule that nothing is left out unseen."""
+"""What all tests share: the engines of the run, each started once, and the rule that nothing is left out unseen."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from tests.support.engines import or_skip
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,45 @@ async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
     await apply_schema(store)
     yield store
     await store.close()
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of the run. Tests keep apart by the names of accounts and keys."""
+    from tests.support.redis_server import running_redis
+
+    with or_skip(running_redis(tmp_path_factory.mktemp("redis"))) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Postgres of the run, `postgresql://…` of a role that may create databases."""
+    from tests.support.postgres_server import running_postgres
+
+    with or_skip(running_postgres(tmp_path_factory.mktemp("postgres"))) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """ClickHouse's HTTP interface: the server in `PHAROS_TEST_CLICKHOUSE_URL`, else the front over chDB."""
+    if given := os.environ.get("PHAROS_TEST_CLICKHOUSE_URL"):
+        yield given
+        return
+    from tests.support.clickhouse_front import running_clickhouse_front
+
+    with or_skip(running_clickhouse_front(tmp_path_factory.mktemp("clickhouse-front"))) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Kafka broker of the run. Tests keep apart by the names of topics and groups."""
+    from tests.support.kafka_broker import running_kafka
+
+    with or_skip(running_kafka(tmp_path_factory.mktemp("kafka"))) as server:
+        yield server.bootstrap
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,0 +1,33 @@
+"""What the starters of real engines share."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+
+class EngineMissing(Exception):
+    """The engine is not installed; the message says how to install it."""
+
+
+@contextlib.contextmanager
+def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
+    """The running engine; the tests that need it are skipped where it is not installed."""
+    with contextlib.ExitStack() as stack:
+        try:
+            running = stack.enter_context(engine)
+        except EngineMissing as error:
+            pytest.skip(str(error))
+        yield running
+
+
+def free_port() -> int:
+    """A port of the loopback address that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
