@@ -7,14 +7,16 @@ that chunk first, so that a crash at any point leaves each record stored once.
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from consumers.chunk import Chunk, ChunkLimits, OnStep, Step, Transform
 from consumers.dead_letters import bury
 from consumers.insert_chunk import insert_chunk
 from consumers.metrics import ConsumerMetrics
-from consumers.take_chunk import take_new, take_planned
-from pipeline_contracts.errors import PartitionLost, StorageUnavailable
+from consumers.take_chunk import READ_BYTES, take_new, take_planned
+from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.interface import EventLog, LogConsumer
@@ -23,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
+_CLAIM_SECONDS = 0.5
+# Chunks in work at once: they overlap the waits for the store, and bound the memory that chunks take.
+_CHUNKS_AT_ONCE = 4
 
 
 async def _no_step(step: Step) -> None:
@@ -31,7 +36,7 @@ async def _no_step(step: Step) -> None:
 
 @dataclass(slots=True)
 class ConsumerLoop:
-    """One consumer on one topic. `run` until `stop` is set."""
+    """One consumer on one topic, a worker for each of its partitions. `run` until `stop` is set."""
 
     consumer: LogConsumer
     log: EventLog
@@ -43,99 +48,172 @@ class ConsumerLoop:
     on_step: OnStep = _no_step
     draining: bool = False
     """Set it to let `run` end by itself once nothing is left to take."""
-    failing: str | None = None
-    """Why nothing moves now, for the readiness answer; None while all is well."""
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CHUNKS_AT_ONCE))
+    _faults: dict[int | None, str] = field(default_factory=dict)
+
+    @property
+    def failing(self) -> str | None:
+        """Why nothing moves now, for the readiness answer; None while all is well."""
+        return next(iter(self._faults.values()), None)
 
     async def run(self) -> None:
         """Work through all partitions until told to stop; what is under way is finished first."""
-        positions: dict[int, Position] = {}
+        workers: dict[int, asyncio.Task[bool]] = {}
+        try:
+            while not self.stop.is_set():
+                try:
+                    claimed = await self.consumer.claim()
+                except PartitionLost:
+                    logger.info("%s: the partitions are handed out anew", self.transform.topic)
+                    # Each ends at its next read or commit. Two must never work on one partition.
+                    await _ended(workers)
+                except StorageUnavailable as error:
+                    await self._pause(None, error, _FIRST_PAUSE)
+                except Exception as error:
+                    logger.exception("%s: the loop failed", self.transform.topic)
+                    self.metrics.failures += 1
+                    await self._pause(None, error, _LONGEST_PAUSE)
+                else:
+                    self._faults.pop(None, None)
+                    if self.draining and claimed and all(_drained(workers.get(p)) for p in claimed):
+                        return
+                    self._keep_working(workers, claimed)
+                    if workers:
+                        await asyncio.wait(
+                            workers.values(), timeout=_CLAIM_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                        )
+                    else:
+                        await self._wait(_CLAIM_SECONDS)
+        finally:
+            await _ended(workers)
+
+    def _keep_working(
+        self, workers: dict[int, "asyncio.Task[bool]"], claimed: Mapping[int, Position]
+    ) -> None:
+        for partition, position in claimed.items():
+            worker = workers.get(partition)
+            if worker is None or worker.done():
+                workers[partition] = asyncio.create_task(
+                    self._work(partition, position), name=f"{self.transform.topic}/{partition}"
+                )
+
+    async def _work(self, partition: int, position: Position) -> bool:
+        """Chunk after chunk of one partition; True when it ended because nothing is left."""
+        # The group's position may lie before what is stored (it was reset, or the brokers have forgotten it):
+        # look before inserting until there is a chunk of which nothing is stored.
+        look = True
         while not self.stop.is_set():
             try:
-                claimed = await self.consumer.claim()
-                positions = {p: positions.get(p, claimed[p]) for p in claimed}
-                before = dict(positions)
-                for partition in sorted(positions):
-                    positions[partition] = await self._advance(partition, positions[partition])
-                if self.draining and positions == before:
-                    return
-            except PartitionLost:
-                logger.info("%s: a partition went to another consumer", self.transform.topic)
-                positions.clear()
+                position, look, moved = await self._advance(partition, position, look)
+            except PartitionLost as error:
+                logger.info("%s/%d: left to another consumer: %s", self.transform.topic, partition, error)
+                self._faults.pop(partition, None)
+                return False
             except StorageUnavailable as error:
-                await self._pause(error, _FIRST_PAUSE)
+                await self._pause(partition, error, _FIRST_PAUSE)
             except Exception as error:
                 # A fault of ours. What was planned stays planned; look again from what is written down.
-                logger.exception("%s: the loop failed", self.transform.topic)
+                logger.exception("%s/%d: the worker failed", self.transform.topic, partition)
                 self.metrics.failures += 1
-                positions.clear()
-                await self._pause(error, _LONGEST_PAUSE)
+                await self._pause(partition, error, _LONGEST_PAUSE)
+                return False
+            else:
+                if self.draining and not moved:
+                    return True
+        return False
 
-    async def _advance(self, partition: int, position: Position) -> Position:
+    async def _advance(self, partition: int, position: Position, look: bool) -> tuple[Position, bool, bool]:
+        """Work on the next chunk: (position after it, whether to go on looking, whether there was one)."""
         if position.plan_end is not None:
-            return await self._carry_out_plan(partition, position)
-        chunk = await take_new(self.consumer, partition, position.next_offset, self.transform, self.limits)
-        if chunk is None:
-            return position
-        await self.on_step("before plan")
-        await self.consumer.commit(partition, Position(chunk.start, chunk.end))
-        await self.on_step("after plan")
-        return await self._finish(partition, chunk, tried_before=False)
+            return await self._carry_out_plan(partition, position.next_offset, position.plan_end)
+        try:
+            first = await self.consumer.read(
+                partition, position.next_offset, None, READ_BYTES, self.limits.seconds
+            )
+        except RecordsGone as gone:
+            logger.error("%s: %s", self.transform.topic, gone)
+            return Position(gone.next_offset), look, True
+        self._faults.pop(partition, None)
+        if not first:
+            return position, look, False
+        deadline = time.monotonic() + self.limits.seconds
+        async with self._slots:
+            chunk = await take_new(self.consumer, partition, first, self.transform, self.limits, deadline)
+            await self.on_step("before plan")
+            await self.consumer.commit(partition, Position(chunk.start, chunk.end))
+            await self.on_step("after plan")
+            done, found = await self._finish(partition, chunk, tried_before=look)
+        return done, look and found > 0, True
 
-    async def _carry_out_plan(self, partition: int, position: Position) -> Position:
-        assert position.plan_end is not None
-        logger.info(
-            "%s/%d: carrying out the open plan %d-%d",
-            self.transform.topic,
-            partition,
-            position.next_offset,
-            position.plan_end,
-        )
-        chunk = await take_planned(
-            self.consumer, partition, position.next_offset, position.plan_end, self.transform
-        )
-        self.metrics.replayed_chunks += 1
-        return await self._finish(partition, chunk, tried_before=True)
+    async def _carry_out_plan(self, partition: int, start: int, end: int) -> tuple[Position, bool, bool]:
+        logger.info("%s/%d: carrying out the open plan %d-%d", self.transform.topic, partition, start, end)
+        async with self._slots:
+            chunk = await take_planned(self.consumer, partition, start, end, self.transform)
+            self.metrics.replayed_chunks += 1
+            done, _ = await self._finish(partition, chunk, tried_before=True)
+        return done, True, True
 
-    async def _finish(self, partition: int, chunk: Chunk, *, tried_before: bool) -> Position:
+    async def _finish(self, partition: int, chunk: Chunk, *, tried_before: bool) -> tuple[Position, int]:
+        """Insert and commit a planned chunk: (position after it, parts of it that were there already)."""
+        planned = Position(chunk.start, chunk.end)
         pause = _FIRST_PAUSE
+        again = False
         while True:
             try:
-                await self._store(chunk, tried_before=tried_before)
+                if again:
+                    # Still ours? Somebody else may have taken over during the pause.
+                    await self.consumer.commit(partition, planned)
+                found = await self._store(chunk, tried_before=tried_before or again)
                 await self.on_step("before commit")
                 done = Position(chunk.end)
                 await self.consumer.commit(partition, done)
                 await self.on_step("after commit")
             except StorageUnavailable as error:
                 # The outcome is open: from now on look before inserting.
-                tried_before = True
+                again = True
                 self.metrics.retries += 1
                 if self.stop.is_set():
                     # The plan stays open; the next start carries it out.
-                    return Position(chunk.start, chunk.end)
-                await self._pause(error, pause)
+                    return planned, 0
+                await self._pause(partition, error, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                self.failing = None
+                self._faults.pop(partition, None)
                 self.metrics.records += len(chunk.records)
-                return done
+                return done, found
 
-    async def _store(self, chunk: Chunk, *, tried_before: bool) -> None:
+    async def _store(self, chunk: Chunk, *, tried_before: bool) -> int:
         rows = await self.transform.rows(chunk, self.store)
-        refused = await insert_chunk(
+        inserted = await insert_chunk(
             self.store, chunk, rows.tables, self.transform, tried_before=tried_before, on_step=self.on_step
         )
-        for dead in [*rows.dead, *refused]:
+        for dead in [*rows.dead, *inserted.dead]:
             logger.error(
                 "%s offset %d cannot be stored: %s", chunk.log, dead.record.offset, dead.reason[:500]
             )
             await bury(self.log, self.transform.topic, chunk, dead)
-        self.metrics.dead_letters += len(rows.dead) + len(refused)
+        self.metrics.dead_letters += len(rows.dead) + len(inserted.dead)
         self.metrics.duplicates += rows.duplicates
         for table, parts in rows.tables.items():
             self.metrics.rows[table] += sum(part.rows for part in parts)
+        return inserted.found
 
-    async def _pause(self, error: Exception, seconds: float) -> None:
-        self.failing = str(error)
-        logger.warning("%s: waiting %.1f s: %s", self.transform.topic, seconds, error)
+    async def _pause(self, partition: int | None, error: Exception, seconds: float) -> None:
+        self._faults[partition] = str(error)
+        place = self.transform.topic if partition is None else f"{self.transform.topic}/{partition}"
+        logger.warning("%s: waiting %.1f s: %s", place, seconds, error)
+        await self._wait(seconds)
+
+    async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), seconds)
+
+
+def _drained(worker: "asyncio.Task[bool] | None") -> bool:
+    return worker is not None and worker.done() and worker.result()
+
+
+async def _ended(workers: dict[int, "asyncio.Task[bool]"]) -> None:
+    if workers:
+        await asyncio.gather(*workers.values())
+    workers.clear()

@@ -1,51 +1,64 @@
 """Takes the next chunk of a partition: as much as is there, within the limits, without waiting long."""
 
+import logging
 import time
 from collections.abc import Sequence
 
 from consumers.chunk import Chunk, ChunkLimits, Transform
+from pipeline_contracts.errors import RecordsGone, StorageUnavailable
 from pipeline_contracts.records import LogRecord
 from storage_backends.event_log.interface import LogConsumer
 
-_READ_BYTES = 4 * 2**20
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 4 * 2**20
+_PLANNED_SECONDS = 5.0
 
 
 async def take_new(
-    consumer: LogConsumer, partition: int, start: int, transform: Transform, limits: ChunkLimits
-) -> Chunk | None:
-    """The chunk that begins at `start`; None when nothing came within the limit of time.
-
-    Raises `StorageUnavailable`.
+    consumer: LogConsumer,
+    partition: int,
+    first: Sequence[LogRecord],
+    transform: Transform,
+    limits: ChunkLimits,
+    deadline: float,
+) -> Chunk:
+    """The chunk that begins with the records `first`, which were read already, and takes up what else comes until
+    `deadline` (of `time.monotonic`). Raises `StorageUnavailable` and `PartitionLost`.
     """
     records: list[LogRecord] = []
     weight = _Weight(limits)
-    deadline = time.monotonic() + limits.seconds
-    position = start
-    while True:
-        wait = deadline - time.monotonic()
-        if records and wait <= 0:
-            break
-        read = await consumer.read(partition, position, None, _READ_BYTES, max(0.0, wait))
-        if not read:
-            break
+    start = first[0].offset
+    read = first
+    while read:
         for record in read:
             if not weight.add(transform.weight(record), len(record.value)):
                 return _chunk(consumer, transform, partition, start, records)
             records.append(record)
-        position = read[-1].offset + 1
-    return _chunk(consumer, transform, partition, start, records) if records else None
+        wait = deadline - time.monotonic()
+        if wait <= 0:
+            break
+        read = await consumer.read(partition, read[-1].offset + 1, None, READ_BYTES, wait)
+    return _chunk(consumer, transform, partition, start, records)
 
 
 async def take_planned(
     consumer: LogConsumer, partition: int, start: int, end: int, transform: Transform
 ) -> Chunk:
-    """Exactly the records of a plan that was left open. Raises `StorageUnavailable`."""
+    """Exactly the records of a plan that was left open. Raises `StorageUnavailable`, also when they do not come,
+    and `PartitionLost`."""
     records: list[LogRecord] = []
     position = start
     while position < end:
-        read = await consumer.read(partition, position, end, _READ_BYTES, 1.0)
+        try:
+            read = await consumer.read(partition, position, end, READ_BYTES, _PLANNED_SECONDS)
+        except RecordsGone as error:
+            logger.error("%s: %s", transform.topic, error)
+            position = error.next_offset
+            continue
         if not read:
-            break
+            # They were there when they were planned: less than all would be a loss.
+            raise StorageUnavailable(f"Planned records from {position} on do not come.")
         records.extend(read)
         position = read[-1].offset + 1
     return Chunk(_log_name(consumer, transform, partition), start, end, records)

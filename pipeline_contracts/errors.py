@@ -146,3 +146,11 @@ class RowsRefused(Exception):
 
 class PartitionLost(Exception):
     """Another consumer holds the partition now: drop the work, insert nothing."""
+
+
+class RecordsGone(Exception):
+    """The log has removed records before they were read; it goes on at `next_offset`."""
+
+    def __init__(self, partition: int, start: int, next_offset: int) -> None:
+        super().__init__(f"partition {partition}: records {start} to {next_offset - 1} are gone")
+        self.next_offset = next_offset

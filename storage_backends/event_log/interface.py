@@ -36,7 +36,9 @@ class LogConsumer(Protocol):
         ...
 
     async def claim(self) -> Mapping[int, Position]:
-        """The partitions that are this consumer's now, each with its committed position."""
+        """The partitions that are this consumer's now, each with its committed position. Raises `PartitionLost`
+        once when they were handed out anew: forget what was claimed before and claim again. Raises
+        `StorageUnavailable`."""
         ...
 
     async def read(
@@ -44,7 +46,8 @@ class LogConsumer(Protocol):
     ) -> Sequence[LogRecord]:
         """Records from `start` in order, below `end` if given, about `max_bytes` of values at most but one
         at least. Waits up to `wait` seconds for the first; empty when none came. Raises
-        `StorageUnavailable`."""
+        `StorageUnavailable`; `PartitionLost` when the partition is another consumer's now; `RecordsGone` when the
+        log has removed what stood at `start`. One reader a partition at a time."""
         ...
 
     async def commit(self, partition: int, position: Position) -> None:

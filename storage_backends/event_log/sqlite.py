@@ -113,6 +113,8 @@ class SqliteEventLog:
         return group.done
 
     def stalled_reason(self) -> str | None:
+        if self._closing:
+            return "the event log is closing"
         if self._failure is not None:
             return self._failure
         if self._stored + self._unwritten > self._max_bytes:

@@ -1,0 +1,253 @@
+"""The event log on Kafka, its writing side: one open batch a partition, all copies in sync, idempotent.
+
+A batch stays open for more records until aiokafka takes it for a produce request. While the brokers work on one
+request the next ones fill, so a batch carries as many records as came in meanwhile: under load a produce request
+costs a fraction of an ingest request. `send()` per record would cost ten times as much.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from backports import zstd
+
+from pipeline_contracts.errors import LogFull, StorageUnavailable
+from storage_backends.event_log.kafka_batch import ZstdBatch
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_topics import partition_counts
+
+logger = logging.getLogger(__name__)
+
+META_HEADER = b"pharos"
+
+# Bytes of records, before compression, that close a batch.
+_BATCH_BYTES = 512 * 1024
+# How long a batch waits for company: shorter than anybody notices, long enough to halve the cost at full load.
+_LINGER_MS = 5
+# Level -1 costs 45 µs for a body of 50 KB, level 1 costs 61 µs and saves a third of the bytes.
+_LEVEL = -1
+_FIRST_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
+# A batch that waits longer than this makes the edge unready, before its requests time out.
+_STALLED_SECONDS = 2.0
+
+
+class _Acknowledged(asyncio.Future[None]):
+    """Shared by all records of a batch; a request that gives up must not cancel it for the others."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return False
+
+
+class _Open:
+    """A batch that may still grow, and who waits for it."""
+
+    __slots__ = ("batch", "done", "size", "begun")
+
+    def __init__(self, batch: ZstdBatch, done: _Acknowledged, begun: float) -> None:
+        self.batch = batch
+        self.done = done
+        self.size = 0
+        self.begun = begun
+
+
+class KafkaEventLog:
+    """Connects in the background and again after faults; until then it refuses appends. Made by
+    `open_kafka_log`."""
+
+    def __init__(
+        self, connection: KafkaConnection, topics: Sequence[str], buffer_bytes: int, timeout: float
+    ) -> None:
+        self._connection = connection
+        self._topics = tuple(topics)
+        self._buffer_bytes = buffer_bytes
+        self._timeout = timeout
+        self._compressor = zstd.ZstdCompressor(level=_LEVEL)
+        self._loop = asyncio.get_running_loop()
+        self._producer: AIOKafkaProducer | None = None
+        self._partitions: Mapping[str, int] = {}
+        self._open: dict[tuple[str, int], _Open] = {}
+        self._unacknowledged: dict[_Open, None] = {}
+        self._held = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._away = "is not connected to the brokers yet"
+        self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
+
+    def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
+        if self._producer is None or self._closing:
+            raise StorageUnavailable(f"The event log {self._away}.")
+        size = len(value) + len(meta) + len(key) + 64
+        if self._held + size > self._buffer_bytes and self._held:
+            raise LogFull("Too much waits for the brokers.")
+        partition = zlib.crc32(key) % self._partitions[topic]
+        place = (topic, partition)
+        into = self._open.get(place)
+        if into is None or into.batch.closed() or into.size + size > _BATCH_BYTES:
+            into = self._begin(place, self._producer)
+        into.batch.add(key, META_HEADER, meta, value)
+        into.size += size
+        self._held += size
+        return into.done
+
+    def stalled_reason(self) -> str | None:
+        if self._producer is None:
+            return self._away
+        if self._held >= self._buffer_bytes:
+            return "too much waits for the brokers"
+        oldest = next(iter(self._unacknowledged), None)
+        if oldest is not None and time.monotonic() - oldest.begun > _STALLED_SECONDS:
+            return "the brokers do not acknowledge"
+        return None
+
+    def stored_bytes(self) -> int:
+        """Bytes of records that wait for the brokers."""
+        return self._held
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._away = "is closing"
+        self._connecting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._connecting
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._timeout)
+        if self._producer is not None:
+            await _stop(self._producer, 1.0)
+            self._producer = None
+
+    def _compress(self, data: bytes) -> bytes:
+        compressed: bytes = self._compressor.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
+        return compressed
+
+    def _begin(self, place: tuple[str, int], producer: AIOKafkaProducer) -> _Open:
+        batch = ZstdBatch(self._compress, time.time_ns() // 1_000_000)
+        opened = _Open(batch, _Acknowledged(loop=self._loop), time.monotonic())
+        if (full := self._open.get(place)) is not None:
+            full.batch.close()
+        self._open[place] = opened
+        self._unacknowledged[opened] = None
+        task = self._loop.create_task(self._deliver(producer, place, opened))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return opened
+
+    async def _deliver(self, producer: AIOKafkaProducer, place: tuple[str, int], sent: _Open) -> None:
+        """Hand the batch over, wait for the brokers, tell those who wait."""
+        topic, partition = place
+        deadline = sent.begun + self._timeout
+        failure: BaseException | None = None
+        delivered: asyncio.Future[Any] | None = None
+        try:
+            async with asyncio.timeout_at(self._loop.time() + self._timeout):
+                delivered = await producer.send_batch(sent.batch, topic, partition=partition)
+        except (KafkaError, TimeoutError) as error:
+            failure = error
+        # From here on nothing is added: those who would wait longer than the others begin the next one.
+        if delivered is not None:
+            await asyncio.wait({delivered}, timeout=max(0.1, deadline - time.monotonic()))
+            if not delivered.done():
+                failure = TimeoutError()
+            else:
+                failure = delivered.exception()
+        sent.batch.close()
+        if self._open.get(place) is sent:
+            del self._open[place]
+        self._unacknowledged.pop(sent)
+        if failure is None:
+            self._held -= sent.size
+            sent.done.set_result(None)
+            return
+        logger.warning(
+            "%s/%d: %d records are not acknowledged: %r",
+            topic,
+            partition,
+            sent.batch.record_count(),
+            failure,
+        )
+        sent.done.set_exception(StorageUnavailable("The brokers do not acknowledge."))
+        # Nobody may be waiting any more; the failure is logged above.
+        sent.done.exception()
+        if delivered is not None and not delivered.done():
+            # It lies in aiokafka's queue and may go out yet: it counts until then.
+            delivered.add_done_callback(lambda late: self._release(late, sent.size))
+            return
+        self._held -= sent.size
+        if isinstance(failure, KafkaError) and not failure.retriable:
+            # The brokers saw a gap in the numbers of this producer, or aiokafka has given up: begin anew.
+            self._reconnect(producer, failure)
+
+    def _release(self, late: "asyncio.Future[Any]", size: int) -> None:
+        self._held -= size
+        if not late.cancelled():
+            late.exception()
+
+    def _reconnect(self, failed: AIOKafkaProducer, failure: KafkaError) -> None:
+        if self._producer is not failed or self._closing:
+            return
+        self._producer = None
+        self._away = f"lost the brokers ({type(failure).__name__})"
+        self._connecting = self._loop.create_task(self._connect(failed), name="kafka producer")
+
+    async def _connect(self, failed: AIOKafkaProducer | None = None) -> None:
+        """Make a producer, however long it takes."""
+        if failed is not None:
+            await _stop(failed, self._timeout)
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                producer = await self._new_producer()
+            except (KafkaError, StorageUnavailable, OSError, TimeoutError, ValueError) as error:
+                self._away = f"cannot be reached ({error})"
+                logger.warning("Kafka: %s; trying again in %.1f s", error, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                self._producer = producer
+                return
+
+    async def _new_producer(self) -> AIOKafkaProducer:
+        self._partitions = await partition_counts(self._connection, self._topics)
+        producer = AIOKafkaProducer(
+            **self._connection.client_options(),
+            acks="all",
+            enable_idempotence=True,
+            compression_type=None,
+            linger_ms=_LINGER_MS,
+            request_timeout_ms=int(self._timeout * 1000),
+        )
+        try:
+            await asyncio.wait_for(producer.start(), self._timeout)
+        except BaseException:
+            await _stop(producer, 1.0)
+            raise
+        return producer
+
+
+async def _stop(producer: AIOKafkaProducer, seconds: float) -> None:
+    # With the brokers away it would wait for them for ever.
+    stopping = asyncio.ensure_future(producer.stop())
+    await asyncio.wait({stopping}, timeout=seconds)
+    if not stopping.done():
+        stopping.cancel()
+    with contextlib.suppress(Exception, asyncio.CancelledError):
+        await stopping
+
+
+async def open_kafka_log(
+    connection: KafkaConnection, topics: Sequence[str], *, buffer_bytes: int, acknowledge_seconds: float
+) -> KafkaEventLog:
+    """The log of a cluster. The cluster may be away: it is looked for until `close`.
+
+    `buffer_bytes`: bytes of records that may wait for the brokers. `acknowledge_seconds`: until an append that is not
+    acknowledged is in doubt.
+    """
+    return KafkaEventLog(connection, topics, buffer_bytes, acknowledge_seconds)
