@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from consumers.chunk import Chunk, ChunkLimits, OnStep, Step, Transform
+from consumers.chunk import Chunk, ChunkLimits, OnStep, Transform
 from consumers.dead_letters import bury
 from consumers.insert_chunk import insert_chunk
 from consumers.metrics import ConsumerMetrics
@@ -30,10 +30,6 @@ _CLAIM_SECONDS = 0.5
 _CHUNKS_AT_ONCE = 4
 
 
-async def _no_step(step: Step) -> None:
-    return None
-
-
 @dataclass(slots=True)
 class ConsumerLoop:
     """One consumer on one topic, a worker for each of its partitions. `run` until `stop` is set."""
@@ -45,7 +41,7 @@ class ConsumerLoop:
     limits: ChunkLimits
     metrics: ConsumerMetrics
     stop: asyncio.Event
-    on_step: OnStep = _no_step
+    on_step: OnStep
     draining: bool = False
     """Set it to let `run` end by itself once nothing is left to take."""
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CHUNKS_AT_ONCE))

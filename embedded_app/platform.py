@@ -17,9 +17,9 @@ from typing import Any
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from consumers.chunk import ChunkLimits, OnStep
+from consumers.assemble import assemble_loop, no_step
+from consumers.chunk import OnStep
 from consumers.loop import ConsumerLoop
-from consumers.metrics import ConsumerMetrics
 from consumers.transforms.telemetry_topic import TelemetryTopic
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
@@ -28,17 +28,15 @@ from control_api.publish_keys import publish_keys
 from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.first_start import ensure_first_account, ensure_secret
 from embedded_app.operator_socket import build_operator_app
-from ingest_edge.accept import Accept
-from ingest_edge.admission import Admission
-from ingest_edge.app import Edge, build_edge, edge_runner
+from ingest_edge.app import Edge, edge_runner
+from ingest_edge.assemble import assemble_edge
 from ingest_edge.health import Readiness
-from ingest_edge.limits import InFlight, Limits
-from ingest_edge.metrics import EdgeMetrics, new_registry
+from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
-from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
@@ -63,13 +61,9 @@ class Platform:
     consumer: ConsumerLoop
 
 
-async def _no_step(step: str) -> None:
-    return None
-
-
 @asynccontextmanager
 async def run_platform(
-    data: Path, host: str, port: int, settings: Settings, *, on_step: OnStep = _no_step
+    data: Path, host: str, port: int, settings: Settings, *, on_step: OnStep = no_step
 ) -> AsyncIterator[Platform]:
     """The whole platform, from ready to drained. `port` 0 takes a free one.
 
@@ -91,7 +85,10 @@ async def run_platform(
         await publish_keys(sessions, directory, datetime.now(UTC))
         receipt_key = (settings.receipt_key or ensure_secret(data / "receipt.key")).encode()
 
-        loop = _consumer_loop(log, store, settings, on_step)
+        consumer = SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY)
+        loop = assemble_loop(
+            settings, TelemetryTopic(), consumer=consumer, log=log, store=store, on_step=on_step
+        )
         working = asyncio.create_task(loop.run(), name="telemetry consumer")
         stack.push_async_callback(_drain, loop, working, settings.drain_seconds)
 
@@ -104,7 +101,17 @@ async def run_platform(
         control = build_control(sessions, store, receipt_key)
         registry = new_registry()
         registry.register(loop.metrics)
-        edge = _build_edge(settings, directory, log, receipt_key, readiness, registry, control)
+        edge = assemble_edge(
+            settings,
+            directory=directory,
+            counter=InProcessRateCounter(),
+            slice_seconds=0.0,
+            log=log,
+            receipt_key=receipt_key,
+            readiness=readiness,
+            registry=registry,
+            otherwise=asgi_handler(control),
+        )
         await _serve(stack, edge, server, readiness)
         await _serve_operator(stack, store, data / "operator.sock")
         yield Platform(base_url, credentials, loop)
@@ -156,45 +163,6 @@ def _shown_host(host: str) -> str:
     if host in ("0.0.0.0", "::"):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
-
-
-def _consumer_loop(
-    log: SqliteEventLog, store: ChdbColumnStore, settings: Settings, on_step: OnStep
-) -> ConsumerLoop:
-    return ConsumerLoop(
-        consumer=SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY),
-        log=log,
-        store=store,
-        transform=TelemetryTopic(),
-        limits=ChunkLimits.from_settings(settings),
-        metrics=ConsumerMetrics(topics.TELEMETRY),
-        stop=asyncio.Event(),
-        on_step=on_step,
-    )
-
-
-def _build_edge(
-    settings: Settings,
-    directory: InProcessKeyDirectory,
-    log: SqliteEventLog,
-    receipt_key: bytes,
-    readiness: Readiness,
-    registry: Any,
-    control: Any,
-) -> Edge:
-    metrics = EdgeMetrics()
-    in_flight = InFlight(settings.max_in_flight_bytes)
-    admission = Admission(InProcessRateCounter(), slice_seconds=0.0, fallback_share=1.0)
-    metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: in_flight.bytes)
-    metrics.add_gauge(
-        "pharos_edge_rate_fallbacks", "Leases that the counter could not give", lambda: admission.fallbacks
-    )
-    metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
-    registry.register(metrics)
-    accept = Accept(
-        directory, log, admission, Limits.from_settings(settings), in_flight, receipt_key, metrics
-    )
-    return build_edge(accept, readiness, registry, otherwise=asgi_handler(control))
 
 
 async def _serve(stack: AsyncExitStack, edge: Edge, server: Any, readiness: Readiness) -> None:

@@ -12,6 +12,10 @@ from pipeline_contracts.settings import BadSettings
 # second to import, and `pharos receipt` needs none of it.
 _COMMANDS = {
     "up": "run the whole platform in this process",
+    "edge": "run the ingest edge on Kafka and Redis",
+    "consumers": "run the consumers from Kafka into ClickHouse",
+    "control": "run the control plane on Postgres",
+    "migrate": "bring Kafka, ClickHouse and the database to this version",
     "send": "ship event files and access logs",
     "receipt": "show what became of an ingest batch",
     "tail": "show the newest events",
@@ -57,3 +61,7 @@ def main() -> None:
         sys.stderr.close()
         status = 0
     sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

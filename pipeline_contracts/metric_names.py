@@ -27,6 +27,8 @@ MetricName = Literal[
     "pharos_consumer_retries",
     # Faults of the loop itself: each is a defect, with its stack in the log.
     "pharos_consumer_failures",
-    # Bytes that the log holds on disk.
+    # Bytes that the log holds on disk; on Kafka, that wait for the brokers.
     "pharos_log_bytes",
+    # Requests that the control plane answered, by method and status.
+    "pharos_control_requests",
 ]

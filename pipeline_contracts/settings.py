@@ -86,6 +86,10 @@ class Settings:
         10.0, "Time in which the brokers have to acknowledge a record", minimum=0.5
     )
 
+    kafka_session_seconds: float = _setting(
+        10.0, "Silence after which a consumer's partitions go to the others", minimum=1.0
+    )
+
     clickhouse_url: str | None = _setting(
         None, "ClickHouse server, http://user:password@host:8123 (https too)", secret=True
     )

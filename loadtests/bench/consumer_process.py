@@ -12,9 +12,7 @@ from typing import Any
 
 import uvloop
 
-from consumers.chunk import ChunkLimits
-from consumers.loop import ConsumerLoop
-from consumers.metrics import ConsumerMetrics
+from consumers.assemble import assemble_loop
 from consumers.transforms.telemetry_topic import EVENTS, TelemetryTopic
 from embedded_app.allocator import keep_freed_memory
 from loadtests.bench.child_process import say
@@ -98,17 +96,9 @@ class _ChunkTimes:
 async def _consume(log: SqliteEventLog, store: ColumnStore) -> None:
     settings = Settings()
     chunks = _ChunkTimes()
-    loop = ConsumerLoop(
-        consumer=SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY),
-        log=log,
-        store=store,
-        transform=TelemetryTopic(),
-        limits=ChunkLimits.from_settings(settings),
-        metrics=ConsumerMetrics(topics.TELEMETRY),
-        stop=asyncio.Event(),
-        on_step=chunks,
-        draining=True,
-    )
+    reader = SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY)
+    loop = assemble_loop(settings, TelemetryTopic(), consumer=reader, log=log, store=store, on_step=chunks)
+    loop.draining = True
     own = os.getpid()
     whole, consumer, begun = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
     await loop.run()

@@ -21,6 +21,10 @@ class EventLog(Protocol):
         """Why the log takes nothing now; None while it does."""
         ...
 
+    def stored_bytes(self) -> int:
+        """Bytes of records that this process holds: in the embedded file, or waiting for the brokers."""
+        ...
+
     async def close(self) -> None:
         """Write out what was appended, then release the engine."""
         ...

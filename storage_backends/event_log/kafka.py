@@ -154,10 +154,7 @@ class KafkaEventLog:
         # From here on nothing is added: those who would wait longer than the others begin the next one.
         if delivered is not None:
             await asyncio.wait({delivered}, timeout=max(0.1, deadline - time.monotonic()))
-            if not delivered.done():
-                failure = TimeoutError()
-            else:
-                failure = delivered.exception()
+            failure = TimeoutError() if not delivered.done() else delivered.exception()
         sent.batch.close()
         if self._open.get(place) is sent:
             del self._open[place]

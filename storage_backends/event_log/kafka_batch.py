@@ -71,6 +71,9 @@ class ZstdBatch(BatchBuilder):  # type: ignore[misc]
         return self._closed
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        # The records are counted now, and the next batch's numbers begin behind them: nothing may be added between
+        # this and `_build`.
+        self._closed = True
         self._producer = (producer_id, producer_epoch, base_sequence)
 
     def _build(self) -> bytearray:

@@ -27,16 +27,19 @@ from storage_backends.event_log.kafka_topics import partition_counts, read_ident
 
 logger = logging.getLogger(__name__)
 
-_SESSION_MS = 10_000
 _COMMIT_SECONDS = 10.0
+_POLL_MS = 3_600_000
 _FETCH_BYTES = 2**20
 
 
 class KafkaLogConsumer:
     """Connects at the first claim. Reading partitions side by side is allowed, one at a time each."""
 
-    def __init__(self, connection: KafkaConnection, group: str, topic: str) -> None:
+    def __init__(
+        self, connection: KafkaConnection, group: str, topic: str, *, session_seconds: float = 10.0
+    ) -> None:
         self._connection = connection
+        self._session_ms = int(1000 * session_seconds)
         # A group of its own for each topic: who reads one topic is not disturbed by who reads another.
         self._group = f"{group}.{topic}"
         self._topic = topic
@@ -150,6 +153,10 @@ class KafkaLogConsumer:
         self._mine(partition)
         self._positions[partition] = position
 
+    def has_partitions(self) -> bool:
+        """Whether it has claimed any and still holds them."""
+        return bool(self._positions) and self._claimed == self._assignment
+
     async def backlog(self) -> int:
         consumer = self._consumer
         if consumer is None or not self._positions:
@@ -196,8 +203,10 @@ class KafkaLogConsumer:
             group_id=self._group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            session_timeout_ms=_SESSION_MS,
-            heartbeat_interval_ms=_SESSION_MS // 4,
+            session_timeout_ms=self._session_ms,
+            heartbeat_interval_ms=self._session_ms // 4,
+            # While the column store is away nothing is read, and that is no reason to leave the group.
+            max_poll_interval_ms=_POLL_MS,
             max_partition_fetch_bytes=_FETCH_BYTES,
             max_poll_records=100_000,
         )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from analytics_queries.receipt_status import ReceiptStatus, receipt_status
+from consumers.assemble import no_step
 from consumers.chunk import ChunkLimits
 from consumers.dead_letters import read_dead_letter
 from consumers.loop import ConsumerLoop
@@ -84,6 +85,7 @@ class Bench:
             limits=self.limits,
             metrics=self.metrics,
             stop=asyncio.Event(),
+            on_step=no_step,
             draining=True,
         )
         await asyncio.wait_for(loop.run(), 60)

@@ -63,6 +63,17 @@ async def test_concurrent_appends_keep_their_order(logged: LogUnderTest) -> None
     assert [r.value for r in await read_all(logged, 2000)] == [b"%d" % n for n in range(2000)]
 
 
+async def test_appends_in_every_turn_of_the_loop_are_all_taken(logged: LogUnderTest) -> None:
+    # Whatever the log does in the meantime, there is an append right behind it.
+    waiting = []
+    for n in range(3000):
+        waiting.append(logged.log.append(logged.topic, b"k", b"", b"%d" % n))
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    await claimed(logged.consumer)
+    assert [r.value for r in await read_all(logged, 3000)] == [b"%d" % n for n in range(3000)]
+
+
 async def test_more_than_one_batch_holds_keeps_its_order(logged: LogUnderTest) -> None:
     values = [b"%03d" % n * 40_000 for n in range(60)]
     await asyncio.gather(*[append(logged.log, logged.topic, value) for value in values])

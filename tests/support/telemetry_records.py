@@ -6,7 +6,7 @@ from typing import Any
 from pipeline_contracts import topics
 from pipeline_contracts.identifiers import receipt_name
 from pipeline_contracts.records import BatchMeta, encode_meta
-from storage_backends.event_log.sqlite import SqliteEventLog
+from storage_backends.event_log.interface import EventLog
 
 RECEIVED_MS = 1_795_000_000_123
 
@@ -16,17 +16,18 @@ def meta(environment: str, batch: str, events: int, received_ms: int = RECEIVED_
 
 
 async def append_batch(
-    log: SqliteEventLog,
+    log: EventLog,
     environment: str,
     batch: str,
     events: list[dict[str, Any]],
     *,
     body: bytes | None = None,
     received_ms: int = RECEIVED_MS,
+    topic: str = topics.TELEMETRY,
 ) -> str:
     """Append one batch, or `body` in its name; gives the receipt's name."""
     name = receipt_name(environment, batch)
     head = encode_meta(meta(environment, batch, len(events), received_ms))
     value = json.dumps({"batch_id": batch, "events": events}).encode() if body is None else body
-    await log.append(topics.TELEMETRY, name.encode(), head, value)
+    await log.append(topic, name.encode(), head, value)
     return name

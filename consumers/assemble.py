@@ -1,0 +1,40 @@
+"""Puts the loop of a topic together from its engines, whichever they are."""
+
+import asyncio
+
+from consumers.chunk import ChunkLimits, OnStep, Step, Transform
+from consumers.loop import ConsumerLoop
+from consumers.metrics import ConsumerMetrics
+from consumers.transforms.telemetry_topic import TelemetryTopic
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.event_log.interface import EventLog, LogConsumer
+
+TRANSFORMS: dict[str, type[Transform]] = {"telemetry": TelemetryTopic}
+"""What can be consumed, by the names of `pharos consumers --only`."""
+
+
+async def no_step(step: Step) -> None:
+    """What happens between the steps of the loop outside fault tests."""
+
+
+def assemble_loop(
+    settings: Settings,
+    transform: Transform,
+    *,
+    consumer: LogConsumer,
+    log: EventLog,
+    store: ColumnStore,
+    on_step: OnStep = no_step,
+) -> ConsumerLoop:
+    """The loop of one topic over engines that the caller has opened; `log` takes its dead letters."""
+    return ConsumerLoop(
+        consumer=consumer,
+        log=log,
+        store=store,
+        transform=transform,
+        limits=ChunkLimits.from_settings(settings),
+        metrics=ConsumerMetrics(transform.topic),
+        stop=asyncio.Event(),
+        on_step=on_step,
+    )

@@ -1,0 +1,93 @@
+"""`/health/live`, `/health/ready` and `/metrics` of a control plane that runs as its own process."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipeline_contracts.metric_names import MetricName
+
+AsyncCheck = Callable[[], Awaitable[str | None]]
+"""Gives why a part is not ready, or None."""
+
+_CHECK_SECONDS = 3.0
+
+
+class _Requests(Collector):
+    """Counts answers by method and status."""
+
+    def __init__(self) -> None:
+        self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
+
+    def collect(self) -> Iterable[Metric]:
+        name: MetricName = "pharos_control_requests"
+        family = CounterMetricFamily(name, "Requests answered", labels=["method", "status"])
+        for (method, status), count in sorted(self.answered.items()):
+            family.add_metric([method, str(status)], count)
+        yield family
+
+
+class _Counting:
+    """The ASGI layer that counts."""
+
+    def __init__(self, app: ASGIApp, requests: _Requests) -> None:
+        self._app = app
+        self._requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._requests.answered[scope["method"], message["status"]] += 1
+            await send(message)
+
+        await self._app(scope, receive, counted if scope["type"] == "http" else send)
+
+
+def database_check(sessions: async_sessionmaker[AsyncSession]) -> AsyncCheck:
+    """Whether the database answers."""
+
+    async def check() -> str | None:
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS), sessions() as session:
+                await session.execute(text("SELECT 1"))
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            return f"does not answer ({type(error).__name__})"
+        return None
+
+    return check
+
+
+def add_health(app: FastAPI, checks: Mapping[str, AsyncCheck]) -> None:
+    """Add the three routes and the counting."""
+    requests = _Requests()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(requests)
+
+    async def live() -> dict[str, str]:
+        return {"status": "live"}
+
+    async def ready() -> JSONResponse:
+        found = dict(zip(checks, await asyncio.gather(*(check() for check in checks.values())), strict=True))
+        reasons = {name: reason for name, reason in found.items() if reason is not None}
+        if reasons:
+            return JSONResponse({"status": "not ready", "reasons": reasons}, 503)
+        return JSONResponse({"status": "ready"})
+
+    async def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    app.add_middleware(_Counting, requests=requests)
+    app.add_api_route("/health/live", live, include_in_schema=False)
+    app.add_api_route("/health/ready", ready, include_in_schema=False)
+    app.add_api_route("/metrics", metrics, include_in_schema=False)

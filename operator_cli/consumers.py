@@ -1,0 +1,31 @@
+"""`pharos consumers`: from Kafka into ClickHouse, as a process of its own."""
+
+import argparse
+
+from consumers.assemble import TRANSFORMS
+from operator_cli.run_service import add_listening_arguments, run_service
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "consumers",
+        help="run the consumers from Kafka into ClickHouse",
+        description="Run the consumers: PHAROS_KAFKA_BOOTSTRAP and PHAROS_CLICKHOUSE_URL say from where to where. Any "
+        "number of such processes share the work, up to one a partition.",
+    )
+    parser.add_argument(
+        "--only", action="append", choices=sorted(TRANSFORMS), help="just this one; may be given again"
+    )
+    add_listening_arguments(parser, 8001, "/health and /metrics")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from embedded_app.allocator import keep_freed_memory
+    from service_processes.consumers import run_consumers
+
+    keep_freed_memory()
+    names = sorted(set(arguments.only or TRANSFORMS))
+    return run_service(
+        "consumers", arguments, lambda settings, server: run_consumers(settings, names, server)
+    )

@@ -1,0 +1,22 @@
+"""`pharos control`: the control plane as a process of its own."""
+
+import argparse
+
+from operator_cli.run_service import add_listening_arguments, run_service
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "control",
+        help="run the control plane on Postgres",
+        description="Run the control plane: PHAROS_DATABASE_URL, PHAROS_CLICKHOUSE_URL, PHAROS_REDIS_URL and "
+        "PHAROS_RECEIPT_KEY say on what.",
+    )
+    add_listening_arguments(parser, 8002, "the control plane")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from service_processes.control import run_control
+
+    return run_service("control", arguments, run_control)

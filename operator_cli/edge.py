@@ -1,0 +1,45 @@
+"""`pharos edge`: the ingest edge as a process of its own."""
+
+import argparse
+
+from operator_cli.logs import start_logs
+from operator_cli.process_settings import load_settings
+from operator_cli.run_service import add_listening_arguments, run_service
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "edge",
+        help="run the ingest edge on Kafka and Redis",
+        description="Run the ingest edge: PHAROS_KAFKA_BOOTSTRAP, PHAROS_REDIS_URL and PHAROS_RECEIPT_KEY say on "
+        "what. With PHAROS_EDGE_WORKERS above 1 that many processes share the port.",
+    )
+    add_listening_arguments(parser, 8000, "the edge")
+    parser.add_argument(
+        "--shared-port", action="store_true", help="let other edges of this machine listen on the same port"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    settings = load_settings()
+    if settings.edge_workers > 1:
+        # Only here: one edge alone need not import what runs several.
+        from operator_cli.failure import CommandFailed
+        from service_processes.edge_workers import run_edge_workers
+        from service_processes.listening import PortInUse, bind
+
+        start_logs(settings.log_level)
+        try:
+            # Bound, never listening: it holds the port, and finds a free one for `--port 0`.
+            with bind(arguments.host, arguments.port, shared=True) as holder:
+                port = holder.getsockname()[1]
+                print(f"pharos edge: {settings.edge_workers} workers on {arguments.host}:{port}", flush=True)
+                return run_edge_workers(settings.edge_workers, arguments.host, port)
+        except PortInUse as error:
+            raise CommandFailed(str(error)) from error
+    from embedded_app.allocator import keep_freed_memory
+    from service_processes.edge import run_edge
+
+    keep_freed_memory()
+    return run_service("edge", arguments, run_edge, shared_port=arguments.shared_port)

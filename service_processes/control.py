@@ -1,0 +1,73 @@
+"""The control plane as a process: FastAPI on a database, publishing keys into Redis, asking ClickHouse."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import uvicorn
+
+from control_api.app import build_control
+from control_api.database import open_engine, open_sessions
+from control_api.health import add_health, database_check
+from control_api.publish_keys import keep_published
+from pipeline_contracts.settings import Settings
+from service_processes.needs import need
+from service_processes.patience import when_there
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.key_directory.redis import open_redis_key_directory
+
+_SHUTDOWN_SECONDS = 20
+
+
+@asynccontextmanager
+async def run_control(settings: Settings, server: socket.socket) -> AsyncIterator[None]:
+    """The control plane on a bound socket, from listening to drained. Raises `BadSettings`."""
+    database_url, clickhouse_url, redis_url, receipt_key = need(
+        settings, "database_url", "clickhouse_url", "redis_url", "receipt_key"
+    )
+    async with AsyncExitStack() as stack:
+        engine = open_engine(database_url)
+        stack.push_async_callback(engine.dispose)
+        sessions = open_sessions(engine)
+        directory = await open_redis_key_directory(redis_url)
+        stack.push_async_callback(directory.close)
+        store = await when_there(
+            lambda: open_clickhouse_server(
+                clickhouse_url,
+                cluster=settings.clickhouse_cluster,
+                timeout=settings.clickhouse_timeout_seconds,
+            )
+        )
+        stack.push_async_callback(store.close)
+        stop = asyncio.Event()
+        publishing = asyncio.create_task(keep_published(sessions, directory, stop), name="publish keys")
+        stack.push_async_callback(_end, stop, publishing)
+        app = build_control(sessions, store, receipt_key.encode())
+        add_health(app, {"database": database_check(sessions)})
+        serving = _Server(
+            uvicorn.Config(
+                app, log_config=None, access_log=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
+            )
+        )
+        task = asyncio.create_task(serving.serve(sockets=[server]), name="control")
+        stack.push_async_callback(serving.end, task)
+        yield
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def end(self, task: "asyncio.Task[None]") -> None:
+        """Answer what is under way, then stop."""
+        self.should_exit = True
+        await task
+
+
+async def _end(stop: asyncio.Event, task: "asyncio.Task[None]") -> None:
+    stop.set()
+    await task

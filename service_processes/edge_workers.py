@@ -1,0 +1,102 @@
+"""Several edge processes on one port: each binds it for itself, and the system spreads the connections."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import FrameType
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_STEADY_SECONDS = 30.0
+# Longer than an edge takes to drain.
+_END_SECONDS = 28.0
+
+
+def run_edge_workers(count: int, host: str, port: int) -> int:
+    """Run `count` edges until SIGTERM or SIGINT, and start those again that end by themselves. Gives the exit
+    status: 0, or that of the first that could not even start."""
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    workers = [_Worker(index, host, port) for index in range(count)]
+    while not stop.wait(0.1):
+        for worker in workers:
+            worker.keep_running()
+            if worker.refused is not None:
+                logger.error("edge worker %d cannot start", worker.index)
+                stop.set()
+    for worker in workers:
+        worker.terminate()
+    deadline = time.monotonic() + _END_SECONDS
+    for worker in workers:
+        worker.end(max(0.1, deadline - time.monotonic()))
+    return next((worker.refused for worker in workers if worker.refused is not None), 0)
+
+
+class _Worker:
+    """One edge, started again with longer and longer pauses."""
+
+    def __init__(self, index: int, host: str, port: int) -> None:
+        self.index = index
+        self.refused: int | None = None
+        self._command = [
+            *(sys.executable, "-m", "operator_cli.main", "edge"),
+            *("--host", host, "--port", str(port), "--shared-port"),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._start_at = 0.0
+        self._pause = _FIRST_PAUSE
+
+    def keep_running(self) -> None:
+        now = time.monotonic()
+        if self._process is not None:
+            status = self._process.poll()
+            if status is None:
+                return
+            self._process = None
+            if status == 2:
+                # Bad settings: the next one would refuse them too.
+                self.refused = status
+                return
+            self._pause = (
+                _FIRST_PAUSE
+                if now - self._started > _STEADY_SECONDS
+                else min(2 * self._pause, _LONGEST_PAUSE)
+            )
+            self._start_at = now + self._pause
+            logger.warning("edge worker %d ended with %d; again in %.1f s", self.index, status, self._pause)
+        if now >= self._start_at:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                # One worker: it must not start workers itself.
+                env={**os.environ, "PHAROS_EDGE_WORKERS": "1"},
+                # Ctrl-C goes to this process alone, which then ends the workers in order.
+                start_new_session=True,
+            )
+            self._started = now
+
+    def terminate(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+
+    def end(self, seconds: float) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            logger.error("edge worker %d did not drain in time", self.index)
+            self._process.kill()
+            self._process.wait()

@@ -1,0 +1,91 @@
+"""A consumer on Kafka that kills itself with SIGKILL when its loop reaches the step that `DIR/kill-at` names.
+
+The column store is in this process and dies with it. `--report` drains the topic and prints what is stored.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from pathlib import Path
+
+from consumers.assemble import assemble_loop
+from consumers.transforms.telemetry_topic import TelemetryTopic
+from operator_cli.logs import start_logs
+from pipeline_contracts.errors import PartitionLost
+from pipeline_contracts.settings import Settings
+from pipeline_contracts.topics import dead_letter_topic
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.chdb_embedded import open_chdb
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+
+_STORED = """
+    SELECT service AS step, count() AS stored, uniqExact(id) AS ids
+    FROM pharos.telemetry_events GROUP BY service
+"""
+_DOUBLE_RECEIPTS = """
+    SELECT receipt_id FROM pharos.ingest_receipts WHERE outcome = 'stored' GROUP BY receipt_id HAVING count() != 1
+"""
+
+
+async def _run(bootstrap: str, topic: str, data: Path, report: bool) -> None:
+    connection = KafkaConnection(bootstrap)
+    order = data / "kill-at"
+
+    async def die_at(step: str) -> None:
+        if order.exists() and order.read_text() == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    transform = TelemetryTopic()
+    transform.topic = topic
+    store = await open_chdb(data / "clickhouse")
+    await apply_schema(store)
+    log = await open_kafka_log(
+        connection, [dead_letter_topic(topic)], buffer_bytes=2**20, acknowledge_seconds=10.0
+    )
+    consumer = KafkaLogConsumer(connection, "killed", topic, session_seconds=1.0)
+    loop = assemble_loop(
+        Settings(chunk_seconds=0.1), transform, consumer=consumer, log=log, store=store, on_step=die_at
+    )
+    stop = loop.stop
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    working = asyncio.create_task(loop.run())
+    if report:
+        await _until_drained(consumer)
+        stop.set()
+    await working
+    if report:
+        stored = (await store.query(_STORED)).records()
+        doubles = (await store.query(_DOUBLE_RECEIPTS)).records()
+        print(json.dumps({"stored": {r["step"]: (r["stored"], r["ids"]) for r in stored}, "double": doubles}))
+    await consumer.close()
+    await log.close()
+    await store.close()
+
+
+async def _until_drained(consumer: KafkaLogConsumer) -> None:
+    async with asyncio.timeout(120):
+        while True:
+            with contextlib.suppress(PartitionLost):
+                if consumer.has_partitions() and await consumer.backlog() == 0:
+                    return
+            await asyncio.sleep(0.1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--report", action="store_true")
+    arguments = parser.parse_args()
+    start_logs("info")
+    asyncio.run(_run(arguments.bootstrap, arguments.topic, arguments.data, arguments.report))
+
+
+if __name__ == "__main__":
+    main()
