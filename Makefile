@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format lock bench clean
+.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load compose-secrets lock clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Pharos needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
@@ -39,9 +39,31 @@ format: $(STAMP) ## Put the code into its form
 bench: $(STAMP) ## Measure each part: events/s, CPU per event, p50/p99, peak memory
 	$(BIN)/python -m loadtests.bench $(ARGS)
 
-lock: ## Resolve the dependencies again into requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-	  --python-version 3.11 --extra dev --output-file requirements.lock pyproject.toml
+kafka: $(STAMP) ## Run Apache Kafka on 127.0.0.1:9092, data in ./.kafka
+	$(BIN)/python -m tests.support.kafka_broker start $(ARGS)
+
+kafka-stop: $(STAMP) ## End that broker
+	$(BIN)/python -m tests.support.kafka_broker stop $(ARGS)
+
+stack: $(STAMP) ## Run every part as a process of its own on real engines: http://127.0.0.1:8000, in ./.stack
+	$(BIN)/python -m loadtests.stack up $(ARGS)
+
+stack-down: $(STAMP) ## End all of that
+	$(BIN)/python -m loadtests.stack down
+
+load: $(STAMP) ## Load on the stack with locust, and a check that every 202 was stored once
+	$(BIN)/python -m loadtests.load $(ARGS)
+
+compose-secrets: ## Write .env with new secrets for docker-compose.yml, once
+	@test ! -e .env || { echo '.env is there already; remove it to make new secrets.'; exit 1; }
+	@umask 077 && for name in POSTGRES_PASSWORD CLICKHOUSE_PASSWORD REDIS_PASSWORD PHAROS_RECEIPT_KEY; do \
+	  echo "$$name=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')"; done > .env && echo 'Wrote .env'
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+  --python-version 3.11
+lock: ## Resolve the dependencies again into the lock files
+	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --output-file requirements.runtime.lock pyproject.toml
 
 clean: ## Remove what was built; data in ./.pharos stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -30,3 +30,5 @@ def start_logs(level: str) -> None:
     # Alembic tells each migration context; asyncio and aiohttp each slow callback and malformed request.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("aiohttp.server").setLevel(logging.ERROR)
+    # While the brokers are away aiokafka tells each attempt, ten a second; the adapters tell the outage.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

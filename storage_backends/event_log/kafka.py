@@ -75,6 +75,9 @@ class KafkaEventLog:
         self._open: dict[tuple[str, int], _Open] = {}
         self._unacknowledged: dict[_Open, None] = {}
         self._held = 0
+        # Batches that were given up on and lie with aiokafka still, and when the last one was given up on.
+        self._late = 0
+        self._given_up = -_STALLED_SECONDS
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self._away = "is not connected to the brokers yet"
@@ -101,8 +104,10 @@ class KafkaEventLog:
             return self._away
         if self._held >= self._buffer_bytes:
             return "too much waits for the brokers"
+        now = time.monotonic()
         oldest = next(iter(self._unacknowledged), None)
-        if oldest is not None and time.monotonic() - oldest.begun > _STALLED_SECONDS:
+        waits = oldest is not None and now - oldest.begun > _STALLED_SECONDS
+        if waits or self._late or now - self._given_up < _STALLED_SECONDS:
             return "the brokers do not acknowledge"
         return None
 
@@ -173,8 +178,10 @@ class KafkaEventLog:
         sent.done.set_exception(StorageUnavailable("The brokers do not acknowledge."))
         # Nobody may be waiting any more; the failure is logged above.
         sent.done.exception()
+        self._given_up = time.monotonic()
         if delivered is not None and not delivered.done():
-            # It lies in aiokafka's queue and may go out yet: it counts until then.
+            # It lies in aiokafka's queue and goes out when the brokers come back: it counts until then.
+            self._late += 1
             delivered.add_done_callback(lambda late: self._release(late, sent.size))
             return
         self._held -= sent.size
@@ -184,6 +191,7 @@ class KafkaEventLog:
 
     def _release(self, late: "asyncio.Future[Any]", size: int) -> None:
         self._held -= size
+        self._late -= 1
         if not late.cancelled():
             late.exception()
 

@@ -1,0 +1,20 @@
+# One image for every part: `pharos edge`, `consumers`, `control`, `migrate`, or `up` for all in one.
+FROM python:3.11.14-slim-bookworm AS build
+WORKDIR /src
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/pharos
+# The dependencies change less often than the code: a layer of their own.
+COPY requirements.runtime.lock ./
+RUN /opt/pharos/bin/pip install --require-hashes -r requirements.runtime.lock
+COPY . .
+RUN /opt/pharos/bin/pip install --no-deps .
+
+FROM python:3.11.14-slim-bookworm
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/pharos pharos
+COPY --from=build /opt/pharos /opt/pharos
+ENV PATH=/opt/pharos/bin:$PATH PYTHONUNBUFFERED=1
+USER 10001
+WORKDIR /var/lib/pharos
+VOLUME /var/lib/pharos
+ENTRYPOINT ["pharos"]
+CMD ["--help"]

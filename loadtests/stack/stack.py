@@ -1,0 +1,182 @@
+"""The engines and all parts on them, wired as docker-compose.yml wires them."""
+
+import json
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loadtests.stack.parts import PHAROS, Part, PartFailed
+from tests.support.clickhouse_front import FrontServer, running_clickhouse_front
+from tests.support.engines import EngineMissing, free_port
+from tests.support.kafka_broker import KafkaBroker, running_kafka
+from tests.support.postgres_server import PostgresServer, running_postgres
+from tests.support.redis_server import RedisServer, running_redis
+
+_CADDYFILE = Path(__file__).parents[2] / "Caddyfile"
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Stack:
+    """What runs. Parts may be killed, started again and added."""
+
+    folder: Path
+    kafka: KafkaBroker
+    redis: RedisServer
+    postgres: PostgresServer
+    clickhouse: FrontServer
+    env: Mapping[str, str]
+    edges: list[Part] = field(default_factory=list)
+    consumers: list[Part] = field(default_factory=list)
+    others: list[Part] = field(default_factory=list)
+    credentials: dict[str, Any] = field(default_factory=dict)
+
+    def parts(self) -> list[Part]:
+        """All processes of ours, in the order in which they are ended: who sends first."""
+        return [*reversed(self.others), *self.edges, *self.consumers]
+
+    def pharos(self, name: str, *arguments: str) -> Part:
+        """A part that runs a command of `pharos`, not yet started."""
+        port = free_port()
+        return Part(
+            name,
+            [str(PHAROS), *arguments, "--port", str(port)],
+            port,
+            "/health/ready",
+            self.env,
+            self.folder / f"{name}.log",
+        )
+
+    def add_consumer(self) -> Part:
+        """One more consumer, started but perhaps not ready yet."""
+        part = self.pharos(f"consumers-{len(self.consumers) + 1}", "consumers")
+        self.consumers.append(part)
+        part.start()
+        return part
+
+    def add_edge(self) -> Part:
+        """One more edge, started; the gateway knows those only that were there before it."""
+        part = self.pharos(f"edge-{len(self.edges) + 1}", "edge")
+        self.edges.append(part)
+        part.start()
+        return part
+
+    def write_credentials(self) -> None:
+        """`credentials.json` as `pharos up` writes it, and where everything runs."""
+        path = self.folder / "credentials.json"
+        known = json.loads(path.read_text())
+        engines = {
+            "kafka": self.kafka.process,
+            "redis": self.redis.process,
+            "postgres": self.postgres.process,
+            "clickhouse": self.clickhouse.process,
+        }
+        self.credentials = {
+            **known,
+            "clickhouse_url": self.clickhouse.url,
+            "kafka_bootstrap": self.kafka.bootstrap,
+            "redis_url": self.redis.url,
+            "database_url": self.postgres.url,
+            "processes": {
+                **{name: {"pid": process.pid if process else None} for name, process in engines.items()},
+                **{part.name: {"pid": part.pid, "port": part.port} for part in self.parts()},
+            },
+        }
+        path.write_text(json.dumps(self.credentials, indent=2) + "\n")
+
+
+@contextmanager
+def running_stack(
+    folder: Path,
+    *,
+    edges: int = 2,
+    consumers: int = 2,
+    port: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    tell: Tell = lambda line: None,
+) -> Iterator[Stack]:
+    """Everything, ready; gone at the end. `settings`: more `PHAROS_*` variables. `port`: of the gateway.
+
+    Raises `EngineMissing`, `PartFailed` and `RuntimeError`.
+    """
+    caddy = shutil.which("caddy")
+    if caddy is None:
+        raise EngineMissing("Caddy is not installed; on Debian: apt-get install caddy")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    gateway_port = port or free_port()
+    with ExitStack() as exits:
+        kafka = exits.enter_context(running_kafka(folder / "kafka"))
+        tell(f"Kafka       {kafka.bootstrap}")
+        redis = exits.enter_context(running_redis(folder / "redis"))
+        tell(f"Redis       {redis.url}")
+        postgres = exits.enter_context(running_postgres(folder))
+        tell(f"Postgres    {postgres.url}")
+        clickhouse = exits.enter_context(running_clickhouse_front(folder / "clickhouse"))
+        tell(f"ClickHouse  {clickhouse.url} (its HTTP interface over chDB)")
+        env = {
+            "PHAROS_KAFKA_BOOTSTRAP": kafka.bootstrap,
+            "PHAROS_REDIS_URL": redis.url,
+            "PHAROS_DATABASE_URL": postgres.url,
+            "PHAROS_CLICKHOUSE_URL": clickhouse.url,
+            "PHAROS_RECEIPT_KEY": secrets.token_urlsafe(32),
+            **(settings or {}),
+        }
+        stack = Stack(folder, kafka, redis, postgres, clickhouse, env)
+        exits.callback(_end, stack)
+        _migrate(stack, f"http://127.0.0.1:{gateway_port}/api")
+        tell("migrated")
+        control = stack.pharos("control", "control")
+        stack.others.append(control)
+        control.start()
+        for _ in range(edges):
+            stack.add_edge()
+        for _ in range(consumers):
+            stack.add_consumer()
+        gateway = _gateway(caddy, stack, control, gateway_port)
+        stack.others.append(gateway)
+        gateway.start()
+        for part in reversed(stack.parts()):
+            part.wait_ready()
+            tell(f"{part.name:<11} {part.url}")
+        stack.write_credentials()
+        yield stack
+
+
+def _migrate(stack: Stack, base_url: str) -> None:
+    done = subprocess.run(
+        [
+            *(str(PHAROS), "migrate", "--base-url", base_url),
+            *("--credentials", str(stack.folder / "credentials.json")),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={"PATH": str(Path(sys.executable).parent), **stack.env},
+        timeout=120,
+    )
+    if done.returncode:
+        raise PartFailed(f"pharos migrate ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def _gateway(caddy: str, stack: Stack, control: Part, port: int) -> Part:
+    upstreams = " ".join(f"127.0.0.1:{edge.port}" for edge in stack.edges)
+    env = {
+        "PHAROS_GATEWAY_ADDRESS": f"http://127.0.0.1:{port}",
+        "PHAROS_EDGE_UPSTREAMS": f"to {upstreams}",
+        "PHAROS_CONTROL_UPSTREAM": f"127.0.0.1:{control.port}",
+        "XDG_DATA_HOME": str(stack.folder / "caddy"),
+        "XDG_CONFIG_HOME": str(stack.folder / "caddy"),
+    }
+    command = [caddy, "run", "--config", str(_CADDYFILE), "--adapter", "caddyfile"]
+    return Part("gateway", command, port, "/gateway/live", env, stack.folder / "gateway.log")
+
+
+def _end(stack: Stack) -> None:
+    for part in stack.parts():
+        part.stop()

@@ -1,0 +1,241 @@
+"""What only the log on Kafka does: brokers that go and come, topics that are missing or made anew."""
+
+import asyncio
+import logging
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline_contracts.errors import LogFull, PartitionLost, RecordsGone, StorageUnavailable
+from pipeline_contracts.records import Position
+from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.kafka_topics import (
+    admin_client,
+    create_topics,
+    partition_counts,
+    read_identities,
+)
+from tests.support.engines import free_port, or_skip
+from tests.support.kafka_broker import KafkaBroker, running_kafka
+from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker of this file's own: it is killed and started again."""
+    with or_skip(running_kafka(tmp_path_factory.mktemp("killed-kafka"))) as running:
+        yield running
+
+
+@pytest.fixture
+async def topic(broker: KafkaBroker) -> str:
+    name = f"test.{secrets.token_hex(6)}"
+    await create_topics(KafkaConnection(broker.bootstrap), [name], topic_settings(2))
+    return name
+
+
+@pytest.fixture
+async def exits() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+async def opened(
+    exits: AsyncExitStack, bootstrap: str, topic: str, *, buffer_bytes: int = 8 * MB, seconds: float = 2.0
+) -> KafkaEventLog:
+    log = await open_kafka_log(
+        KafkaConnection(bootstrap), [topic], buffer_bytes=buffer_bytes, acknowledge_seconds=seconds
+    )
+    exits.push_async_callback(log.close)
+    return log
+
+
+def consuming(exits: AsyncExitStack, broker: KafkaBroker, topic: str) -> KafkaLogConsumer:
+    consumer = KafkaLogConsumer(KafkaConnection(broker.bootstrap), "group", topic, session_seconds=2.0)
+    exits.push_async_callback(consumer.close)
+    return consumer
+
+
+async def read_values(consumer: KafkaLogConsumer, partition: int) -> list[bytes]:
+    values: list[bytes] = []
+    at = 0
+    while records := await consumer.read(partition, at, None, 100 * MB, 1.0):
+        values += [record.value for record in records]
+        at = records[-1].offset + 1
+    return values
+
+
+async def test_a_log_without_brokers_refuses_and_says_so(exits: AsyncExitStack) -> None:
+    log = await opened(exits, f"127.0.0.1:{free_port()}", "any")
+    with pytest.raises(StorageUnavailable):
+        await log.append("any", b"k", b"", b"x")
+    async with asyncio.timeout(30):
+        while "cannot be reached" not in (log.stalled_reason() or ""):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_missing_topic_is_named_with_what_to_do(exits: AsyncExitStack, broker: KafkaBroker) -> None:
+    log = await opened(exits, broker.bootstrap, "never.made")
+    async with asyncio.timeout(30):
+        while "pharos migrate" not in (log.stalled_reason() or ""):
+            await asyncio.sleep(0.05)
+    with pytest.raises(StorageUnavailable, match=r"never\.made.*pharos migrate"):
+        await consuming(exits, broker, "never.made").claim()
+    # Nobody has made it by asking.
+    with pytest.raises(StorageUnavailable, match=r"never\.made"):
+        await partition_counts(KafkaConnection(broker.bootstrap), ["never.made"])
+
+
+async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, topic: str) -> None:
+    connection = KafkaConnection(broker.bootstrap)
+    identity = (await read_identities(connection))[topic]
+    other = f"{topic}.other"
+    assert await create_topics(connection, [topic, other], topic_settings(3)) == [other]
+    identities = await read_identities(connection)
+    assert identities[topic] == identity
+    assert identities[other] != identity
+    assert await partition_counts(connection, [topic, other]) == {topic: 2, other: 3}
+
+
+async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str) -> None:
+    connection = KafkaConnection(broker.bootstrap)
+    before = (await read_identities(connection))[topic]
+    async with admin_client(connection) as admin:
+        await admin.delete_topics([topic])
+        async with asyncio.timeout(30):
+            while topic in await admin.list_topics():
+                await asyncio.sleep(0.1)
+    assert await create_topics(connection, [topic], topic_settings(2)) == [topic]
+    assert (await read_identities(connection))[topic] != before
+
+
+async def test_a_killed_broker_is_waited_for_with_bounded_memory(
+    exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiokafka")
+    log = await opened(exits, broker.bootstrap, topic, buffer_bytes=4 * MB, seconds=1.0)
+    await until_connected(log)
+    await log.append(topic, b"k", b"", b"before")
+    broker.stop(signal.SIGKILL)
+    memory = psutil.Process().memory_info().rss
+    refused = {StorageUnavailable: 0, LogFull: 0}
+    waiting = []
+    end = time.monotonic() + 3.0
+    while time.monotonic() < end:
+        try:
+            waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))
+        except StorageUnavailable as error:
+            refused[type(error)] += 1
+        await asyncio.sleep(0.001)
+    assert log.stored_bytes() <= 4 * MB
+    assert log.stalled_reason() is not None
+    assert refused[LogFull] > 0
+    ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
+    assert {type(e) for e in ended} == {StorageUnavailable}
+    grown = (psutil.Process().memory_info().rss - memory) / MB
+    print(f"memory grew by {grown:.1f} MB while {len(waiting) + sum(refused.values())} appends were refused")
+    assert grown < 64
+
+    broker.start()
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await log.append(topic, b"k", b"", b"after")
+                break
+            except StorageUnavailable:
+                await asyncio.sleep(0.1)
+        while log.stalled_reason() is not None or log.stored_bytes():
+            await asyncio.sleep(0.1)
+    consumer = consuming(exits, broker, topic)
+    values = [v for p in await claimed(consumer, 2) for v in await read_values(consumer, p)]
+    assert {b"before", b"after"} <= set(values)
+
+
+async def test_a_consumer_finds_a_restarted_broker_again(
+    exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiokafka")
+    log = await opened(exits, broker.bootstrap, topic, seconds=10.0)
+    await until_connected(log)
+    consumer = consuming(exits, broker, topic)
+    await claimed(consumer, 2)
+    broker.stop(signal.SIGKILL)
+    broker.start()
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await log.append(topic, b"k", b"", b"x")
+                break
+            except StorageUnavailable:
+                await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):
+        while True:
+            positions = await claimed(consumer, 2)
+            try:
+                found = [r for p in positions for r in await consumer.read(p, 0, None, MB, 0.5)]
+                if found:
+                    break
+            except (StorageUnavailable, PartitionLost):
+                await asyncio.sleep(0.1)
+    assert found[0].value == b"x"
+
+
+async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition_came_back(
+    exits: AsyncExitStack, broker: KafkaBroker, topic: str
+) -> None:
+    first, second = consuming(exits, broker, topic), consuming(exits, broker, topic)
+    await claimed(first, 2)
+    await second.claim()
+    # The first one works on a chunk all the while and claims nothing.
+    await claimed(second, 1)
+    await second.close()
+    async with asyncio.timeout(30):
+        while first.has_partitions():
+            await asyncio.sleep(0.05)
+    for partition in (0, 1):
+        with pytest.raises(PartitionLost):
+            await first.commit(partition, Position(0, 5))
+        with pytest.raises(PartitionLost):
+            await first.read(partition, 0, None, MB, 0.1)
+    assert await claimed(first, 2) == {0: Position(0), 1: Position(0)}
+
+
+async def test_records_that_the_brokers_removed_are_told(
+    exits: AsyncExitStack, broker: KafkaBroker, topic: str
+) -> None:
+    from aiokafka import TopicPartition
+    from aiokafka.admin import RecordsToDelete
+
+    log = await opened(exits, broker.bootstrap, topic)
+    await until_connected(log)
+    # All of one key, so of one partition.
+    for n in range(10):
+        await log.append(topic, b"k", b"", b"%d" % n)
+    consumer = consuming(exits, broker, topic)
+    await claimed(consumer, 2)
+    (partition,) = [p for p in (0, 1) if await consumer.read(p, 0, None, MB, 0.5)]
+    async with admin_client(KafkaConnection(broker.bootstrap)) as admin:
+        await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before_offset=4)})
+    await consumer.close()
+    consumer = consuming(exits, broker, topic)
+    await claimed(consumer, 2)
+    with pytest.raises(RecordsGone) as gone:
+        while not await consumer.read(partition, 0, None, MB, 1.0):
+            pass
+    assert gone.value.next_offset == 4
+    records = await consumer.read(partition, 4, None, MB, 1.0)
+    assert [r.value for r in records] == [b"%d" % n for n in range(4, 10)]
+
+
+async def test_the_password_is_in_no_text(tmp_path: Path) -> None:
+    connection = KafkaConnection("h:1", "SASL_PLAINTEXT", "PLAIN", "pharos", "hush-hush")
+    assert "hush" not in repr(connection)
+    assert connection.client_options()["sasl_plain_password"] == "hush-hush"
