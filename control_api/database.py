@@ -1,15 +1,22 @@
 """The engine, the declarative base and the only commit of the control plane."""
 
+import logging
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from sqlalchemy import MetaData, event
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy import DateTime, Dialect, MetaData, TypeDecorator, event, make_url
+from sqlalchemy.exc import ArgumentError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase
 
-from pipeline_contracts.errors import Unavailable
+from control_api.database_errors import DatabaseAway, is_behind, reason, translate_errors
+from control_api.postgres import open_postgres
+from pipeline_contracts.errors import StorageUnavailable, Unavailable
+
+logger = logging.getLogger(__name__)
 
 # Names of constraints are part of the schema: a later migration has to be able to name them.
 _NAMING = {
@@ -18,6 +25,7 @@ _NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+_POSTGRES = ("postgresql", "postgres", "postgresql+asyncpg")
 
 
 class Base(DeclarativeBase):
@@ -26,20 +34,55 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=_NAMING)
 
 
+class Moment(TypeDecorator[datetime]):
+    """A point in time, in UTC when it is read. SQLite keeps no zone: a time of another one is changed to UTC.
+
+    Refuses a time without a zone (`ValueError`), which Postgres and SQLite would take for different ones.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time needs its zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
 def open_engine(url: str) -> AsyncEngine:
-    """An engine for a database URL of SQLAlchemy (`sqlite+aiosqlite:///…`)."""
-    engine = create_async_engine(url)
-    if engine.dialect.name == "sqlite":
+    """An engine for `sqlite+aiosqlite:///…` or `postgresql://user:password@host/name?sslmode=…`.
+
+    Connects to nothing yet. Raises `StorageUnavailable`, which does not repeat the URL, for one that cannot be used.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # The parser's message may hold a piece of the password.
+        raise StorageUnavailable("The database URL cannot be used: it cannot be read.") from None
+    if parsed.drivername in _POSTGRES:
+        engine = open_postgres(parsed)
+    elif parsed.drivername == "sqlite+aiosqlite":
+        engine = create_async_engine(parsed)
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    else:
+        raise StorageUnavailable("The database URL cannot be used: it has to begin with postgresql://.")
+    translate_errors(engine)
     return engine
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
+    cursor.execute("PRAGMA busy_timeout=10000")
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute("PRAGMA busy_timeout=10000")
     cursor.close()
 
 
@@ -54,8 +97,19 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
     try:
         async with sessions() as session, session.begin():
             yield session
-    except (OperationalError, InterfaceError) as error:
+    except DatabaseAway as error:
+        logger.warning("%s", error)
         raise Unavailable("The database does not answer now.") from error
+    except PoolExhausted as error:
+        logger.warning("every connection to the database is in use")
+        raise Unavailable("The database has too much to do now.") from error
+    except ProgrammingError as error:
+        if not is_behind(error):
+            raise
+        logger.warning(
+            "the database is behind this version, run `pharos migrate`: %s", reason(error.orig or error)
+        )
+        raise Unavailable("The database is being brought to this version.") from error
 
 
 # scope="function": the default scope ends after the answer was sent, and a failing commit would come too late.

@@ -23,10 +23,10 @@ from consumers.loop import ConsumerLoop
 from consumers.transforms.telemetry_topic import TelemetryTopic
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
+from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.migrations.upgrade import upgrade_database
 from control_api.publish_keys import publish_keys
 from embedded_app.asgi_bridge import asgi_handler
-from embedded_app.first_start import ensure_first_account, ensure_secret
 from embedded_app.operator_socket import build_operator_app
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assemble_edge

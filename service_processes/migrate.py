@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from control_api.accounts.first_account import ensure_first_account
 from control_api.database import open_engine, open_sessions
+from control_api.first_account import ensure_first_account
 from control_api.migrations.upgrade import upgrade_database
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings

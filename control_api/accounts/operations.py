@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -105,9 +105,9 @@ async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Ca
     token, account, person = row
     if token.revoked_at is not None:
         return None
-    if token.expires_at is not None and token.expires_at.replace(tzinfo=UTC) <= now:
+    if token.expires_at is not None and token.expires_at <= now:
         return None
     last_used = token.last_used_at
-    if last_used is None or last_used.replace(tzinfo=UTC) + _LAST_USED_STEP < now:
+    if last_used is None or last_used + _LAST_USED_STEP < now:
         token.last_used_at = now
     return Caller(account, person, frozenset(token.scopes.split()))

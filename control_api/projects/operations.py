@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -104,8 +104,8 @@ async def live_ingest_keys(session: AsyncSession, now: datetime) -> Sequence[Key
 def _is_live(key: IngestKey, now: datetime) -> bool:
     if key.revoked_at is not None:
         return False
-    return key.expires_at is None or key.expires_at.replace(tzinfo=UTC) > now
+    return key.expires_at is None or key.expires_at > now
 
 
 def _ms(moment: datetime) -> int:
-    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
+    return int(moment.timestamp() * 1000)

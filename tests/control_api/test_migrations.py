@@ -1,55 +1,160 @@
 """The migrations lead to the schema that the tables describe."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
+import pytest
+from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 
 import control_api.accounts.tables
 import control_api.projects.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base, open_engine
 from control_api.migrations import upgrade
 from control_api.migrations.upgrade import newest_revision, upgrade_database
+from tests.support.databases import empty_database
 
 
 def _differences(connection: Connection) -> list[object]:
-    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    options = {"compare_type": True, "compare_server_default": True}
+    context = MigrationContext.configure(connection, opts=options)
     return list(compare_metadata(context, Base.metadata))
 
 
 def _shape(connection: Connection) -> dict[str, object]:
+    """All that the database tells of each table, the alembic one left out."""
     inspector = inspect(connection)
     return {
-        table: (
-            [(c["name"], str(c["type"]), c["nullable"]) for c in inspector.get_columns(table)],
-            sorted(str(sorted(u["column_names"])) for u in inspector.get_unique_constraints(table)),
-            sorted(str((i["name"], i["column_names"], i["unique"])) for i in inspector.get_indexes(table)),
-            sorted(
-                str((f["constrained_columns"], f["referred_table"]))
-                for f in inspector.get_foreign_keys(table)
-            ),
-        )
-        for table in inspector.get_table_names()
+        table: {
+            "columns": [_column(connection, column) for column in inspector.get_columns(table)],
+            "primary key": inspector.get_pk_constraint(table),
+            "unique": _sorted(inspector.get_unique_constraints(table)),
+            "indexes": _sorted(inspector.get_indexes(table)),
+            "foreign keys": _sorted(inspector.get_foreign_keys(table)),
+            "checks": _sorted(inspector.get_check_constraints(table)),
+        }
+        for table in sorted(inspector.get_table_names())
         if table != "alembic_version"
     }
 
 
-async def test_a_migrated_schema_is_the_one_that_the_tables_describe(tmp_path: Path) -> None:
-    migrated = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'migrated.sqlite'}")
-    fresh = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'fresh.sqlite'}")
-    await upgrade_database(migrated)
-    await upgrade_database(migrated)
-    async with fresh.begin() as connection:
+def _column(connection: Connection, column: Any) -> dict[str, object]:
+    # In the database's own words: str() of a type leaves the time zone out.
+    return {**column, "type": column["type"].compile(connection.dialect)}
+
+
+def _sorted(found: Any) -> list[str]:
+    return sorted(str(sorted(one.items(), key=str)) for one in found)
+
+
+async def _create_all(url: str) -> dict[str, object]:
+    engine = open_engine(url)
+    async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
         described = await connection.run_sync(_shape)
+    await engine.dispose()
+    return described
+
+
+async def test_a_migrated_schema_is_the_one_that_the_tables_describe(
+    database_url: str, second_database_url: str
+) -> None:
+    migrated = open_engine(database_url)
+    await upgrade_database(migrated)
+    await upgrade_database(migrated)
+    described = await _create_all(second_database_url)
+    assert len(described) == len(Base.metadata.tables) > 6
     async with migrated.connect() as connection:
         assert await connection.run_sync(_differences) == []
         assert await connection.run_sync(_shape) == described
     await migrated.dispose()
-    await fresh.dispose()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE INDEX extra ON projects (name)",
+        "CREATE UNIQUE INDEX extra ON people (name)",
+        "DROP INDEX ix_api_tokens_account_id",
+        "ALTER TABLE accounts ADD COLUMN extra INTEGER",
+        "ALTER TABLE accounts DROP COLUMN plan",
+        "ALTER TABLE accounts RENAME COLUMN plan TO tariff",
+    ],
+)
+async def test_a_difference_is_seen(database_url: str, second_database_url: str, change: str) -> None:
+    await _see(database_url, second_database_url, change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE accounts ALTER COLUMN created_at TYPE timestamp",
+        "ALTER TABLE accounts ALTER COLUMN ingest_burst TYPE bigint",
+        "ALTER TABLE accounts ALTER COLUMN name TYPE varchar(99)",
+        "ALTER TABLE accounts ALTER COLUMN plan DROP NOT NULL",
+        "ALTER TABLE accounts ALTER COLUMN plan SET DEFAULT 'free'",
+        "ALTER TABLE accounts ALTER COLUMN id DROP DEFAULT",
+        "ALTER TABLE accounts DROP CONSTRAINT uq_accounts_slug",
+        "ALTER TABLE accounts RENAME CONSTRAINT uq_accounts_slug TO other",
+        "ALTER TABLE memberships DROP CONSTRAINT fk_memberships_person_id_people",
+        "ALTER TABLE accounts ADD CHECK (ingest_burst > 0)",
+    ],
+)
+async def test_a_difference_that_sqlite_cannot_make_is_seen(
+    postgres_url: str, request: pytest.FixtureRequest, tmp_path: Path, change: str
+) -> None:
+    async with (
+        empty_database("postgres", request, tmp_path) as url,
+        empty_database("postgres", request, tmp_path) as second_url,
+    ):
+        await _see(url, second_url, change)
+
+
+async def _see(url: str, second_url: str, change: str) -> None:
+    migrated = open_engine(url)
+    await upgrade_database(migrated)
+    async with migrated.begin() as connection:
+        await connection.execute(text(change))
+        assert await connection.run_sync(_shape) != await _create_all(second_url)
+    await migrated.dispose()
+
+
+async def test_upgrades_at_once_all_succeed(database_url: str) -> None:
+    # An engine each, as processes have.
+    engines = [open_engine(database_url) for _ in range(6)]
+    await asyncio.gather(*(upgrade_database(engine) for engine in engines))
+    async with engines[0].connect() as connection:
+        assert await connection.run_sync(_differences) == []
+        found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars().all()
+        assert found == [newest_revision()]
+    for engine in engines:
+        await engine.dispose()
+
+
+async def test_an_upgrade_that_fails_leaves_nothing_and_is_done_again(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_engine(database_url)
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise RuntimeError("in the middle")
+
+    # The third table has the first index.
+    monkeypatch.setattr(op, "create_index", fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        await upgrade_database(engine)
+    async with engine.connect() as connection:
+        assert await connection.run_sync(lambda sync: inspect(sync).get_table_names()) == []
+    monkeypatch.undo()
+    await upgrade_database(engine)
+    async with engine.connect() as connection:
+        assert await connection.run_sync(_differences) == []
+    await engine.dispose()
 
 
 def test_the_newest_file_is_the_head() -> None:

@@ -62,8 +62,8 @@ class Control:
 
 
 @pytest.fixture
-async def control(tmp_path: Path, column_store: ChdbColumnStore) -> AsyncIterator[Control]:
-    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
+async def control(tmp_path: Path, column_store: ChdbColumnStore, database_url: str) -> AsyncIterator[Control]:
+    engine = open_engine(database_url)
     await upgrade_database(engine)
     sessions = open_sessions(engine)
     async with sessions() as session, session.begin():

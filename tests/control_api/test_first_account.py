@@ -1,8 +1,10 @@
 """What the first start makes, and what later starts make of what is left of it."""
 
+import asyncio
 import json
 import stat
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,20 +15,27 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from control_api.accounts.operations import find_caller
 from control_api.accounts.tables import Account
 from control_api.database import open_engine, open_sessions
+from control_api.first_account import ensure_first_account, ensure_secret, write_private
 from control_api.migrations.upgrade import upgrade_database
 from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
-from embedded_app.first_start import ensure_first_account, ensure_secret
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import BadSettings, Settings
+from tests.support.databases import KINDS, empty_database
 
 Sessions = async_sessionmaker[AsyncSession]
 NOW = datetime.now(UTC)
 
 
+@pytest.fixture(params=KINDS)
+async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    async with empty_database(request.param, request, tmp_path) as url:
+        yield url
+
+
 @pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
+async def sessions(database_url: str) -> AsyncIterator[Sessions]:
+    engine = open_engine(database_url)
     await upgrade_database(engine)
     yield open_sessions(engine)
     await engine.dispose()
@@ -90,3 +99,45 @@ async def test_a_rate_in_the_settings_replaces_the_accounts(sessions: Sessions, 
 def test_a_secret_is_made_once(tmp_path: Path) -> None:
     first = ensure_secret(tmp_path / "receipt.key")
     assert (ensure_secret(tmp_path / "receipt.key"), len(first)) == (first, 43)
+
+
+def test_a_file_that_several_write_at_once_is_one_of_theirs_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "credentials.json"
+    texts = [f"{letter}" * 100_000 for letter in "abcd"]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            list(pool.map(lambda text: write_private(path, text), texts))
+            assert path.read_text() in texts
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_burst_that_the_column_does_not_hold_is_a_bad_setting(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    with pytest.raises(BadSettings, match="PHAROS_INGEST_BURST: at most 2147483647"):
+        await ensure_first_account(sessions, Settings(ingest_burst=2**31), tmp_path / "c", "http://x/api")
+    await ensure_first_account(sessions, Settings(ingest_burst=2**31 - 1), tmp_path / "c", "http://x/api")
+
+
+async def test_first_starts_at_once_share_one_account(
+    sessions: Sessions, database_url: str, tmp_path: Path
+) -> None:
+    # An engine each, as processes have.
+    engines = [open_engine(database_url) for _ in range(4)]
+    made = await asyncio.gather(
+        *(
+            ensure_first_account(open_sessions(engine), Settings(), tmp_path / f"{n}.json", "http://x/api")
+            for n, engine in enumerate(engines)
+        )
+    )
+    same = ("account_id", "project_id", "environment_id")
+    assert len({tuple(credentials[name] for name in same) for credentials in made}) == 1
+    assert len({credentials["ingest_key"] for credentials in made}) == 4
+    async with sessions() as session:
+        assert (await session.execute(select(func.count()).select_from(Account))).scalar_one() == 1
+        for credentials in made:
+            key = digest_credential(credentials["ingest_key"])
+            assert await find_by_ingest_key(session, key, datetime.now(UTC)) is not None
+    for engine in engines:
+        await engine.dispose()

@@ -1,15 +1,17 @@
-"""What the first `pharos up` makes, so that there is something to send to: an account, a person, a project, a
-production environment and their keys."""
+"""What the first start makes, so that there is something to send to: an account, a person, a project, a production
+environment and their keys."""
 
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from control_api.accounts.operations import (
@@ -23,9 +25,11 @@ from control_api.accounts.tables import Account, Membership, Person
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
 from control_api.projects.tables import Environment, Project
 from pipeline_contracts.rate_limits import RateLimit
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
 _DEFAULT_LIMIT = RateLimit(5000.0, 50_000)
+# What the column holds in Postgres.
+_MAX_BURST = 2**31 - 1
 _KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key")
 
 
@@ -35,19 +39,35 @@ async def ensure_first_account(
     """The credentials in `path`, made with the account where they are missing.
 
     A start that was cut short between the database and the file leaves an account whose secrets nobody has
-    seen: it gets new ones. A rate or burst in the settings replaces the account's.
+    seen: it gets new ones. A rate or burst in the settings replaces the account's. Several processes may do this
+    at once: they get one account, each with keys of its own. Raises `BadSettings` for a burst that does not fit.
     """
-    credentials = _read(path)
-    async with sessions() as session, session.begin():
-        account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
-        if account is None or not all(name in credentials for name in _KEYS):
-            credentials |= await _make(session, account, settings)
-        elif settings.ingest_rate is not None or settings.ingest_burst is not None:
-            limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
-            await set_ingest_limit(session, account.public_id, limit)
+    if settings.ingest_burst is not None and settings.ingest_burst > _MAX_BURST:
+        raise BadSettings(f"{PREFIX}INGEST_BURST: at most {_MAX_BURST}")
+    present = _read(path)
+    try:
+        made = await _ensure(sessions, settings, present)
+    except IntegrityError:
+        # Another process has made the account since this one looked: now it is there.
+        made = await _ensure(sessions, settings, present)
+    credentials = {**present, **made}
     credentials = {"base_url": base_url, **{k: v for k, v in credentials.items() if k != "base_url"}}
     write_private(path, json.dumps(credentials, indent=2) + "\n")
     return credentials
+
+
+async def _ensure(
+    sessions: async_sessionmaker[AsyncSession], settings: Settings, present: Mapping[str, Any]
+) -> Mapping[str, str]:
+    """What has to be added to the credentials, in one transaction. Raises `IntegrityError` where another was faster."""
+    async with sessions() as session, session.begin():
+        account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
+        if account is None or not all(name in present for name in _KEYS):
+            return await _make(session, account, settings)
+        if settings.ingest_rate is not None or settings.ingest_burst is not None:
+            limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
+            await set_ingest_limit(session, account.public_id, limit)
+        return {}
 
 
 def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
@@ -120,11 +140,14 @@ def ensure_secret(path: Path) -> str:
 
 def write_private(path: Path, text: str) -> None:
     """Replace the file as a whole, readable by its owner only from the first byte on."""
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    # A name of its own: another process may be writing the same file.
+    descriptor, new = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise

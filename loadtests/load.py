@@ -1,0 +1,93 @@
+"""`make load`: locust against the stack or any other address, then the check that every 202 was stored once."""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from loadtests.check_stored import check_by_receipts, check_in_clickhouse
+
+_ROOT = Path(__file__).parents[1]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtests.load",
+        description="Run locust's users, and check afterwards that every batch that got a 202 is stored once.",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(".stack"),
+        metavar="DIR",
+        help="folder with credentials.json (./.stack)",
+    )
+    parser.add_argument("--base-url", help="another address than that of credentials.json")
+    parser.add_argument("--users", type=int, default=50)
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--page", action="store_true", help="locust's page on http://127.0.0.1:8089 instead")
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument("user", nargs="*", help="names of user classes (all)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit status 0: all stored once; 1: not, or no load could be made."""
+    arguments = _arguments()
+    path = arguments.data / "credentials.json"
+    try:
+        credentials: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        print(f"{path} is not there: `make stack` makes it, or name a folder with --data.", file=sys.stderr)
+        return 1
+    base_url = arguments.base_url or credentials["base_url"]
+    run = f"load-{int(time.time())}"
+    with tempfile.TemporaryDirectory(prefix="pharos-load-") as folder:
+        acknowledged = Path(folder) / "acknowledged"
+        acknowledged.touch()
+        _run_locust(arguments, base_url, credentials["ingest_key"], run, acknowledged)
+        lines = [json.loads(line) for line in acknowledged.read_text().splitlines()]
+    batches = {batch: events for batch, events, _ in lines}
+    if not batches:
+        print("Nothing was acknowledged.", file=sys.stderr)
+        return 1
+    print(f"Checking {len(batches):,} acknowledged batches …", file=sys.stderr)
+    if (url := credentials.get("clickhouse_url")) is not None:
+        checking = check_in_clickhouse(url, run, batches)
+    else:
+        receipts = {batch: receipt for batch, _, receipt in lines}
+        checking = check_by_receipts(base_url, credentials["ingest_key"], batches, receipts)
+    verdict = asyncio.run(checking)
+    print(json.dumps(verdict.document()) if arguments.json else verdict.text())
+    return 0 if verdict.holds else 1
+
+
+def _run_locust(arguments: argparse.Namespace, base_url: str, key: str, run: str, acknowledged: Path) -> None:
+    command = [sys.executable, "-m", "locust", "-f", "loadtests/locustfile.py", "--host", base_url]
+    if not arguments.page:
+        users = str(arguments.users)
+        command += ["--headless", "--only-summary", "--users", users, "--spawn-rate", users]
+        command += ["--run-time", f"{arguments.seconds}s", "--stop-timeout", "30"]
+    subprocess.run(
+        [*command, *arguments.user],
+        cwd=_ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(_ROOT),
+            "LOAD_INGEST_KEY": key,
+            "LOAD_RUN": run,
+            "LOAD_ACKNOWLEDGED": str(acknowledged),
+        },
+        # Locust tells failed requests by its status; the verdict is ours.
+        check=False,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

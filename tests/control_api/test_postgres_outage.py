@@ -1,0 +1,254 @@
+"""What callers of the control plane see while Postgres is away, hangs, or is asked too much."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import func, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from control_api import postgres
+from control_api.accounts.operations import create_account, create_api_token, create_person
+from control_api.accounts.tables import Account
+from control_api.app import build_control
+from control_api.database import Session, open_engine, open_sessions
+from control_api.health import database_check
+from control_api.migrations.upgrade import upgrade_database
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.column_store.interface import ColumnStore
+from tests.support.engines import or_skip
+from tests.support.postgres_server import PostgresServer, running_postgres
+
+LIMIT = RateLimit(1, 1)
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A server that may be hurt. Durable: what was committed has to be there after a kill."""
+    with or_skip(running_postgres(tmp_path_factory.mktemp("postgres"), durable=True)) as server:
+        yield server
+
+
+@dataclass
+class Control:
+    server: PostgresServer
+    app: FastAPI
+    engine: AsyncEngine
+    token: str
+
+    async def ask(self, path: str = "/api/v1/account") -> tuple[int, dict[str, str]]:
+        """Status and headers of a GET, straight through ASGI."""
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(b"authorization", f"Bearer {self.token}".encode())],
+            "state": {},
+        }
+        await self.app(scope, receive, send)
+        return sent[0]["status"], {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+
+    async def must_be_unavailable(self, path: str = "/api/v1/account") -> None:
+        status, headers = await self.ask(path)
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert headers["content-type"] == "application/problem+json"
+
+    async def must_work(self) -> None:
+        assert (await self.ask())[0] == 200
+
+    def route(self, path: str, call: Callable[[Session], Awaitable[None]]) -> None:
+        self.app.add_api_route(path, call)
+
+    async def accounts(self, slug: str) -> int:
+        async with self.engine.connect() as connection:
+            query = select(func.count()).select_from(Account).where(Account.slug == slug)
+            return (await connection.execute(query)).scalar_one()
+
+
+@pytest.fixture
+async def control(own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Control]:
+    for name in ("_POOL_SECONDS", "_PING_SECONDS", "_CONNECT_SECONDS"):
+        monkeypatch.setattr(postgres, name, 0.5)
+    monkeypatch.setattr(postgres, "_STATEMENT_SECONDS", 1.0)
+    monkeypatch.setattr(postgres, "_CALL_SECONDS", 2.0)
+    engine = open_engine(own_server.url)
+    await upgrade_database(engine)
+    sessions = open_sessions(engine)
+    now = datetime.now(UTC)
+    async with sessions() as session, session.begin():
+        account = await create_account(session, "A", f"a-{time.time_ns()}", LIMIT, now)
+        person = await create_person(session, account, "P", f"{time.time_ns()}@x", "owner", now)
+        token = await create_api_token(session, account, person, "t", ["account:read"], now)
+    # No route of these tests asks the column store.
+    app = build_control(sessions, cast(ColumnStore, SimpleNamespace()), b"seal")
+    yield Control(own_server, app, engine, token)
+    own_server.go_on()
+    if own_server.process is None or own_server.process.poll() is not None:
+        own_server.start()
+    await engine.dispose()
+
+
+async def _write(session: Session, slug: str) -> None:
+    await create_account(session, "B", slug, LIMIT, datetime.now(UTC))
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_server_that_is_away_is_503_and_works_again_when_it_is_back(
+    control: Control, end: str
+) -> None:
+    check = database_check(open_sessions(control.engine))
+    # Several connections, all of which die.
+    assert [status for status, _ in await asyncio.gather(*(control.ask() for _ in range(8)))] == [200] * 8
+    assert await check() is None
+    getattr(control.server, end)()
+    for _ in range(3):
+        await control.must_be_unavailable()
+    await asyncio.gather(*(control.must_be_unavailable() for _ in range(20)))
+    assert "does not answer" in (await check() or "")
+    control.server.start()
+    assert [status for status, _ in await asyncio.gather(*(control.ask() for _ in range(20)))] == [200] * 20
+    assert await check() is None
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_restart_between_two_requests_is_not_seen(control: Control, end: str) -> None:
+    await control.must_work()
+    getattr(control.server, end)()
+    control.server.start()
+    await control.must_work()
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_server_that_ends_in_a_statement_is_503(control: Control, end: str) -> None:
+    async def slow(session: Session) -> None:
+        asyncio.get_running_loop().call_later(0.2, getattr(control.server, end))
+        await session.execute(text("SELECT pg_sleep(0.9)"))
+
+    control.route("/slow", slow)
+    await control.must_be_unavailable("/slow")
+    control.server.start()
+    await control.must_work()
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_server_that_ends_before_the_commit_is_503_and_nothing_was_stored(
+    control: Control, end: str
+) -> None:
+    slug = f"lost-{time.time_ns()}"
+
+    async def write(session: Session) -> None:
+        await _write(session, slug)
+        getattr(control.server, end)()
+
+    control.route("/write", write)
+    await control.must_be_unavailable("/write")
+    control.server.start()
+    await control.must_work()
+    assert await control.accounts(slug) == 0
+
+
+async def test_what_was_answered_is_there_after_a_kill(control: Control) -> None:
+    slug = f"kept-{time.time_ns()}"
+
+    async def write(session: Session) -> None:
+        await _write(session, slug)
+
+    control.route("/write", write)
+    assert (await control.ask("/write"))[0] == 200
+    control.server.kill()
+    control.server.start()
+    assert await control.accounts(slug) == 1
+
+
+async def test_a_server_that_hangs_is_503_in_time_and_works_again(control: Control) -> None:
+    await control.must_work()
+    control.server.pause()
+    start = time.monotonic()
+    # One connection of the pool, and a new one.
+    await asyncio.gather(*(control.must_be_unavailable() for _ in range(4)))
+    assert time.monotonic() - start < 8
+    control.server.go_on()
+    await control.must_work()
+
+
+async def test_a_server_that_hangs_in_a_statement_is_503_in_time(control: Control) -> None:
+    async def slow(session: Session) -> None:
+        control.server.pause()
+        await session.execute(text("SELECT 1"))
+
+    control.route("/slow", slow)
+    start = time.monotonic()
+    await control.must_be_unavailable("/slow")
+    assert time.monotonic() - start < 8
+    control.server.go_on()
+    await control.must_work()
+
+
+async def test_a_statement_over_its_time_is_503_and_the_connection_goes_on(control: Control) -> None:
+    async def slow(session: Session) -> None:
+        await session.execute(text("SELECT pg_sleep(20)"))
+
+    control.route("/slow", slow)
+    await control.must_be_unavailable("/slow")
+    await control.must_work()
+
+
+async def test_more_requests_than_connections_is_503(control: Control) -> None:
+    async def slow(session: Session) -> None:
+        await session.execute(text("SELECT 1"))
+        await asyncio.sleep(1.5)
+
+    control.route("/slow", slow)
+    answers = [status for status, _ in await asyncio.gather(*(control.ask("/slow") for _ in range(20)))]
+    assert sorted(answers) == [200] * 15 + [503] * 5
+    await control.must_work()
+
+
+async def test_a_table_that_is_not_there_yet_is_503_and_a_fault_of_ours_is_500(control: Control) -> None:
+    async def missing(session: Session) -> None:
+        await session.execute(text("SELECT * FROM not_yet"))
+
+    async def faulty(session: Session) -> None:
+        await session.execute(text("SELECT 1 / 0"))
+
+    control.route("/missing", missing)
+    control.route("/faulty", faulty)
+    await control.must_be_unavailable("/missing")
+    with pytest.raises(Exception, match="division by zero"):
+        # Starlette answers 500, then raises for the server's log.
+        await control.ask("/faulty")
+
+
+async def test_an_upgrade_waits_for_no_time_limit_of_requests(control: Control) -> None:
+    async with control.engine.begin() as holder:
+        await holder.execute(text("SELECT pg_advisory_xact_lock(7423651908)"))
+        upgrading = asyncio.create_task(upgrade_database(control.engine))
+        # Longer than a call of a request may take here.
+        await asyncio.sleep(2.5)
+        assert not upgrading.done()
+    await upgrading
+
+
+async def test_an_upgrade_of_a_server_that_is_away_is_storage_unavailable(control: Control) -> None:
+    control.server.stop()
+    with pytest.raises(StorageUnavailable, match="cannot be reached"):
+        await upgrade_database(control.engine)

@@ -1,0 +1,32 @@
+"""An empty database for each test, in a file or in the Postgres of the run."""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+KINDS = ("sqlite", "postgres")
+
+
+@contextlib.asynccontextmanager
+async def empty_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[str]:
+    """The URL of a new database, gone at the end. The Postgres of the run is started at the first need."""
+    name = f"test_{uuid.uuid4().hex}"
+    if kind == "sqlite":
+        yield f"sqlite+aiosqlite:///{folder / name}.sqlite"
+        return
+    server: str = request.getfixturevalue("postgres_url")
+    await _run(server, f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY FILE_COPY")
+    yield server.rpartition("/")[0] + f"/{name}"
+    await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def _run(server: str, statement: str) -> None:
+    connection = await asyncpg.connect(server)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
