@@ -1,0 +1,133 @@
+"""The compose file and the image, held against the program: no Docker engine is needed."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operator_cli.main import build_parser
+from pipeline_contracts.settings import read_settings
+from tests.support.compose_file import (
+    ROOT,
+    interpolate,
+    needed_variables,
+    own_services,
+    read_compose,
+)
+
+SECRETS = {"POSTGRES_PASSWORD", "CLICKHOUSE_PASSWORD", "REDIS_PASSWORD", "PHAROS_RECEIPT_KEY"}
+# What each part cannot start without, as its --help says.
+NEEDS = {
+    "migrate": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL", "PHAROS_DATABASE_URL"},
+    "edge": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_REDIS_URL", "PHAROS_RECEIPT_KEY"},
+    "consumers": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL"},
+    "control": {
+        "PHAROS_DATABASE_URL",
+        "PHAROS_CLICKHOUSE_URL",
+        "PHAROS_REDIS_URL",
+        "PHAROS_RECEIPT_KEY",
+    },
+}
+
+
+def test_every_part_is_there() -> None:
+    assert set(own_services()) == {"migrate", "edge", "consumers", "control"}
+    engines = set(read_compose()["services"]) - set(own_services())
+    assert engines == {"kafka", "clickhouse", "redis", "postgres", "gateway"}
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+def test_each_command_exists_and_takes_its_arguments(name: str) -> None:
+    command = [interpolate(part, {}) for part in own_services()[name]["command"]]
+    assert command[0] == name
+    build_parser(command[0]).parse_args(command)
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
+    environment: dict[str, str] = own_services()[name]["environment"]
+    values = {
+        variable: interpolate(str(text), dict.fromkeys(SECRETS, "s" * 40))
+        for variable, text in environment.items()
+    }
+    settings = read_settings(values, lambda path: Path(path).read_text())
+    for variable in NEEDS[name]:
+        assert getattr(settings, variable.removeprefix("PHAROS_").lower()), variable
+
+
+def test_no_secret_has_a_default() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    assert needed_variables(text) == SECRETS
+    # Each mention of a secret refuses to be empty.
+    for name in SECRETS:
+        assert not re.search(rf"\$\{{{name}(?!:\?)", text), name
+    for line in text.splitlines():
+        if re.search(r"(PASSWORD|_KEY|SECRET)\w*:", line) and not line.lstrip().startswith("#"):
+            assert "${" in line, f"a secret in plain text: {line}"
+
+
+def test_images_are_pinned() -> None:
+    for name, service in read_compose()["services"].items():
+        image, _, tag = service["image"].partition(":")
+        assert image and re.match(r"\d+\.\d+", tag), f"{name}: {service['image']}"
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        if line.startswith("FROM"):
+            assert re.match(r"FROM \S+:\d+\.\d+\.\d+", line), line
+
+
+def test_everything_that_stays_up_has_a_health_check_and_what_holds_data_a_volume() -> None:
+    document = read_compose()
+    for name, service in document["services"].items():
+        assert name == "migrate" or "healthcheck" in service, name
+    for name in ("kafka", "clickhouse", "postgres"):
+        mounted = [volume.split(":")[0] for volume in document["services"][name]["volumes"]]
+        assert set(mounted) <= set(document["volumes"]), name
+
+
+def test_parts_wait_for_what_they_need() -> None:
+    services = own_services()
+    for name in ("edge", "consumers", "control"):
+        waits: dict[str, Any] = services[name]["depends_on"]
+        assert waits["migrate"]["condition"] == "service_completed_successfully"
+    assert set(services["migrate"]["depends_on"]) == {"kafka", "clickhouse", "postgres"}
+
+
+def test_the_image_is_small_and_not_root() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    last_stage = dockerfile.split("\nFROM ")[-1]
+    assert re.search(r"^USER 10001$", last_stage, re.M)
+    # What builds, and what tests, stays behind.
+    assert "requirements.runtime.lock" in dockerfile and "requirements.lock" not in dockerfile
+    runtime = (ROOT / "requirements.runtime.lock").read_text()
+    names = set(re.findall(r"^([a-z0-9-]+)==", runtime, re.M))
+    assert {"aiohttp", "aiokafka", "redis", "asyncpg", "chdb-core"} <= names
+    assert not {"pytest", "locust", "ruff", "mypy", "hypothesis"} & names
+
+
+def test_both_lock_files_hold_the_same_versions() -> None:
+    def versions(name: str) -> dict[str, str]:
+        return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / name).read_text(), re.M))
+
+    everything, runtime = versions("requirements.lock"), versions("requirements.runtime.lock")
+    assert runtime.items() <= everything.items()
+
+
+def test_make_writes_the_secrets_once(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+
+    def make() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["make", "compose-secrets"], cwd=tmp_path, capture_output=True, text=True, timeout=30
+        )
+
+    assert make().returncode == 0
+    written = (tmp_path / ".env").read_text()
+    values = dict(line.split("=") for line in written.splitlines())
+    assert set(values) == SECRETS
+    assert len(set(values.values())) == 4 and all(len(v) == 64 for v in values.values())
+    assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
+    again = make()
+    assert again.returncode != 0 and "there already" in again.stdout
+    assert (tmp_path / ".env").read_text() == written

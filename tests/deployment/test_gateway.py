@@ -1,0 +1,187 @@
+"""The Caddyfile, run by a real Caddy in front of two stand-ins that say who they are."""
+
+import io
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from tests.support.compose_file import ROOT
+from tests.support.engines import EngineMissing, free_port, or_skip
+
+EDGE = [
+    ("POST", "/api/v1/ingest"),
+    ("POST", "/api/v1/otlp/v1/traces"),
+    ("POST", "/api/v1/heartbeats/7/runs"),
+    ("POST", "/api/v1/queues/7/snapshots"),
+    ("POST", "/api/v1/queues/7/workers"),
+    ("OPTIONS", "/api/v1/collect/sit_x"),
+    ("POST", "/api/v1/collect/sit_x"),
+    ("GET", "/tracker/v1.js"),
+    ("GET", "/api/tracker/v1.js"),
+]
+CONTROL = [
+    ("GET", "/api/v1/ingest/receipts/rcp_x"),
+    ("GET", "/api/v1/me"),
+    ("GET", "/api/v1/queues/7"),
+    ("POST", "/api/v1/deployments"),
+    ("GET", "/api/v1/analytics/sites"),
+    ("GET", "/"),
+    ("GET", "/metrics"),
+]
+
+
+@contextmanager
+def running_caddy(folder: Path, edges: list[int], control: int) -> Iterator[str]:
+    caddy = shutil.which("caddy")
+    if caddy is None:
+        raise EngineMissing("Caddy is not installed; on Debian: apt-get install caddy")
+    port = free_port()
+    env = {
+        "PHAROS_GATEWAY_ADDRESS": f"http://127.0.0.1:{port}",
+        "PHAROS_EDGE_UPSTREAMS": "to " + " ".join(f"127.0.0.1:{edge}" for edge in edges),
+        "PHAROS_CONTROL_UPSTREAM": f"127.0.0.1:{control}",
+        "HOME": str(folder),
+    }
+    with open(folder / "caddy.log", "wb") as log:
+        process = subprocess.Popen(
+            [caddy, "run", "--config", str(ROOT / "Caddyfile"), "--adapter", "caddyfile"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _wait(f"http://127.0.0.1:{port}/gateway/live")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (OSError, urllib.error.URLError):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+class StandIn:
+    """Answers everything with its name and what it was asked."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.port = 0
+        self.asked: list[str] = []
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self) -> None:
+        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None, auto_decompress=False))
+        await self._runner.setup()
+        self.port = self.port or free_port()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request.path)
+        body = await request.read()
+        return web.json_response(
+            {
+                "name": self.name,
+                "method": request.method,
+                "path": request.raw_path,
+                "bytes": len(body),
+                "encoding": request.headers.get("Content-Encoding"),
+                "forwarded": request.headers.get("X-Forwarded-For"),
+            }
+        )
+
+
+class Gateway:
+    """Caddy's address and those behind it."""
+
+    def __init__(
+        self, url: str, edges: list[StandIn], control: StandIn, session: aiohttp.ClientSession
+    ) -> None:
+        self.url = url
+        self.edges = edges
+        self.control = control
+        self.session = session
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    async with AsyncExitStack() as exits:
+        parts = [StandIn("edge-1"), StandIn("edge-2"), StandIn("control")]
+        for part in parts:
+            await part.start()
+            exits.push_async_callback(part.stop)
+        url = exits.enter_context(
+            or_skip(running_caddy(tmp_path, [parts[0].port, parts[1].port], parts[2].port))
+        )
+        session = await exits.enter_async_context(aiohttp.ClientSession())
+        yield Gateway(url, parts[:2], parts[2], session)
+
+
+async def test_paths_alone_decide(gateway: Gateway) -> None:
+    for expected, requests in (("edge", EDGE), ("control", CONTROL)):
+        for method, path in requests:
+            async with gateway.session.request(method, gateway.url + path) as answer:
+                told = await answer.json()
+            assert told["name"].startswith(expected), (method, path)
+            assert (told["method"], told["path"]) == (method, path)
+
+
+async def test_bodies_pass_unchanged_and_the_callers_address_is_told(gateway: Gateway) -> None:
+    async with gateway.session.post(
+        f"{gateway.url}/api/v1/ingest",
+        data=io.BytesIO(b"x" * 900_000),
+        headers={"Content-Encoding": "gzip", "X-Forwarded-For": "203.0.113.7"},
+        skip_auto_headers=["Content-Type"],
+    ) as answer:
+        told = await answer.json()
+    assert (told["bytes"], told["encoding"]) == (900_000, "gzip")
+    # What the caller claims is replaced: nobody stands in front of this gateway.
+    assert told["forwarded"] == "127.0.0.1"
+
+
+async def test_both_edges_are_used_and_one_is_enough(gateway: Gateway) -> None:
+    async def send() -> int:
+        async with gateway.session.post(f"{gateway.url}/api/v1/ingest", data=b"{}") as answer:
+            return answer.status
+
+    for _ in range(40):
+        assert await send() == 200
+    assert all(edge.asked for edge in gateway.edges)
+    await gateway.edges[0].stop()
+    statuses = [await send() for _ in range(40)]
+    # One request meets the edge that is gone and is told to come again; then it is passed over.
+    assert statuses.count(200) >= 38 and set(statuses) <= {200, 503}, statuses
+
+
+async def test_without_any_edge_the_answer_is_503_as_a_problem(gateway: Gateway) -> None:
+    for edge in gateway.edges:
+        await edge.stop()
+    async with gateway.session.post(f"{gateway.url}/api/v1/ingest", data=b"{}") as answer:
+        assert answer.status == 503
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.headers["Retry-After"] == "1"
+        assert (await answer.json())["status"] == answer.status
+    async with gateway.session.get(f"{gateway.url}/api/v1/me") as answer:
+        assert answer.status == 200
