@@ -47,7 +47,7 @@ async def run_consumers(
             lambda: open_clickhouse_server(
                 clickhouse_url,
                 cluster=settings.clickhouse_cluster,
-                timeout=settings.clickhouse_timeout_seconds,
+                statement_seconds=settings.clickhouse_timeout_seconds,
             )
         )
         stack.push_async_callback(store.close)

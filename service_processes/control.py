@@ -36,7 +36,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
             lambda: open_clickhouse_server(
                 clickhouse_url,
                 cluster=settings.clickhouse_cluster,
-                timeout=settings.clickhouse_timeout_seconds,
+                statement_seconds=settings.clickhouse_timeout_seconds,
             )
         )
         stack.push_async_callback(store.close)

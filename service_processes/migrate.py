@@ -28,10 +28,12 @@ async def migrate(settings: Settings) -> AsyncIterator[tuple[str, str]]:
     yield "Kafka", f"made {', '.join(made)}" if made else "nothing to do"
     async with AsyncExitStack() as stack:
         store = await open_clickhouse_server(
-            clickhouse_url, cluster=settings.clickhouse_cluster, timeout=settings.clickhouse_timeout_seconds
+            clickhouse_url,
+            cluster=settings.clickhouse_cluster,
+            statement_seconds=settings.clickhouse_timeout_seconds,
         )
         stack.push_async_callback(store.close)
-        applied = await apply_schema(store)
+        applied = await apply_schema(store, settings.clickhouse_cluster)
     yield "ClickHouse", f"applied {', '.join(applied)}" if applied else "nothing to do"
     engine = open_engine(database_url)
     try:

@@ -3,8 +3,14 @@
 from pathlib import Path
 
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.replicated_schema import replicated
 
 _FOLDER = Path(__file__).with_name("schema")
+_FIRST = (
+    "CREATE DATABASE IF NOT EXISTS pharos",
+    "CREATE TABLE IF NOT EXISTS pharos.applied_schema (name String, applied_at DateTime DEFAULT now()) "
+    "ENGINE = MergeTree ORDER BY name",
+)
 
 
 def _statements(script: str) -> list[str]:
@@ -13,23 +19,25 @@ def _statements(script: str) -> list[str]:
     return [text for part in "\n".join(lines).split(";\n") if (text := part.strip().removesuffix(";"))]
 
 
-async def apply_schema(store: ColumnStore) -> list[str]:
+async def apply_schema(store: ColumnStore, cluster: str | None = None) -> list[str]:
     """Bring the store to the newest schema; gives the names of the files that were applied now.
 
-    Statements say IF NOT EXISTS: a file that was cut short by a crash is carried out again from its start.
+    With `cluster` the tables are made on all of its servers, replicated. Statements say IF NOT EXISTS: a file that
+    was cut short by a crash is carried out again from its start. Raises `StorageUnavailable`.
     """
-    await store.command("CREATE DATABASE IF NOT EXISTS pharos")
-    await store.command(
-        "CREATE TABLE IF NOT EXISTS pharos.applied_schema (name String, applied_at DateTime DEFAULT now()) "
-        "ENGINE = MergeTree ORDER BY name"
-    )
+
+    async def run(statement: str) -> None:
+        await store.command(statement if cluster is None else replicated(statement, cluster))
+
+    for statement in _FIRST:
+        await run(statement)
     applied = {name for (name,) in (await store.query("SELECT name FROM pharos.applied_schema")).rows}
     new = []
     for path in sorted(_FOLDER.glob("[0-9]*.sql")):
         if path.stem in applied:
             continue
         for statement in _statements(path.read_text() + "\n"):
-            await store.command(statement)
+            await run(statement)
         # The name is a file's of this package.
         await store.command(f"INSERT INTO pharos.applied_schema (name) VALUES ('{path.stem}')")
         new.append(path.stem)

@@ -17,16 +17,11 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from storage_backends.column_store.fault_codes import DATA_FAULTS, ENGINE_FAULTS
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
 
 T = TypeVar("T")
-
-# ClickHouse error codes of rows that no repetition makes right: what the parser of the input format, the
-# types and the constraints answer. Any other fault of an insert may pass.
-_DATA_FAULTS = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 131, 349, 467, 469, 691})
-# Faults of a query that lie with the engine or the machine, not with the query's text.
-_ENGINE_FAULTS = frozenset({159, 173, 202, 209, 210, 236, 241, 243, 252, 1000, 1001})
 
 
 class ChdbColumnStore:
@@ -49,7 +44,7 @@ class ChdbColumnStore:
         try:
             await self._in(self._writing, run)
         except DatabaseError as error:
-            if _code(error) in _DATA_FAULTS:
+            if _code(error) in DATA_FAULTS:
                 raise RowsRefused(str(error)) from error
             raise StorageUnavailable(f"The insert failed: {error}") from error
         except (ClickHouseError, OSError) as error:
@@ -89,7 +84,7 @@ class ChdbColumnStore:
         try:
             return await self._in(self._reading, run)
         except DatabaseError as error:
-            if _code(error) in _ENGINE_FAULTS:
+            if _code(error) in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
             raise QueryRefused(str(error)) from error
         except ClickHouseError as error:

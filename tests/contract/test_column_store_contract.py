@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,58 @@ import pytest
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.interface import QueryRefused
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.column_store.interface import ColumnStore, QueryRefused
+from tests.support.clickhouse_front import running_clickhouse_front
 
 TABLE = "pharos.telemetry_events"
+
+WithDefaults = Callable[[dict[str, int]], AbstractAsyncContextManager[ColumnStore]]
+
+
+@pytest.fixture(params=["embedded", "server"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def store(
+    engine: str, column_store: ChdbColumnStore, clickhouse_url: str
+) -> AsyncIterator[ColumnStore]:
+    if engine == "embedded":
+        yield column_store
+        return
+    server = await open_clickhouse_server(clickhouse_url)
+    await apply_schema(server)
+    yield server
+    await server.close()
+
+
+@pytest.fixture
+def with_defaults(engine: str, store: ColumnStore, clickhouse_url: str) -> WithDefaults:
+    """The same data through a session with other settings."""
+    if engine == "embedded":
+        return lambda defaults: _embedded_with(store, defaults)
+    return lambda defaults: _server_with(clickhouse_url, defaults)
+
+
+@asynccontextmanager
+async def _embedded_with(store: ColumnStore, defaults: dict[str, int]) -> AsyncIterator[ColumnStore]:
+    before = {name: (await store.query(f"SELECT getSetting('{name}')")).rows[0][0] for name in defaults}
+    try:
+        for name, value in defaults.items():
+            await store.command(f"SET {name} = {value}")
+        yield store
+    finally:
+        for name, value in before.items():
+            await store.command(f"SET {name} = '{int(value) if isinstance(value, bool) else value}'")
+
+
+@asynccontextmanager
+async def _server_with(url: str, defaults: dict[str, int]) -> AsyncIterator[ColumnStore]:
+    server = await open_clickhouse_server(url, defaults=defaults)
+    yield server
+    await server.close()
 
 
 def rows(log: str, count: int, *, offset: int = 0, padding: int = 0) -> bytes:
@@ -27,23 +78,23 @@ def rows(log: str, count: int, *, offset: int = 0, padding: int = 0) -> bytes:
     )
 
 
-async def count(store: ChdbColumnStore, log: str) -> int:
+async def count(store: ColumnStore, log: str) -> int:
     result = await store.query(f"SELECT count() FROM {TABLE} WHERE log = {{log:String}}", {"log": log})
     return int(result.rows[0][0])
 
 
-async def test_the_same_token_is_stored_once(column_store: ChdbColumnStore) -> None:
+async def test_the_same_token_is_stored_once(store: ColumnStore) -> None:
     log = uuid.uuid4().hex
     for _ in range(3):
-        await column_store.insert(TABLE, rows(log, 5), 5, log)
-    assert await count(column_store, log) == 5
+        await store.insert(TABLE, rows(log, 5), 5, log)
+    assert await count(store, log) == 5
 
 
-async def test_equal_rows_under_other_tokens_are_kept(column_store: ChdbColumnStore) -> None:
+async def test_equal_rows_under_other_tokens_are_kept(store: ColumnStore) -> None:
     log = uuid.uuid4().hex
     for n in range(3):
-        await column_store.insert(TABLE, rows(log, 5), 5, f"{log}{n}")
-    assert await count(column_store, log) == 15
+        await store.insert(TABLE, rows(log, 5), 5, f"{log}{n}")
+    assert await count(store, log) == 15
 
 
 @pytest.mark.parametrize(
@@ -56,77 +107,70 @@ async def test_equal_rows_under_other_tokens_are_kept(column_store: ChdbColumnSt
     ],
 )
 async def test_a_large_insert_is_one_block_whatever_the_session_says(
-    column_store: ChdbColumnStore, defaults: dict[str, int]
+    store: ColumnStore, with_defaults: WithDefaults, defaults: dict[str, int]
 ) -> None:
     log = uuid.uuid4().hex
     lines = rows(log, 30_000, padding=60)
     assert len(lines) > 3_000_000
-    await column_store.insert(TABLE, lines, 30_000, log)
-    before = {
-        name: (await column_store.query(f"SELECT getSetting('{name}')")).rows[0][0] for name in defaults
-    }
-    try:
-        for name, value in defaults.items():
-            await column_store.command(f"SET {name} = {value}")
-        await column_store.insert(TABLE, lines, 30_000, log)
-    finally:
-        for name, value in before.items():
-            await column_store.command(f"SET {name} = '{int(value) if isinstance(value, bool) else value}'")
-    assert await count(column_store, log) == 30_000
+    await store.insert(TABLE, lines, 30_000, log)
+    async with with_defaults(defaults) as other:
+        await other.insert(TABLE, lines, 30_000, log)
+    assert await count(store, log) == 30_000
 
 
-async def test_one_bad_row_refuses_the_whole_insert(column_store: ChdbColumnStore) -> None:
+async def test_one_bad_row_refuses_the_whole_insert(store: ColumnStore) -> None:
     log = uuid.uuid4().hex
     bad = json.dumps({"log": log, "log_offset": "nonsense"}).encode() + b"\n"
     with pytest.raises(RowsRefused):
-        await column_store.insert(TABLE, rows(log, 100) + bad + rows(log, 100), 201, log)
-    assert await count(column_store, log) == 0
+        await store.insert(TABLE, rows(log, 100) + bad + rows(log, 100), 201, log)
+    assert await count(store, log) == 0
 
 
-async def test_a_refused_token_may_be_used_again(column_store: ChdbColumnStore) -> None:
+async def test_a_refused_token_may_be_used_again(store: ColumnStore) -> None:
     log = uuid.uuid4().hex
     with pytest.raises(RowsRefused):
-        await column_store.insert(TABLE, b'{"log_offset": "nonsense"}\n', 1, log)
-    await column_store.insert(TABLE, rows(log, 2), 2, log)
-    assert await count(column_store, log) == 2
+        await store.insert(TABLE, b'{"log_offset": "nonsense"}\n', 1, log)
+    await store.insert(TABLE, rows(log, 2), 2, log)
+    assert await count(store, log) == 2
 
 
-async def test_parameters_are_bound(column_store: ChdbColumnStore) -> None:
+async def test_parameters_are_bound(store: ColumnStore) -> None:
     for hostile in ("' OR 1=1 --", "\\' OR 1=1", "{log:String}", "a\0b", "\n\t", "æ🙈"):
         sql = "SELECT {text:String} AS text, {many:Array(String)} AS many"
-        (row,) = (await column_store.query(sql, {"text": hostile, "many": [hostile, "b"]})).records()
+        (row,) = (await store.query(sql, {"text": hostile, "many": [hostile, "b"]})).records()
         assert row == {"text": hostile, "many": [hostile, "b"]}
 
 
-async def test_a_wrong_query_is_refused(column_store: ChdbColumnStore) -> None:
+async def test_a_wrong_query_is_refused(store: ColumnStore) -> None:
     with pytest.raises(QueryRefused):
-        await column_store.query("SELECT nothing FROM nowhere")
+        await store.query("SELECT nothing FROM nowhere")
 
 
-async def test_times_come_back_in_utc(column_store: ChdbColumnStore) -> None:
+async def test_times_come_back_in_utc(store: ColumnStore) -> None:
     sql = "SELECT toDateTime64('2026-11-20 21:31:54.123', 3, 'UTC') AS at"
-    (row,) = (await column_store.query(sql)).records()
+    (row,) = (await store.query(sql)).records()
     assert row["at"].isoformat() == "2026-11-20T21:31:54.123000+00:00"
 
 
-async def test_the_schema_is_applied_once(column_store: ChdbColumnStore) -> None:
-    assert await apply_schema(column_store) == []
-    (row,) = (await column_store.query("SELECT count(), uniqExact(name) FROM pharos.applied_schema")).rows
+async def test_the_schema_is_applied_once(store: ColumnStore) -> None:
+    assert await apply_schema(store) == []
+    (row,) = (await store.query("SELECT count(), uniqExact(name) FROM pharos.applied_schema")).rows
     assert row[0] == row[1]
 
 
-async def test_every_table_has_a_window_of_tokens(column_store: ChdbColumnStore) -> None:
+async def test_every_table_has_a_window_of_tokens(store: ColumnStore) -> None:
     sql = (
         "SELECT name FROM system.tables WHERE database = 'pharos' AND name != 'applied_schema' "
         "AND create_table_query NOT LIKE '%non_replicated_deduplication_window = 1000%'"
     )
-    assert (await column_store.query(sql)).rows == []
+    assert (await store.query(sql)).rows == []
 
 
 _REPLAY = """
 import asyncio, sys
 from pathlib import Path
 from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.chdb_embedded import open_chdb
 from tests.contract.test_column_store_contract import TABLE, count, rows
 
@@ -151,3 +195,13 @@ def test_a_token_holds_over_a_restart(tmp_path: Path) -> None:
             timeout=60,
         )
         assert done.stdout.split() == ["20000"], done.stderr
+
+
+async def test_a_token_holds_over_a_restart_of_the_server(tmp_path: Path) -> None:
+    for _ in range(2):
+        with running_clickhouse_front(tmp_path) as front:
+            server = await open_clickhouse_server(front.url)
+            await apply_schema(server)
+            await server.insert(TABLE, rows("log", 20_000, padding=100), 20_000, "token")
+            assert await count(server, "log") == 20_000
+            await server.close()

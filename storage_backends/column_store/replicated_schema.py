@@ -1,0 +1,22 @@
+"""The schema of one server, made into that of a cluster of replicas."""
+
+import re
+
+_CLUSTER = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_CREATE = re.compile(r"\b(CREATE (?:DATABASE|TABLE) IF NOT EXISTS [A-Za-z0-9_.]+)")
+_ALTER = re.compile(r"\b(ALTER TABLE [A-Za-z0-9_.]+)")
+_ENGINE = re.compile(r"\bENGINE = ((?:[A-Z][a-z]+)*MergeTree)\b")
+
+
+def replicated(statement: str, cluster: str) -> str:
+    """The statement, for all servers of the cluster and with engines that replicate.
+
+    Replicas find each other by the server's own `default_replica_path`. Raises `ValueError` for a name that is no
+    cluster's.
+    """
+    if not _CLUSTER.fullmatch(cluster):
+        raise ValueError("PHAROS_CLICKHOUSE_CLUSTER: letters, digits, - and _")
+    statement = _CREATE.sub(rf"\1 ON CLUSTER '{cluster}'", statement, count=1)
+    statement = _ALTER.sub(rf"\1 ON CLUSTER '{cluster}'", statement, count=1)
+    statement = _ENGINE.sub(r"ENGINE = Replicated\1", statement)
+    return statement.replace("non_replicated_deduplication_window", "replicated_deduplication_window")

@@ -1,0 +1,208 @@
+"""What only the client of a ClickHouse server does: servers that go and come, connections that are cut."""
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.clickhouse_server import ClickHouseServer, open_clickhouse_server
+from storage_backends.column_store.interface import QueryRefused
+from storage_backends.column_store.replicated_schema import replicated
+from tests.support.clickhouse_front import FrontServer, running_clickhouse_front
+from tests.support.engines import free_port
+
+TABLE = "pharos.telemetry_events"
+SCHEMA = Path(__file__).parents[2] / "storage_backends/column_store/schema"
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontServer]:
+    """A front of this file's own: it is stopped and started again. Its password is asked for."""
+    with running_clickhouse_front(
+        tmp_path_factory.mktemp("faulty-clickhouse"), password="hush-hush"
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+async def server(front: FrontServer) -> AsyncIterator[ClickHouseServer]:
+    opened = await open_clickhouse_server(front.url, statement_seconds=5.0)
+    await apply_schema(opened)
+    yield opened
+    front.faults("none", 0)
+    await opened.close()
+
+
+def rows(log: str, count: int) -> bytes:
+    at = "2026-11-20T21:31:54Z"
+    line = {"log": log, "log_offset": 1, "type": "log", "received_at": at, "timestamp": at}
+    return b"".join(json.dumps({**line, "position": n}).encode() + b"\n" for n in range(count))
+
+
+async def stored(server: ClickHouseServer, log: str) -> int:
+    result = await server.query(f"SELECT count() FROM {TABLE} WHERE log = {{log:String}}", {"log": log})
+    return int(result.rows[0][0])
+
+
+async def test_a_server_that_is_away_is_told_without_the_password() -> None:
+    with pytest.raises(StorageUnavailable) as told:
+        await open_clickhouse_server(f"http://default:hush-hush@127.0.0.1:{free_port()}")
+    assert "hush" not in str(told.value) and "127.0.0.1" in str(told.value)
+
+
+async def test_a_wrong_password_is_no_reason_to_drop_anything(front: FrontServer) -> None:
+    with pytest.raises(StorageUnavailable) as told:
+        await open_clickhouse_server(f"http://default:wrong-one@127.0.0.1:{front.port}")
+    assert "wrong-one" not in str(told.value)
+
+
+@pytest.mark.parametrize("url", ["clickhouse:8123", "ftp://host", "http://", "native://h:9000"])
+async def test_an_address_that_is_none_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(ValueError, match="http://") as told:
+        await open_clickhouse_server(url.replace("//", "//user:hush-hush@"))
+    assert "hush" not in str(told.value)
+
+
+async def test_away_and_back(front: FrontServer, server: ClickHouseServer) -> None:
+    log = uuid.uuid4().hex
+    front.stop()
+    with pytest.raises(StorageUnavailable):
+        await server.insert(TABLE, rows(log, 3), 3, log)
+    with pytest.raises(StorageUnavailable):
+        await stored(server, log)
+    with pytest.raises(StorageUnavailable):
+        await server.command("SELECT 1")
+    front.start()
+    await server.insert(TABLE, rows(log, 3), 3, log)
+    assert await stored(server, log) == 3
+
+
+async def test_503_is_a_reason_to_wait(front: FrontServer, server: ClickHouseServer) -> None:
+    log = uuid.uuid4().hex
+    front.faults("503", 60)
+    with pytest.raises(StorageUnavailable):
+        await server.insert(TABLE, rows(log, 3), 3, log)
+    with pytest.raises(StorageUnavailable):
+        await stored(server, log)
+    front.faults("none", 0)
+    assert await stored(server, log) == 0
+
+
+@pytest.mark.parametrize(("mode", "there"), [("cut_before", 0), ("cut_after", 7)])
+async def test_a_cut_insert_is_open_and_sent_once(
+    front: FrontServer, server: ClickHouseServer, mode: str, there: int
+) -> None:
+    log = uuid.uuid4().hex
+    front.faults(mode, 60)
+    with pytest.raises(StorageUnavailable):
+        await server.insert(TABLE, rows(log, 7), 7, log)
+    # Nothing below the consumers sends it again: only they know how to do that safely.
+    assert front.fault_hits() == 1
+    assert await stored(server, log) == there
+    front.faults("none", 0)
+    await server.insert(TABLE, rows(log, 7), 7, log)
+    assert await stored(server, log) == 7
+
+
+async def test_an_insert_that_takes_too_long_is_open_too(
+    front: FrontServer, server: ClickHouseServer
+) -> None:
+    log = uuid.uuid4().hex
+    hasty = await open_clickhouse_server(front.url, statement_seconds=1.0)
+    front.faults("late", 60, delay=3.0)
+    begun = time.monotonic()
+    with pytest.raises(StorageUnavailable):
+        await hasty.insert(TABLE, rows(log, 7), 7, log)
+    assert time.monotonic() - begun < 3
+    await hasty.close()
+    front.faults("none", 0)
+    async with asyncio.timeout(30):
+        while await stored(server, log) == 0:
+            await asyncio.sleep(0.1)
+    await server.insert(TABLE, rows(log, 7), 7, log)
+    assert await stored(server, log) == 7
+
+
+async def test_statements_run_side_by_side(server: ClickHouseServer) -> None:
+    results = await asyncio.gather(
+        *(server.query("SELECT sleep(0.2), {n:Int64}", {"n": n}) for n in range(8))
+    )
+    assert [r.rows[0][1] for r in results] == list(range(8))
+
+
+async def test_what_is_sent_and_what_the_answers_mean() -> None:
+    """A server that only listens: what the engine itself never shows."""
+    asked: list[web.BaseRequest] = []
+    bodies: list[bytes] = []
+    answer: dict[str, object] = {}
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        bodies.append(await request.read())
+        asked.append(request)
+        if request.query.get("insert_deduplication_token"):
+            return web.Response(**answer)  # type: ignore[arg-type]
+        return web.Response(body=b"26.9.1.1\tUTC\n" if b"version" in bodies[-1] else b"")
+
+    runner = web.ServerRunner(web.Server(handle, access_log=None, auto_decompress=False))
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        client = await _connected(port)
+        lines = rows("log", 1000)
+        answer |= {"status": 200}
+        await client.insert(TABLE, lines, 1000, "the token")
+        sent, body = asked[-1], bodies[-1]
+        assert sent.query["query"] == f"INSERT INTO {TABLE} FORMAT JSONEachRow"
+        assert sent.query["insert_deduplication_token"] == "the token"
+        assert sent.query["wait_end_of_query"] == "1"
+        assert sent.headers["Content-Encoding"] == "zstd" and len(body) < len(lines) / 5
+        assert not any("session" in name for name in sent.query)
+
+        for status, headers, text, expected in (
+            (400, {"X-ClickHouse-Exception-Code": "27"}, "Code: 27. DB::Exception: no", RowsRefused),
+            # Begun as a success, ended as a fault.
+            (200, {"X-ClickHouse-Exception-Code": "241"}, "Code: 241. DB::Exception: no", StorageUnavailable),
+            (500, {"X-ClickHouse-Exception-Code": "252"}, "Code: 252. DB::Exception: no", StorageUnavailable),
+            (500, {}, "", StorageUnavailable),
+            (429, {}, "slow down", StorageUnavailable),
+            (502, {}, "<html>", StorageUnavailable),
+        ):
+            answer.clear()
+            answer |= {"status": status, "headers": headers, "text": text}
+            before = len(asked)
+            with pytest.raises(expected):
+                await client.insert(TABLE, lines, 1000, "token")
+            assert len(asked) == before + 1, status
+        await client.close()
+    finally:
+        await runner.cleanup()
+
+
+async def _connected(port: int) -> ClickHouseServer:
+    return await open_clickhouse_server(f"http://u:p@127.0.0.1:{port}", cluster=None)
+
+
+def test_the_schema_of_a_cluster_replicates() -> None:
+    for path in SCHEMA.glob("*.sql"):
+        made = replicated(path.read_text(), "main-1")
+        assert "ON CLUSTER 'main-1'" in made
+        assert "ENGINE = ReplicatedMergeTree\n" in made and "ENGINE = MergeTree" not in made
+        assert " replicated_deduplication_window = " in made and "non_replicated" not in made
+    made = replicated("CREATE DATABASE IF NOT EXISTS pharos", "c")
+    assert made == "CREATE DATABASE IF NOT EXISTS pharos ON CLUSTER 'c'"
+    for name in ("a b", "a'b", "", "a;DROP", "x" * 101):
+        with pytest.raises(ValueError, match="CLUSTER"):
+            replicated("CREATE DATABASE IF NOT EXISTS pharos", name)
+
+
+async def test_a_wrong_query_is_the_authors_fault(server: ClickHouseServer) -> None:
+    with pytest.raises(QueryRefused):
+        await server.query("SELECT nothing FROM nowhere")

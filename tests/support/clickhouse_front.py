@@ -1,0 +1,395 @@
+"""ClickHouse's HTTP interface, as much of it as its clients need, over chDB: the engine itself, without its server.
+
+    python -m tests.support.clickhouse_front --data DIR [--port 8123]
+
+`POST /_faults` makes it fail as servers and networks do: see `Faults`.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import chdb
+from aiohttp import web
+from backports import zstd
+
+from tests.support.engines import free_port
+
+_START_SECONDS = 60.0
+_LARGEST_BODY = 256 * 2**20
+# URL parameters that are the interface's own; all others are settings.
+_OWN = {
+    "query",
+    "database",
+    "default_format",
+    "session_id",
+    "query_id",
+    "user",
+    "password",
+    "wait_end_of_query",
+}
+_NOT_THE_ENGINES = {
+    "send_progress_in_http_headers",
+    "http_headers_progress_interval_ms",
+    "enable_http_compression",
+}
+_INSERT = re.compile(
+    r"\s*INSERT\s+INTO\s+(?P<into>.+?)\s+FORMAT\s+(?P<format>\w+)\s*(?P<data>.*)\Z", re.I | re.S
+)
+_FORMAT = re.compile(r"\s+FORMAT\s+(\w+)\s*;?\s*\Z", re.I)
+_READING = re.compile(r"\s*(SELECT|WITH|SHOW|DESCRIBE|DESC|EXPLAIN|EXISTS)\b", re.I)
+_CODE = re.compile(r"Code: (\d+)")
+
+
+@dataclass(slots=True)
+class Faults:
+    """What goes wrong, until when, and at every how manieth insert."""
+
+    mode: str = "none"
+    """`503`: everything is refused. `cut_before`: an insert's connection is cut, the engine never saw it. `cut_after`:
+    it is cut once the engine has taken the rows. `late`: the engine gets the rows `delay` seconds later, whether or
+    not anybody still waits for the answer."""
+    until: float = 0.0
+    every: int = 1
+    delay: float = 2.0
+    inserts: int = 0
+    hits: int = 0
+
+    def now(self) -> str:
+        """The fault that is in force."""
+        return self.mode if time.monotonic() < self.until else "none"
+
+    def at_insert(self) -> str:
+        """The fault that this insert meets."""
+        mode = self.now()
+        if mode in ("none", "503"):
+            return mode
+        self.inserts += 1
+        if self.inserts % self.every:
+            return "none"
+        self.hits += 1
+        return mode
+
+
+class Engine:
+    """chDB on one data folder: inserts and questions have a handle and a thread each."""
+
+    def __init__(self, data: Path) -> None:
+        data.mkdir(parents=True, exist_ok=True)
+        self._scratch = data / "front-tmp"
+        self._scratch.mkdir(exist_ok=True)
+        self._writer = chdb.connect(str(data / "chdb"))
+        self._reader = chdb.connect(str(data / "chdb"))
+        self._writing = ThreadPoolExecutor(1)
+        self._reading = ThreadPoolExecutor(1)
+
+    async def insert(self, into: str, fmt: str, data: bytes, settings: dict[str, str]) -> int:
+        """Insert the data as it came; gives the number of rows."""
+
+        def run() -> int:
+            with tempfile.NamedTemporaryFile(dir=self._scratch) as file:
+                file.write(data)
+                file.flush()
+                clause = f" SETTINGS {_clause(settings)}" if settings else ""
+                statement = f"INSERT INTO {into} FROM INFILE '{file.name}'{clause} FORMAT {fmt}"
+                return int(self._writer.query(statement, "TabSeparated").rows_read())
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, run)
+
+    async def ask(self, sql: str, fmt: str, settings: dict[str, str], params: dict[str, str]) -> bytes:
+        """Run any other statement; gives its result in the format."""
+        reads = bool(_READING.match(sql))
+        if settings.pop("readonly", "0") != "0" and not reads:
+            raise RuntimeError("Code: 164. DB::Exception: Cannot execute query in readonly mode. (READONLY)")
+        handle, pool = (self._reader, self._reading) if reads else (self._writer, self._writing)
+        if reads and settings and re.match(r"\s*(SELECT|WITH)\b", sql, re.I):
+            sql = f"{sql} SETTINGS {_clause(settings)}"
+
+        def run() -> bytes:
+            return bytes(handle.query(sql, fmt, params=params).bytes())
+
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+    def close(self) -> None:
+        """Finish what runs."""
+        self._writing.shutdown()
+        self._reading.shutdown()
+        self._writer.close()
+        self._reader.close()
+
+
+def _clause(settings: dict[str, str]) -> str:
+    for name in settings:
+        if not re.fullmatch(r"\w+", name):
+            raise RuntimeError(f"Code: 115. DB::Exception: Unknown setting {name}. (UNKNOWN_SETTING)")
+    return ", ".join(
+        f"{name} = {value}" if re.fullmatch(r"-?\d+(\.\d+)?", value) else f"{name} = '{_escape(value)}'"
+        for name, value in settings.items()
+    )
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _decompress(body: bytes, encoding: str) -> bytes:
+    match encoding:
+        case "" | "identity":
+            return body
+        case "gzip":
+            return gzip.decompress(body)
+        case "deflate":
+            return zlib.decompress(body)
+        case "zstd":
+            return bytes(zstd.decompress(body))
+    raise RuntimeError(
+        f"Code: 506. DB::Exception: Unknown compression {encoding}. (UNKNOWN_COMPRESSION_METHOD)"
+    )
+
+
+class Front:
+    """The handler of every request."""
+
+    def __init__(self, engine: Engine, password: str | None) -> None:
+        self._engine = engine
+        self._password = password
+        self.faults = Faults()
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/ping":
+            return web.Response(text="Ok.\n")
+        body = await request.read()
+        if request.path == "/_faults":
+            if body:
+                told = json.loads(body)
+                self.faults = Faults(
+                    told["mode"],
+                    time.monotonic() + told.get("seconds", 0),
+                    told.get("every", 1),
+                    told.get("delay", 2.0),
+                )
+            return web.json_response({"mode": self.faults.now(), "hits": self.faults.hits})
+        if self.faults.now() == "503":
+            self.faults.hits += 1
+            return web.Response(status=503, text="Service Unavailable")
+        if not self._lets_in(request):
+            return _refusal("Code: 516. DB::Exception: Authentication failed. (AUTHENTICATION_FAILED)", 403)
+        try:
+            return await self._run(request, body)
+        except RuntimeError as error:
+            return _refusal(str(error), 500)
+
+    def _lets_in(self, request: web.BaseRequest) -> bool:
+        if self._password is None:
+            return True
+        given = request.headers.get("X-ClickHouse-Key")
+        if given is None and (header := request.headers.get("Authorization")):
+            with contextlib.suppress(ValueError):
+                from aiohttp import BasicAuth
+
+                given = BasicAuth.decode(header).password
+        return given == self._password
+
+    async def _run(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+        query = request.query
+        data = _decompress(body, request.headers.get("Content-Encoding", ""))
+        settings = {
+            name: value
+            for name, value in query.items()
+            if name not in _OWN | _NOT_THE_ENGINES and not name.startswith("param_")
+        }
+        params = {name[6:]: value for name, value in query.items() if name.startswith("param_")}
+        sql = query.get("query", "")
+        insert = _INSERT.match(sql)
+        if insert is not None or (
+            not sql and (insert := _INSERT.match(data[:65536].decode(errors="replace")))
+        ):
+            assert insert is not None
+            if not sql:
+                data = data[len(data[:65536].decode(errors="replace")[: insert.start("data")].encode()) :]
+            return await self._insert(request, insert["into"], insert["format"], data, settings)
+        if data:
+            # The statement, or its second half, comes in the body.
+            sql = f"{sql} {data.decode()}" if sql else data.decode()
+        named = _FORMAT.search(sql)
+        fmt = query.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated"
+        if named is not None:
+            fmt, sql = named[1], sql[: named.start()]
+        result = await self._engine.ask(sql.rstrip().rstrip(";"), fmt, settings, params)
+        headers = {"X-ClickHouse-Format": fmt, "X-ClickHouse-Summary": "{}"}
+        return web.Response(body=result, headers=headers)
+
+    async def _insert(
+        self, request: web.BaseRequest, into: str, fmt: str, data: bytes, settings: dict[str, str]
+    ) -> web.StreamResponse:
+        fault = self.faults.at_insert()
+        if fault == "cut_before":
+            _cut(request)
+            return web.Response()
+        if fault == "late":
+            # Shielded: who sent it may be gone by then, and a server does not take notice of that.
+            rows = await asyncio.shield(
+                asyncio.ensure_future(self._late(into, fmt, data, settings, self.faults.delay))
+            )
+        else:
+            rows = await asyncio.shield(asyncio.ensure_future(self._engine.insert(into, fmt, data, settings)))
+        if fault == "cut_after":
+            _cut(request)
+        summary = json.dumps({"written_rows": str(rows), "read_rows": str(rows)})
+        return web.Response(headers={"X-ClickHouse-Summary": summary})
+
+    async def _late(self, into: str, fmt: str, data: bytes, settings: dict[str, str], delay: float) -> int:
+        await asyncio.sleep(delay)
+        return await self._engine.insert(into, fmt, data, settings)
+
+
+def _cut(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _refusal(message: str, status: int) -> web.Response:
+    code = _CODE.search(message)
+    # As the server has it: what cannot be found is 404, what cannot be parsed 400.
+    if code is not None:
+        status = {"60": 404, "81": 404, "62": 400, "47": 404}.get(code[1], status)
+    return web.Response(
+        status=status,
+        text=f"{message}\n",
+        headers={"X-ClickHouse-Exception-Code": code[1] if code else "1002"},
+    )
+
+
+async def _serve(data: Path, port: int, password: str | None) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    engine = Engine(data)
+    server = web.Server(Front(engine, password), access_log=None, auto_decompress=False)
+    server.request_factory = _large_requests(server.request_factory)
+    runner = web.ServerRunner(server, shutdown_timeout=10.0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    print(f"listening on http://127.0.0.1:{port}", flush=True)
+    await stop.wait()
+    await runner.cleanup()
+    engine.close()
+
+
+def _large_requests(make: Any) -> Any:
+    def made(*arguments: Any) -> web.BaseRequest:
+        request: web.BaseRequest = make(*arguments)
+        request._client_max_size = _LARGEST_BODY
+        return request
+
+    return made
+
+
+@dataclass(slots=True)
+class FrontServer:
+    """A front's process, and how to start it again on the same data."""
+
+    data: Path
+    port: int
+    password: str | None = None
+    process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    @property
+    def url(self) -> str:
+        user = f"default:{self.password}@" if self.password else ""
+        return f"http://{user}127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start and wait until it answers. Raises `RuntimeError`."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        secret = ["--password", self.password] if self.password else []
+        with open(self.data / "front.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "tests.support.clickhouse_front"),
+                    *("--data", str(self.data), "--port", str(self.port), *secret),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=Path(__file__).parents[2],
+                env={k: v for k, v in os.environ.items() if not k.startswith("PHAROS_")},
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ping", timeout=5):
+                    return
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError((self.data / "front.log").read_text()[-2000:]) from None
+                time.sleep(0.05)
+
+    def faults(self, mode: str, seconds: float, *, every: int = 1, delay: float = 2.0) -> None:
+        """Let it fail; see `Faults`."""
+        told = {"mode": mode, "seconds": seconds, "every": every, "delay": delay}
+        self._faults(json.dumps(told).encode())
+
+    def fault_hits(self) -> int:
+        """How many requests have met the fault that was set last."""
+        return int(self._faults(b"")["hits"])
+
+    def _faults(self, body: bytes) -> dict[str, Any]:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/_faults", data=body, method="POST")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            told: dict[str, Any] = json.loads(answer.read())
+        return told
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End it; SIGKILL to see what that does."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+@contextlib.contextmanager
+def running_clickhouse_front(
+    folder: Path, port: int | None = None, *, password: str | None = None
+) -> Iterator[FrontServer]:
+    """A front on a folder of its own, gone at the end."""
+    front = FrontServer(folder, port or free_port(), password)
+    try:
+        front.start()
+        yield front
+    finally:
+        front.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="clickhouse_front", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=8123)
+    parser.add_argument("--password")
+    arguments = parser.parse_args()
+    asyncio.run(_serve(arguments.data, arguments.port, arguments.password))
+
+
+if __name__ == "__main__":
+    main()
