@@ -1,19 +1,56 @@
 """Tells the key directory all that the edges need to know."""
 
-from datetime import datetime
+import asyncio
+import contextlib
+import logging
+from datetime import UTC, datetime
 
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from control_api.projects.operations import live_ingest_keys
+from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
+
+logger = logging.getLogger(__name__)
 
 
 async def publish_keys(
     sessions: async_sessionmaker[AsyncSession], directory: KeyDirectory, now: datetime
 ) -> int:
-    """Publish every live key; gives their number. Done at each start, so that a directory may be lost."""
+    """Publish every live key; gives their number. Done at each start, so that a directory may be lost.
+
+    Raises `StorageUnavailable` and what the database raises.
+    """
     async with sessions() as session:
         entries = await live_ingest_keys(session, now)
-    for entry in entries:
-        await directory.publish(entry)
+    await directory.publish_all(entries)
     return len(entries)
+
+
+async def keep_published(
+    sessions: async_sessionmaker[AsyncSession],
+    directory: KeyDirectory,
+    stop: asyncio.Event,
+    *,
+    every: float = 1.0,
+) -> None:
+    """Publish all keys now, and again whenever the directory has lost them, until `stop`.
+
+    Looks every `every` seconds. Either engine may be away meanwhile: that is logged once an outage.
+    """
+    published = False
+    away = False
+    while not stop.is_set():
+        try:
+            if not published or not await directory.is_complete():
+                count = await publish_keys(sessions, directory, datetime.now(UTC))
+                published = True
+                logger.info("published %d keys", count)
+            away = False
+        except (StorageUnavailable, SQLAlchemyError) as error:
+            if not away:
+                logger.warning("keys cannot be published now: %s", error)
+            away = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), every)

@@ -32,7 +32,7 @@ def assemble_edge(
     """
     metrics = EdgeMetrics()
     in_flight = InFlight(settings.max_in_flight_bytes)
-    admission = Admission(counter, slice_seconds=slice_seconds, fallback_share=1.0)
+    admission = Admission(counter, slice_seconds=slice_seconds)
     metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: in_flight.bytes)
     metrics.add_gauge(
         "pharos_edge_rate_fallbacks", "Leases that the counter could not give", lambda: admission.fallbacks

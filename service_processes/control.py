@@ -30,7 +30,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
         sessions = open_sessions(engine)
-        directory = await open_redis_key_directory(redis_url)
+        directory = await open_redis_key_directory(redis_url, follow=False)
         stack.push_async_callback(directory.close)
         store = await when_there(
             lambda: open_clickhouse_server(

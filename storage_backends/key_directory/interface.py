@@ -1,5 +1,6 @@
 """What the edge and the control plane need of the key directory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,11 +30,20 @@ class KeyDirectory(Protocol):
         ...
 
     async def publish(self, entry: KeyEntry) -> None:
-        """Make a key known, or what it opens changed."""
+        """Make a key known, or what it opens changed. Raises `StorageUnavailable`."""
         ...
 
     async def revoke(self, digest: bytes) -> None:
-        """Make a key unknown, to every edge within 5 s."""
+        """Make a key unknown, to every edge within 5 s. Raises `StorageUnavailable`."""
+        ...
+
+    async def publish_all(self, entries: Sequence[KeyEntry]) -> None:
+        """Make exactly these keys known. A key that was published or revoked a short while ago stays as that says:
+        the list may have been read before. Raises `StorageUnavailable`."""
+        ...
+
+    async def is_complete(self) -> bool:
+        """Whether all keys have been published into it: False after it was lost. Raises `StorageUnavailable`."""
         ...
 
     async def close(self) -> None:

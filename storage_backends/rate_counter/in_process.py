@@ -20,5 +20,8 @@ class InProcessRateCounter:
             bucket = self._buckets[account_id] = TokenBucket(float(limit.burst), now)
         return bucket.take(at_least, at_most, limit, now)
 
+    def share(self) -> float:
+        return 1.0
+
     async def close(self) -> None:
         self._buckets.clear()

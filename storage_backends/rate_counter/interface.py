@@ -13,6 +13,10 @@ class RateCounter(Protocol):
         or none. Raises `StorageUnavailable` when the counter is away."""
         ...
 
+    def share(self) -> float:
+        """This edge's part of an account's rate while the counter is away: 1 where no other edge was seen."""
+        ...
+
     async def close(self) -> None:
         """Release the engine."""
         ...

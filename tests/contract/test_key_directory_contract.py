@@ -1,23 +1,75 @@
 """What every key directory does. Another engine joins by a parameter of the fixture."""
 
+import secrets
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+
+import pytest
 
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support.engines import or_skip
+from tests.support.redis_server import RedisServer, running_redis
 
-ENTRY = KeyEntry(b"d" * 32, CredentialKind.INGEST_KEY, "acc", "prj", "env", RateLimit(1, 1))
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis of this file's own: its tests replace all keys."""
+    with or_skip(running_redis(tmp_path_factory.mktemp("keys-redis"))) as server:
+        yield server
 
 
-async def test_what_was_published_is_found_until_it_is_revoked() -> None:
-    directory = InProcessKeyDirectory()
-    assert await directory.find(ENTRY.digest) is None
-    await directory.publish(ENTRY)
-    assert await directory.find(ENTRY.digest) == ENTRY
-    changed = replace(ENTRY, limit=RateLimit(2, 2))
+@pytest.fixture(params=["in-process", "redis"])
+async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -> AsyncIterator[KeyDirectory]:
+    if request.param == "in-process":
+        yield InProcessKeyDirectory()
+        return
+    redis_server.restart()
+    opened = await open_redis_key_directory(redis_server.url)
+    await opened.publish_all([])
+    yield opened
+    await opened.close()
+
+
+def entry() -> KeyEntry:
+    """A key of its own."""
+    return KeyEntry(
+        secrets.token_bytes(32),
+        CredentialKind.INGEST_KEY,
+        "acc",
+        "prj",
+        "env",
+        RateLimit(1.5, 7),
+        1_800_000_000_123,
+    )
+
+
+async def test_what_was_published_is_found_until_it_is_revoked(directory: KeyDirectory) -> None:
+    key = entry()
+    assert await directory.find(key.digest) is None
+    await directory.publish(key)
+    assert await directory.find(key.digest) == key
+    changed = replace(key, limit=RateLimit(2, 2), expires_ms=None)
     await directory.publish(changed)
-    assert await directory.find(ENTRY.digest) == changed
-    await directory.revoke(ENTRY.digest)
-    await directory.revoke(ENTRY.digest)
-    assert await directory.find(ENTRY.digest) is None
+    assert await directory.find(key.digest) == changed
+    await directory.revoke(key.digest)
+    await directory.revoke(key.digest)
+    assert await directory.find(key.digest) is None
+
+
+async def test_all_keys_are_replaced_at_once(directory: KeyDirectory) -> None:
+    old, kept, new = entry(), entry(), entry()
+    await directory.publish_all([old, kept])
+    assert [await directory.find(key.digest) for key in (old, kept, new)] == [old, kept, None]
+    await directory.publish_all([kept, new])
+    assert [await directory.find(key.digest) for key in (old, kept, new)] == [None, kept, new]
+    assert await directory.is_complete()
+
+
+async def test_a_directory_without_keys_is_complete_once_that_was_said(directory: KeyDirectory) -> None:
+    await directory.publish_all([])
+    assert await directory.is_complete()
+    assert await directory.find(entry().digest) is None

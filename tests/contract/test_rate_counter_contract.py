@@ -1,45 +1,98 @@
 """What every rate counter does. Another engine joins by a parameter of the fixture."""
 
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.rate_counter.in_process import InProcessRateCounter
+from storage_backends.rate_counter.interface import RateCounter
+from storage_backends.rate_counter.redis import open_redis_rate_counter
 
-LIMIT = RateLimit(rate=100, burst=1000)
-
-
-class Clock:
-    now = 5.0
-
-    def __call__(self) -> float:
-        return self.now
+# So slow that nothing comes back while a test runs.
+SLOW = RateLimit(rate=0.01, burst=1000)
 
 
-async def test_a_bucket_begins_full_and_fills_at_its_rate() -> None:
-    clock = Clock()
-    counter = InProcessRateCounter(clock)
-    assert (await counter.lease("a", 1000, 1000, LIMIT)).granted == 1000
-    refused = await counter.lease("a", 50, 50, LIMIT)
-    assert (refused.granted, refused.retry_after) == (0, 0.5)
-    clock.now += 0.5
-    assert (await counter.lease("a", 50, 50, LIMIT)).granted == 50
-    assert (await counter.lease("a", 1, 1, LIMIT)).granted == 0
+@pytest.fixture(params=["in-process", "redis"])
+async def counter(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[RateCounter]:
+    opened: RateCounter = (
+        InProcessRateCounter() if request.param == "in-process" else await open_redis_rate_counter(redis_url)
+    )
+    yield opened
+    await opened.close()
 
 
-async def test_over_a_minute_no_more_than_rate_and_burst_pass() -> None:
-    clock = Clock()
-    counter = InProcessRateCounter(clock)
+@pytest.fixture
+def account() -> str:
+    return secrets.token_hex(6)
+
+
+async def test_a_bucket_begins_full_and_says_how_long_it_takes(counter: RateCounter, account: str) -> None:
+    lease = await counter.lease(account, 1000, 1000, SLOW)
+    assert (lease.granted, lease.remaining, lease.retry_after) == (1000, 0, 0)
+    refused = await counter.lease(account, 50, 50, SLOW)
+    assert (refused.granted, refused.remaining) == (0, 0)
+    assert 4990 <= refused.retry_after <= 5000
+
+
+async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, account: str) -> None:
+    limit = RateLimit(rate=300, burst=20)
+    await counter.lease(account, 20, 20, limit)
+    begun = time.monotonic()
     granted = 0
-    for _ in range(6000):
-        clock.now += 0.01
-        granted += (await counter.lease("a", 7, 7, LIMIT)).granted
-    assert 0.999 * 7000 <= granted <= 60 * LIMIT.rate + LIMIT.burst
+    while time.monotonic() < begun + 1.0:
+        granted += (await counter.lease(account, 1, 20, limit)).granted
+        # Asked so often that each time only a fraction of a token has come.
+        await asyncio.sleep(0.0005)
+    took = time.monotonic() - begun
+    assert 0.9 * 300 * took - 20 <= granted <= 300 * took + 1
 
 
-async def test_a_lease_gives_what_is_there_between_its_bounds() -> None:
-    counter = InProcessRateCounter(Clock())
-    assert (await counter.lease("a", 1, 5000, LIMIT)).granted == 1000
+async def test_a_lease_gives_what_is_there_between_its_bounds(counter: RateCounter, account: str) -> None:
+    assert (await counter.lease(account, 1, 5000, SLOW)).granted == 1000
+    assert (await counter.lease(account, 1, 5000, SLOW)).granted == 0
 
 
-async def test_accounts_do_not_share() -> None:
-    counter = InProcessRateCounter(Clock())
-    assert (await counter.lease("a", 1000, 1000, LIMIT)).granted == 1000
-    assert (await counter.lease("b", 1000, 1000, LIMIT)).granted == 1000
+async def test_a_lease_takes_no_more_than_was_asked_for(counter: RateCounter, account: str) -> None:
+    lease = await counter.lease(account, 10, 300, SLOW)
+    assert (lease.granted, lease.remaining) == (300, 700)
+
+
+async def test_accounts_do_not_share(counter: RateCounter, account: str) -> None:
+    assert (await counter.lease(account, 1000, 1000, SLOW)).granted == 1000
+    assert (await counter.lease(f"{account}-other", 1000, 1000, SLOW)).granted == 1000
+
+
+async def test_another_limit_counts_from_the_next_lease_on(counter: RateCounter, account: str) -> None:
+    await counter.lease(account, 1000, 1000, SLOW)
+    lease = await counter.lease(account, 10, 10, RateLimit(rate=1e9, burst=50))
+    if not lease.granted:
+        await asyncio.sleep(0.01)
+        lease = await counter.lease(account, 10, 10, RateLimit(rate=1e9, burst=50))
+    assert (lease.granted, lease.remaining) == (10, 40)
+
+
+async def test_one_edge_alone_has_the_whole_share(counter: RateCounter) -> None:
+    assert counter.share() == 1.0
+
+
+def test_over_a_minute_no_more_than_rate_and_burst_pass() -> None:
+    class Clock:
+        now = 5.0
+
+        def __call__(self) -> float:
+            return self.now
+
+    async def run() -> int:
+        clock = Clock()
+        exact = InProcessRateCounter(clock)
+        granted = 0
+        for _ in range(6000):
+            clock.now += 0.01
+            granted += (await exact.lease("a", 7, 7, RateLimit(100, 1000))).granted
+        return granted
+
+    assert 0.999 * 7000 <= asyncio.run(run()) <= 60 * 100 + 1000

@@ -1,5 +1,7 @@
 """What an account may send, with a clock that is moved by hand."""
 
+import asyncio
+
 import pytest
 
 from ingest_edge.admission import Admission
@@ -21,13 +23,16 @@ class AwayCounter:
     async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
         raise StorageUnavailable("away")
 
+    def share(self) -> float:
+        return 0.5
+
     async def close(self) -> None:
         return None
 
 
 def admission(clock: Clock, *, slice_seconds: float = 0.0, edges: int = 1) -> Admission:
     counter = InProcessRateCounter(clock) if edges else AwayCounter()
-    return Admission(counter, slice_seconds=slice_seconds, fallback_share=0.5, clock=clock)
+    return Admission(counter, slice_seconds=slice_seconds, clock=clock)
 
 
 async def spend(taking: Admission, clock: Clock, seconds: int, events: int) -> int:
@@ -87,3 +92,54 @@ async def test_accounts_do_not_spend_each_others_tokens() -> None:
     taking = admission(Clock())
     await taking.take("a", 5000, LIMIT)
     await taking.take("b", 5000, LIMIT)
+
+
+class SlowCounter(InProcessRateCounter):
+    """Answers a turn of the loop later, and counts how often it is asked."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.asked = 0
+
+    async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
+        self.asked += 1
+        await asyncio.sleep(0.001)
+        return await super().lease(account_id, at_least, at_most, limit)
+
+
+async def test_requests_beside_each_other_share_a_lease() -> None:
+    clock = Clock()
+    counter = SlowCounter(clock)
+    taking = Admission(counter, slice_seconds=0.5, clock=clock)
+    await asyncio.gather(*(taking.take("acc", 10, LIMIT) for _ in range(50)))
+    assert counter.asked == 1
+
+
+async def test_an_account_that_is_over_its_rate_is_refused_without_asking_each_time() -> None:
+    clock = Clock()
+    counter = SlowCounter(clock)
+    taking = Admission(counter, slice_seconds=0.0, clock=clock)
+    await taking.take("acc", 5000, LIMIT)
+    refusals = await asyncio.gather(
+        *(taking.take("acc", 1000, LIMIT) for _ in range(50)), return_exceptions=True
+    )
+    assert {type(r) for r in refusals} == {RateLimited}
+    assert counter.asked == 2
+    # Fewer may be there sooner, and so may another limit.
+    clock.now += 0.5
+    await taking.take("acc", 500, LIMIT)
+    clock.now += 0.001
+    await taking.take("acc", 10, RateLimit(rate=10_000, burst=5000))
+
+
+async def test_a_request_that_is_given_up_takes_nothing_along() -> None:
+    clock = Clock()
+    taking = Admission(SlowCounter(clock), slice_seconds=0.0, clock=clock)
+    waiting = [asyncio.create_task(taking.take("acc", 1000, LIMIT)) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    waiting[2].cancel()
+    done = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [isinstance(d, asyncio.CancelledError) for d in done] == [True, False, True, False, False]
+    # What was leased for the first one, if anything, lies in the slice or was never taken.
+    await taking.take("acc", 1000, LIMIT)

@@ -1,0 +1,329 @@
+"""The key directory in Redis: control publishes, edges look up and keep what they found.
+
+Each change is an entry of a stream that every edge follows, so a change reaches all of them at once, and one that
+was missed while a connection was down is read afterwards. What an edge keeps counts only while it follows; after
+a gap each key is asked for once more. While Redis is away the known keys go on working, however long.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from redis.exceptions import RedisError
+
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.redis_connection import RedisConnection, new_client
+
+logger = logging.getLogger(__name__)
+
+_KEYS = "pharos:keys"
+_COMPLETE = "pharos:keys:complete"
+_CHANGES = "pharos:keys:changes"
+_REVOKED = "pharos:keys:revoked"
+_PUBLISHED = "pharos:keys:published"
+_PUBLISH_ALL = Path(__file__).with_name("publish_all.lua").read_text()
+_LATE_SECONDS = 600
+_MOST_CHANGES = 10_000
+
+_MOST_KNOWN = 100_000
+_MOST_UNKNOWN = 10_000
+_UNKNOWN_SECONDS = 5.0
+# An entry is asked for again after so long while the changes cannot be followed.
+_UNFOLLOWED_SECONDS = 2.0
+_BLOCK_MS = 1000
+# A connection that says nothing for longer than a blocked read takes is dead.
+_FOLLOW_SECONDS = 2.5
+_AGAIN_SECONDS = 0.25
+# No stretch of following: what has it is asked for again at its next use.
+_NEVER = -1
+
+
+class _Stored(msgspec.Struct, array_like=True, frozen=True):
+    """An entry as it lies in Redis, MessagePack. Fields are only ever added at the end, with a default."""
+
+    kind: str
+    account_id: str
+    project_id: str
+    environment_id: str
+    rate: float
+    burst: int
+    expires_ms: int | None = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(_Stored)
+
+
+def _to_bytes(entry: KeyEntry) -> bytes:
+    return _encode(
+        _Stored(
+            entry.kind.value,
+            entry.account_id,
+            entry.project_id,
+            entry.environment_id,
+            entry.limit.rate,
+            entry.limit.burst,
+            entry.expires_ms,
+        )
+    )
+
+
+def _to_entry(digest: bytes, data: bytes) -> KeyEntry:
+    stored = _decoder.decode(data)
+    return KeyEntry(
+        digest,
+        CredentialKind(stored.kind),
+        stored.account_id,
+        stored.project_id,
+        stored.environment_id,
+        RateLimit(stored.rate, stored.burst),
+        stored.expires_ms,
+    )
+
+
+class _Known:
+    """A kept entry: in which stretch of following it was asked for, and when."""
+
+    __slots__ = ("entry", "stretch", "asked")
+
+    def __init__(self, entry: KeyEntry, stretch: int, asked: float) -> None:
+        self.entry = entry
+        self.stretch = stretch
+        self.asked = asked
+
+
+class RedisKeyDirectory:
+    """Made by `open_redis_key_directory`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        follow: bool,
+        most_known: int = _MOST_KNOWN,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connection = RedisConnection(url, clock)
+        self._publish_all = self._connection.client.register_script(_PUBLISH_ALL)
+        self._clock = clock
+        self._most_known = most_known
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._unknown: OrderedDict[bytes, float] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[KeyEntry | None]] = {}
+        # What was asked before a change of the same key arrived: not trusted, or not even kept.
+        self._changed_while_asking: set[bytes] = set()
+        self._revoked_while_asking: set[bytes] = set()
+        self._stretch = 0
+        self._following = False
+        self._seen_complete = False
+        self._url = url
+        self._follower = asyncio.create_task(self._follow(), name="key changes") if follow else None
+
+    # The edge's side.
+
+    async def find(self, digest: bytes) -> KeyEntry | None:
+        known = self._known.get(digest)
+        if known is not None:
+            if self._following and known.stretch == self._stretch:
+                self._known.move_to_end(digest)
+                return known.entry
+            if not self._following and self._clock() - known.asked < _UNFOLLOWED_SECONDS:
+                return known.entry
+        elif (until := self._unknown.get(digest)) is not None:
+            if self._following and self._clock() < until:
+                return None
+            del self._unknown[digest]
+        try:
+            return await self._ask_once(digest)
+        except StorageUnavailable:
+            # Away, or emptied and not published again yet: what worked goes on working.
+            if known is not None and digest in self._known:
+                known.asked = self._clock()
+                return known.entry
+            raise
+
+    def unready_reason(self) -> str | None:
+        """Why the edge can let nobody in yet; None from the first time on that all keys were there."""
+        return None if self._seen_complete else "no keys yet: is Redis there, and `pharos control` running?"
+
+    async def _ask_once(self, digest: bytes) -> KeyEntry | None:
+        """Ask Redis; requests with the same key wait for one answer."""
+        asking = self._asking.get(digest)
+        if asking is None:
+            asking = self._asking[digest] = asyncio.create_task(self._ask(digest))
+            asking.add_done_callback(lambda task: self._asked(digest, task))
+        # A request that is given up must not take the answer from the others.
+        return await asyncio.shield(asking)
+
+    def _asked(self, digest: bytes, task: "asyncio.Task[KeyEntry | None]") -> None:
+        self._asking.pop(digest, None)
+        self._changed_while_asking.discard(digest)
+        self._revoked_while_asking.discard(digest)
+        if not task.cancelled():
+            task.exception()
+
+    async def _ask(self, digest: bytes) -> KeyEntry | None:
+        stretch, asked = self._stretch, self._clock()
+
+        async def ask(client: Any) -> tuple[bytes | None, int]:
+            async with client.pipeline(transaction=True) as pipeline:
+                found, complete = await pipeline.hget(_KEYS, digest).exists(_COMPLETE).execute()
+            return found, complete
+
+        found, complete = await self._connection.call(ask)
+        if found is None and not complete:
+            raise StorageUnavailable("The keys have not been published yet.")
+        self._seen_complete = self._seen_complete or bool(complete)
+        entry = None if found is None else _to_entry(digest, found)
+        self._known.pop(digest, None)
+        if digest in self._revoked_while_asking:
+            return entry
+        if digest in self._changed_while_asking:
+            stretch = _NEVER
+        if entry is not None:
+            self._known[digest] = _Known(entry, stretch, asked)
+            if len(self._known) > self._most_known:
+                self._known.popitem(last=False)
+        elif stretch != _NEVER:
+            self._unknown[digest] = self._clock() + _UNKNOWN_SECONDS
+            if len(self._unknown) > _MOST_UNKNOWN:
+                self._unknown.popitem(last=False)
+        return entry
+
+    async def _follow(self) -> None:
+        """Read the changes, from where the last reading ended, for as long as the edge runs."""
+        last: bytes | None = None
+        while True:
+            client = new_client(self._url, _FOLLOW_SECONDS)
+            try:
+                last = await self._follow_on(client, last)
+            except (RedisError, OSError, TimeoutError) as error:
+                if self._following:
+                    logger.warning("key changes cannot be followed: %r", error)
+            finally:
+                self._following = False
+                await client.aclose()
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _follow_on(self, client: Any, last: bytes | None) -> bytes:
+        newest = await client.xrevrange(_CHANGES, count=1)
+        self._seen_complete = self._seen_complete or bool(await client.exists(_COMPLETE))
+        # Whatever happened in the gap: all that is kept is asked for again. Only then does it count as followed.
+        position: bytes = newest[0][0] if newest else b"0-0"
+        self._begin_stretch()
+        self._following = True
+        while True:
+            read = await client.xread({_CHANGES: position}, block=_BLOCK_MS)
+            for entries in _entries_of(read):
+                for _, fields in entries:
+                    self._take_change(fields)
+                position = entries[-1][0]
+
+    def _begin_stretch(self) -> None:
+        self._stretch += 1
+        self._unknown.clear()
+        self._changed_while_asking |= self._asking.keys()
+
+    def _take_change(self, fields: dict[bytes, bytes]) -> None:
+        if b"all" in fields:
+            self._seen_complete = True
+            self._begin_stretch()
+            return
+        digest = fields.get(b"revoked") or fields.get(b"published") or b""
+        self._unknown.pop(digest, None)
+        if digest in self._asking:
+            self._changed_while_asking.add(digest)
+        if b"revoked" in fields:
+            self._known.pop(digest, None)
+            if digest in self._asking:
+                self._revoked_while_asking.add(digest)
+        elif (known := self._known.get(digest)) is not None:
+            # It opens something else now: asked for at its next use, and used as it was should Redis be away then.
+            known.stretch = _NEVER
+
+    # Control's side.
+
+    async def publish(self, entry: KeyEntry) -> None:
+        async def run(client: Any) -> None:
+            async with client.pipeline(transaction=True) as pipeline:
+                pipeline.hset(_KEYS, entry.digest, _to_bytes(entry))
+                pipeline.zadd(_PUBLISHED, {entry.digest: time.time()})
+                pipeline.xadd(_CHANGES, {"published": entry.digest}, maxlen=_MOST_CHANGES)
+                await pipeline.execute()
+
+        await self._connection.call(run)
+
+    async def revoke(self, digest: bytes) -> None:
+        async def run(client: Any) -> None:
+            async with client.pipeline(transaction=True) as pipeline:
+                pipeline.hdel(_KEYS, digest)
+                pipeline.zadd(_REVOKED, {digest: time.time()})
+                pipeline.xadd(_CHANGES, {"revoked": digest}, maxlen=_MOST_CHANGES)
+                await pipeline.execute()
+
+        await self._connection.call(run)
+
+    async def publish_all(self, entries: Sequence[KeyEntry]) -> None:
+        name = secrets.token_hex(8)
+        listed = f"{_KEYS}:{name}"
+
+        async def write(part: Sequence[KeyEntry], client: Any) -> None:
+            async with client.pipeline(transaction=False) as pipeline:
+                pipeline.hset(listed, mapping={entry.digest: _to_bytes(entry) for entry in part})
+                # Should nobody be left to put it in place.
+                pipeline.expire(listed, _LATE_SECONDS)
+                await pipeline.execute()
+
+        for begin in range(0, len(entries), 1000):
+            await self._connection.call(partial(write, entries[begin : begin + 1000]))
+
+        async def put_in_place(_client: Any) -> int:
+            placed: int = await self._publish_all(
+                keys=[listed, _KEYS, _COMPLETE, _CHANGES, _REVOKED, _PUBLISHED],
+                args=[len({entry.digest for entry in entries}), name, _LATE_SECONDS],
+            )
+            return placed
+
+        if not await self._connection.call(put_in_place):
+            raise StorageUnavailable("Redis was emptied while the keys were being published.")
+
+    async def is_complete(self) -> bool:
+        async def run(client: Any) -> bool:
+            return bool(await client.exists(_COMPLETE))
+
+        return await self._connection.call(run)
+
+    async def close(self) -> None:
+        if self._follower is not None:
+            self._follower.cancel()
+            await asyncio.wait({self._follower})
+        await self._connection.close()
+
+
+def _entries_of(read: Any) -> Sequence[Any]:
+    """The streams' entries, in whichever form this version of the protocol gives them."""
+    if not read:
+        return []
+    return (
+        [batch for value in read.values() for batch in value]
+        if isinstance(read, dict)
+        else [entries for _, entries in read]
+    )
+
+
+async def open_redis_key_directory(url: str, *, follow: bool = True) -> RedisKeyDirectory:
+    """The directory in the Redis at `redis://user:password@host:port/database`; it may be away.
+
+    `follow`: read the changes that others publish, as an edge does.
+    """
+    return RedisKeyDirectory(url, follow=follow)

@@ -1,0 +1,30 @@
+-- Takes tokens out of an account's bucket, as TokenBucket.take does, by the clock of Redis: one for all edges.
+-- KEYS: the bucket, the edges that take part.
+-- ARGV: at least, at most, tokens a second, burst, this edge's name, seconds after which a silent edge is none.
+-- Gives: granted, remaining, seconds to wait (text: numbers lose their fraction), edges that take part.
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local at_least, at_most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local rate, burst = tonumber(ARGV[3]), tonumber(ARGV[4])
+
+redis.call('ZADD', KEYS[2], now, ARGV[5])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[6]))
+local edges = redis.call('ZCARD', KEYS[2])
+
+local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'updated')
+local tokens = tonumber(bucket[1]) or burst
+local updated = tonumber(bucket[2]) or now
+tokens = math.min(burst, tokens + math.max(0, now - updated) * rate)
+updated = math.max(updated, now)
+
+local granted, wait = 0, 0
+if tokens < at_least then
+  wait = (at_least - tokens) / rate
+else
+  granted = math.min(at_most, math.floor(tokens))
+  tokens = tokens - granted
+end
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'updated', string.format('%.17g', updated))
+-- A bucket that nobody asks for is full by then, and need not be kept.
+redis.call('EXPIRE', KEYS[1], math.min(86400, math.ceil(burst / rate) + 60))
+return {granted, math.floor(tokens), string.format('%.17g', wait), edges}

@@ -1,0 +1,68 @@
+"""A connection to Redis that fails fast: while Redis is away nobody waits for it but one, now and then."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from pipeline_contracts.errors import StorageUnavailable
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CALL_SECONDS = 0.25
+_PAUSE_SECONDS = 0.5
+
+
+def new_client(url: str, seconds: float) -> Redis:
+    """A client whose calls take about `seconds` at most. A call is tried once more where its connection turns out to
+    be dead, as all idle ones are after Redis was restarted."""
+    return Redis.from_url(
+        url,
+        socket_timeout=seconds,
+        socket_connect_timeout=seconds,
+        socket_keepalive=True,
+        retry=Retry(NoBackoff(), 1),
+        protocol=3,
+    )
+
+
+class RedisConnection:
+    """Runs calls; after one that failed all fail at once for a moment, then one may try."""
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.client = new_client(url, _CALL_SECONDS)
+        self._clock = clock
+        self._away_until = 0.0
+        self.away = False
+
+    async def call(self, run: Callable[[Redis], Awaitable[T]]) -> T:
+        """The result of `run`. Raises `StorageUnavailable`."""
+        now = self._clock()
+        if self.away:
+            if now < self._away_until:
+                raise StorageUnavailable("Redis is away.")
+            # The others go on failing at once while this one tries.
+            self._away_until = now + _PAUSE_SECONDS
+        try:
+            result = await run(self.client)
+        except (RedisError, OSError, TimeoutError) as error:
+            if not self.away:
+                logger.warning("Redis is away: %r", error)
+            self.away = True
+            self._away_until = self._clock() + _PAUSE_SECONDS
+            raise StorageUnavailable("Redis is away.") from error
+        if self.away:
+            logger.info("Redis is back")
+            self.away = False
+        return result
+
+    async def close(self) -> None:
+        """Close its sockets."""
+        await self.client.aclose()

@@ -1,0 +1,247 @@
+"""What only the key directory in Redis does: edges that keep keys, changes that reach them, Redis away or empty."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
+from tests.support.engines import or_skip
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.tcp_proxy import tcp_proxy
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis of this file's own: it is stopped, paused and emptied."""
+    with or_skip(running_redis(tmp_path_factory.mktemp("faulty-redis"))) as running:
+        yield running
+
+
+class Directories:
+    """Control and two edges on one Redis."""
+
+    def __init__(self, control: RedisKeyDirectory, edges: list[RedisKeyDirectory]) -> None:
+        self.control = control
+        self.edges = edges
+
+
+@pytest.fixture
+async def directories(server: RedisServer) -> AsyncIterator[Directories]:
+    server.restart()
+    async with AsyncExitStack() as exits:
+        opened = [await open_redis_key_directory(server.url, follow=n > 0) for n in range(3)]
+        for directory in opened:
+            exits.push_async_callback(directory.close)
+        await opened[0].publish_all([])
+        for edge in opened[1:]:
+            await until(lambda edge=edge: edge.unready_reason() is None)
+        yield Directories(opened[0], opened[1:])
+
+
+async def until(holds: object, seconds: float = 20.0) -> float:
+    """Wait until the condition holds; gives the seconds that it took."""
+    begun = time.monotonic()
+    while True:
+        found = holds()  # type: ignore[operator]
+        if asyncio.iscoroutine(found):
+            found = await found
+        if found:
+            return time.monotonic() - begun
+        assert time.monotonic() < begun + seconds
+        await asyncio.sleep(0.02)
+
+
+def entry() -> KeyEntry:
+    return KeyEntry(secrets.token_bytes(32), CredentialKind.INGEST_KEY, "acc", "prj", "env", RateLimit(5, 7))
+
+
+async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
+    return await edge.find(key.digest) is None
+
+
+async def test_a_new_key_works_at_once_even_where_it_was_refused_before(directories: Directories) -> None:
+    key = entry()
+    for edge in directories.edges:
+        assert await edge.find(key.digest) is None
+    await directories.control.publish(key)
+    for edge in directories.edges:
+        took = await until(lambda edge=edge: _finds(edge, key))
+        assert took < 2.0, "the refusal is kept for longer than that"
+
+
+async def _finds(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
+    return await edge.find(key.digest) == key
+
+
+async def test_a_change_and_a_revocation_reach_every_edge(directories: Directories) -> None:
+    key = entry()
+    await directories.control.publish(key)
+    for edge in directories.edges:
+        assert await edge.find(key.digest) == key
+    changed = replace(key, limit=RateLimit(50, 70))
+    await directories.control.publish(changed)
+    for edge in directories.edges:
+        await until(lambda edge=edge: _finds(edge, changed), 5.0)
+    await directories.control.revoke(key.digest)
+    for edge in directories.edges:
+        took = await until(lambda edge=edge: unknown(edge, key), 5.0)
+        print(f"revoked at an edge after {1000 * took:.0f} ms")
+
+
+async def test_known_keys_work_without_redis_and_others_cannot_be_told(
+    server: RedisServer, directories: Directories
+) -> None:
+    key, edge = entry(), directories.edges[0]
+    await directories.control.publish(key)
+    assert await edge.find(key.digest) == key
+    server.stop()
+    begun = time.monotonic()
+    while time.monotonic() < begun + 3.0:
+        assert await edge.find(key.digest) == key
+        await asyncio.sleep(0.01)
+    # At once: nobody waits for what is known to be away.
+    begun = time.monotonic()
+    for _ in range(50):
+        with pytest.raises(StorageUnavailable):
+            await edge.find(secrets.token_bytes(32))
+    assert time.monotonic() - begun < 1.0
+    server.start()
+
+
+async def test_an_emptied_redis_refuses_nobody_until_control_has_published_again(
+    server: RedisServer, directories: Directories
+) -> None:
+    key, other, edge = entry(), entry(), directories.edges[0]
+    await directories.control.publish_all([key, other])
+    assert await until(lambda: _finds(edge, key)) >= 0
+    server.restart()
+    begun = time.monotonic()
+    while time.monotonic() < begun + 2.5:
+        assert await edge.find(key.digest) == key
+        await asyncio.sleep(0.02)
+    with pytest.raises(StorageUnavailable):
+        await edge.find(other.digest)
+    assert not await directories.control.is_complete()
+    # In the meantime the first key was revoked in the database.
+    await directories.control.publish_all([other])
+    await until(lambda: _finds(edge, other))
+    await until(lambda: unknown(edge, key), 5.0)
+
+
+async def test_a_revocation_that_an_edge_could_not_hear_holds_once_it_hears_again(
+    server: RedisServer, directories: Directories
+) -> None:
+    key, edge = entry(), directories.edges[0]
+    await directories.control.publish(key)
+    assert await edge.find(key.digest) == key
+    # Every connection is cut while the revocation goes out.
+    await directories.control.revoke(key.digest)
+    client = directories.control._connection.client
+    await client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
+    took = await until(lambda: unknown(edge, key), 5.0)
+    assert took < 5.0
+
+
+async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key_alive(
+    server: RedisServer, directories: Directories
+) -> None:
+    key = entry()
+    await directories.control.publish(key)
+    async with tcp_proxy(server.port) as proxy:
+        edge = await open_redis_key_directory(f"redis://127.0.0.1:{proxy.port}/0")
+        try:
+            await until(lambda: edge.unready_reason() is None)
+            assert await edge.find(key.digest) == key
+            # The edge's connections are open and say nothing, as behind a firewall that has forgotten them.
+            assert proxy.silence() == 2
+            await directories.control.revoke(key.digest)
+            took = await until(lambda: unknown(edge, key), 10.0)
+            print(f"revoked behind a dead connection after {took:.1f} s")
+            assert took < 5.0
+        finally:
+            await edge.close()
+
+
+async def test_what_is_kept_is_bounded(server: RedisServer, directories: Directories) -> None:
+    edge = RedisKeyDirectory(server.url, follow=True, most_known=50)
+    try:
+        keys = [entry() for _ in range(200)]
+        await directories.control.publish_all(keys)
+        await until(lambda: edge._following)
+        for key in keys:
+            assert await edge.find(key.digest) == key
+        for _ in range(200):
+            assert await edge.find(secrets.token_bytes(32)) is None
+        assert len(edge._known) == 50
+        assert len(edge._unknown) <= 10_000
+        # The first ones have to be asked for again, and are found.
+        assert await edge.find(keys[0].digest) == keys[0]
+    finally:
+        await edge.close()
+
+
+async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(directories: Directories) -> None:
+    key, new = entry(), entry()
+    await directories.control.publish(key)
+    # Read from the database now, published in a moment: in between one key goes and another comes.
+    read_before = [key]
+    await directories.control.revoke(key.digest)
+    await directories.control.publish(new)
+    await directories.control.publish_all(read_before)
+    edge = directories.edges[0]
+    await until(lambda: _finds(edge, new))
+    assert await unknown(edge, key)
+
+
+async def test_several_controls_may_publish_at_once(server: RedisServer, directories: Directories) -> None:
+    keys = [entry() for _ in range(3000)]
+    others = [await open_redis_key_directory(server.url, follow=False) for _ in range(3)]
+    await asyncio.gather(*(control.publish_all(keys) for control in [directories.control, *others]))
+    for control in others:
+        await control.close()
+    edge = directories.edges[0]
+    for key in keys[::100]:
+        assert await edge.find(key.digest) == key
+    names = await directories.control._connection.client.keys("pharos:keys*")
+    assert len(names) <= 5, f"lists were left behind: {names}"
+
+
+async def test_a_hundred_thousand_keys_are_published_in_seconds(directories: Directories) -> None:
+    keys = [entry() for _ in range(100_000)]
+    begun = time.monotonic()
+    await directories.control.publish_all(keys)
+    print(f"100,000 keys in {time.monotonic() - begun:.1f} s")
+    assert await directories.edges[0].find(keys[-1].digest) == keys[-1]
+
+
+async def test_an_answer_that_a_change_has_overtaken_is_not_kept(directories: Directories) -> None:
+    key, edge = entry(), directories.edges[0]
+    await directories.control.publish(key)
+    asking = asyncio.create_task(edge.find(key.digest))
+    await asyncio.sleep(0)
+    # The change arrives between the question and its answer.
+    edge._take_change({b"revoked": key.digest})
+    await asking
+    assert key.digest not in edge._known
+
+
+async def test_requests_at_once_with_one_key_ask_once(directories: Directories) -> None:
+    key, edge = entry(), directories.edges[0]
+    await directories.control.publish(key)
+    client = directories.control._connection.client
+    before = (await client.info("commandstats")).get("cmdstat_hget", {"calls": 0})["calls"]
+    finding = [asyncio.create_task(edge.find(key.digest)) for _ in range(50)]
+    await asyncio.sleep(0)
+    finding[0].cancel()
+    found = await asyncio.gather(*finding, return_exceptions=True)
+    assert found[1:] == [key] * 49
+    assert (await client.info("commandstats"))["cmdstat_hget"]["calls"] - before <= 1

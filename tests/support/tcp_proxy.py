@@ -1,0 +1,69 @@
+"""A TCP relay whose connections can go silent without closing, as behind a firewall that has forgotten them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class TcpProxy:
+    """Made by `tcp_proxy`."""
+
+    def __init__(self, port: int) -> None:
+        self.port = 0
+        self._to = port
+        self._silent: set[asyncio.Event] = set()
+        self._open: set[asyncio.Event] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def silence(self) -> int:
+        """The connections that are open now carry nothing any more; new ones do. Gives their number."""
+        self._silent |= self._open
+        return len(self._open)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, in both directions."""
+        name = asyncio.Event()
+        self._open.add(name)
+        try:
+            to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._to)
+        except OSError:
+            writer.close()
+            return
+        pumps = [
+            asyncio.create_task(self._pump(name, reader, to_writer)),
+            asyncio.create_task(self._pump(name, to_reader, writer)),
+        ]
+        self._tasks.update(pumps)
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.wait(pumps)
+        self._tasks.difference_update(pumps)
+        self._open.discard(name)
+        for end in (writer, to_writer):
+            end.close()
+
+    async def _pump(
+        self, name: asyncio.Event, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                if name not in self._silent:
+                    writer.write(data)
+                    await writer.drain()
+
+
+@asynccontextmanager
+async def tcp_proxy(port: int) -> AsyncIterator[TcpProxy]:
+    """A relay to this port of loopback, on a port of its own."""
+    proxy = TcpProxy(port)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        for task in list(proxy._tasks):
+            task.cancel()
+        await asyncio.sleep(0.05)
