@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load compose-secrets lock clean
+.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -23,7 +23,8 @@ install: $(STAMP) ## Prepare .venv from the lock file; .venv/bin/pharos then wor
 up: $(STAMP) ## Run the whole platform here: http://127.0.0.1:8000, data in ./.pharos
 	@exec $(BIN)/pharos up $(ARGS)
 
-test: $(STAMP) ## Run all tests
+test: $(STAMP) ## Run all tests, on real engines: what is missing is installed where that can be done
+	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(STAMP) ## Format, lint, types and layers
@@ -46,6 +47,7 @@ kafka-stop: $(STAMP) ## End that broker
 	$(BIN)/python -m tests.support.kafka_broker stop $(ARGS)
 
 stack: $(STAMP) ## Run every part as a process of its own on real engines: http://127.0.0.1:8000, in ./.stack
+	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m loadtests.stack up $(ARGS)
 
 stack-down: $(STAMP) ## End all of that
@@ -53,6 +55,10 @@ stack-down: $(STAMP) ## End all of that
 
 load: $(STAMP) ## Load on the stack with locust, and a check that every 202 was stored once
 	$(BIN)/python -m loadtests.load $(ARGS)
+
+faults: $(STAMP) ## A million events while engines and parts are killed one after the other: what is lost or doubled
+	@tests/support/bring_engines.sh $(BIN)/python
+	$(BIN)/python -m loadtests.faults $(ARGS)
 
 compose-secrets: ## Write .env with new secrets for docker-compose.yml, once
 	@test ! -e .env || { echo '.env is there already; remove it to make new secrets.'; exit 1; }
@@ -66,4 +72,4 @@ lock: ## Resolve the dependencies again into the lock files
 	$(COMPILE) --constraint requirements.lock --output-file requirements.runtime.lock pyproject.toml
 
 clean: ## Remove what was built; data in ./.pharos stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .engines .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -72,17 +72,23 @@ def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]
     return verdict
 
 
-async def check_in_clickhouse(url: str, run: str, acknowledged: Mapping[str, int]) -> Verdict:
-    """Count every batch of the run in the column store, once nothing more is missing or patience is at its end."""
+async def check_in_clickhouse(
+    url: str, run: str, acknowledged: Mapping[str, int]
+) -> tuple[Verdict, dict[str, tuple[int, int]]]:
+    """Count every batch of the run in the column store, once nothing more is missing or patience is at its end.
+
+    Gives the verdict, and (rows, different positions) by batch.
+    """
     deadline = time.monotonic() + _PATIENCE_SECONDS
     async with aiohttp.ClientSession() as session:
         while True:
             async with session.post(url, data=_STORED, params={"param_run": f"{run}-"}) as answer:
                 answer.raise_for_status()
                 rows = [orjson.loads(line) for line in (await answer.read()).splitlines()]
-            verdict = judge(acknowledged, {batch: (int(n), int(p)) for batch, n, p in rows})
+            stored = {batch: (int(n), int(p)) for batch, n, p in rows}
+            verdict = judge(acknowledged, stored)
             if not (verdict.missing or verdict.incomplete) or time.monotonic() > deadline:
-                return verdict
+                return verdict, stored
             await asyncio.sleep(0.5)
 
 

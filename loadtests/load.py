@@ -59,11 +59,10 @@ def main() -> int:
         return 1
     print(f"Checking {len(batches):,} acknowledged batches …", file=sys.stderr)
     if (url := credentials.get("clickhouse_url")) is not None:
-        checking = check_in_clickhouse(url, run, batches)
+        verdict, _ = asyncio.run(check_in_clickhouse(url, run, batches))
     else:
         receipts = {batch: receipt for batch, _, receipt in lines}
-        checking = check_by_receipts(base_url, credentials["ingest_key"], batches, receipts)
-    verdict = asyncio.run(checking)
+        verdict = asyncio.run(check_by_receipts(base_url, credentials["ingest_key"], batches, receipts))
     print(json.dumps(verdict.document()) if arguments.json else verdict.text())
     return 0 if verdict.holds else 1
 

@@ -158,10 +158,16 @@ def running_kafka(data: Path, port: int | None = None) -> Iterator[KafkaBroker]:
 def main() -> None:
     """`make kafka` and `make kafka-stop`."""
     parser = argparse.ArgumentParser(prog="kafka_broker", description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=("start", "stop"))
+    parser.add_argument("action", choices=("start", "stop", "jars"))
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--data", type=Path, default=Path(".kafka"))
     arguments = parser.parse_args()
+    if arguments.action == "jars":
+        try:
+            bring_jars()
+        except EngineMissing as error:
+            sys.exit(str(error))
+        return
     data: Path = arguments.data.absolute()
     pid_file = data / "broker.pid"
     if arguments.action == "stop":

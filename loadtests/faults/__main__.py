@@ -1,0 +1,89 @@
+"""`make faults`: the tour on a stack of its own, and its table."""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from loadtests.faults.sender import EVENTS
+from loadtests.faults.tour import SETTINGS, Result, run_tour
+from loadtests.stack.parts import PartFailed
+from loadtests.stack.stack import running_stack
+from tests.support.engines import EngineMissing
+
+
+def main() -> int:
+    """Exit status 0: nothing lost, nothing doubled; 1: something was, or the stack did not start."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.faults", description=__doc__)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--per-second", type=float, default=6000)
+    parser.add_argument("--longest", type=float, default=30, help="seconds of the longest outage (30)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="pharos-faults-") as folder:
+        try:
+            with running_stack(Path(folder), settings=SETTINGS, tell=console.print) as stack:
+                result = asyncio.run(
+                    run_tour(
+                        stack,
+                        events=arguments.events,
+                        per_second=arguments.per_second,
+                        longest=arguments.longest,
+                        tell=console.print,
+                    )
+                )
+        except (EngineMissing, PartFailed, RuntimeError) as error:
+            print(error, file=sys.stderr)
+            return 1
+    if arguments.json:
+        print(json.dumps(_document(result)))
+    else:
+        Console().print(_table(result))
+        print(result.verdict.text())
+    return 0 if result.verdict.holds else 1
+
+
+def _document(result: Result) -> dict[str, object]:
+    return {
+        "verdict": result.verdict.document(),
+        "phases": [
+            {
+                "fault": phase.name,
+                "acknowledged_events": verdict.events,
+                "missing": len(verdict.missing) + len(verdict.incomplete),
+                "doubled": len(verdict.doubled),
+                "longest_pause_seconds": round(phase.longest_pause, 2),
+                "other_answers": phase.other_answers,
+                "lost_connections": phase.lost_connections,
+            }
+            for phase, verdict in zip(result.phases, result.by_phase, strict=True)
+        ],
+    }
+
+
+def _table(result: Result) -> Table:
+    table = Table("Fault", box=None, pad_edge=False)
+    for heading in ("202s", "stored", "doubles", "longest pause", "503, 429", "lost connections"):
+        table.add_column(heading, justify="right")
+    for phase, verdict in zip(result.phases, result.by_phase, strict=True):
+        stored = verdict.batches - len(verdict.missing) - len(verdict.incomplete)
+        table.add_row(
+            phase.name,
+            f"{verdict.events:,}",
+            f"{stored * EVENTS:,}",
+            str(len(verdict.doubled)),
+            f"{phase.longest_pause:.1f} s",
+            str(phase.other_answers),
+            str(phase.lost_connections),
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The tour: load, all faults in turn, and then what is stored."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from loadtests.check_stored import Verdict, check_in_clickhouse, judge
+from loadtests.faults.faults import faults
+from loadtests.faults.sender import EVENTS, Phase, Sender
+from loadtests.stack.stack import Stack
+
+# The account's limit is not what is looked at here.
+SETTINGS = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "2000000"}
+_SETTLE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All phases, and what is stored of what was acknowledged."""
+
+    phases: list[Phase]
+    verdict: Verdict
+    by_phase: list[Verdict]
+
+
+async def run_tour(
+    stack: Stack, *, events: int, per_second: float, longest: float, tell: Callable[[str], None]
+) -> Result:
+    """Send `events` at `per_second` while one fault follows another, then look at every batch.
+
+    Should the faults take longer than the events last, the last ones meet no load: choose `events` large enough.
+    """
+    credentials = stack.credentials
+    sender = Sender(credentials["base_url"], credentials["ingest_key"], events // EVENTS, per_second / EVENTS)
+    sending = asyncio.create_task(sender.run())
+    await asyncio.sleep(_SETTLE_SECONDS)
+    for fault, seconds in faults(longest):
+        tell(fault.name)
+        with sender.watching():
+            sender.enter(fault.name)
+            await asyncio.to_thread(fault.run, stack, seconds)
+            await asyncio.sleep(_SETTLE_SECONDS)
+    sender.enter("none")
+    tell("no more faults; sending the rest")
+    await sending
+    tell("looking at what is stored")
+    acknowledged = sender.acknowledged
+    verdict, stored = await check_in_clickhouse(credentials["clickhouse_url"], "bench", acknowledged)
+    by_phase = [judge(phase.acknowledged, _only(stored, phase)) for phase in sender.phases]
+    return Result(sender.phases, verdict, by_phase)
+
+
+def _only(stored: Mapping[str, tuple[int, int]], phase: Phase) -> dict[str, tuple[int, int]]:
+    return {batch: rows for batch, rows in stored.items() if batch in phase.acknowledged}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Brings the engines that the tests run on, as far as this machine lets it: as root on Debian through apt, elsewhere it
+# says what to install. What stays missing is left out by the tests, which say so.
+set -u
+
+packages=""
+missing() { packages="$packages $1"; }
+command -v redis-server >/dev/null || missing redis-server
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing postgresql
+command -v caddy >/dev/null || missing caddy
+command -v java >/dev/null || missing openjdk-17-jre-headless
+command -v mvn >/dev/null || missing maven
+
+if [ -n "$packages" ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing$packages"
+    # shellcheck disable=SC2086 (a list of names)
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends $packages >/dev/null || echo "apt-get could not install all of$packages"
+  else
+    echo "Not on this machine:$packages. Their tests are left out; on Debian: sudo apt-get install$packages"
+  fi
+fi
+# Kafka's jars, before a test waits for them.
+if command -v java >/dev/null && command -v mvn >/dev/null; then
+  "$1" -m tests.support.kafka_broker jars || echo "Kafka's jars cannot be brought; its tests are left out."
+fi
+exit 0
