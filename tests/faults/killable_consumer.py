@@ -1,6 +1,7 @@
 """A consumer on Kafka that kills itself with SIGKILL when its loop reaches the step that `DIR/kill-at` names.
 
-The column store is in this process and dies with it. `--report` drains the topic and prints what is stored.
+The column store is in this process and dies with it, or is the server that `--clickhouse` names. `--report` drains
+the topic and prints what is stored.
 """
 
 import argparse
@@ -19,6 +20,8 @@ from pipeline_contracts.settings import Settings
 from pipeline_contracts.topics import dead_letter_topic
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import open_chdb
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
@@ -32,7 +35,7 @@ _DOUBLE_RECEIPTS = """
 """
 
 
-async def _run(bootstrap: str, topic: str, data: Path, report: bool) -> None:
+async def _run(bootstrap: str, topic: str, data: Path, clickhouse: str | None, report: bool) -> None:
     connection = KafkaConnection(bootstrap)
     order = data / "kill-at"
 
@@ -42,7 +45,9 @@ async def _run(bootstrap: str, topic: str, data: Path, report: bool) -> None:
 
     transform = TelemetryTopic()
     transform.topic = topic
-    store = await open_chdb(data / "clickhouse")
+    store: ColumnStore = await (
+        open_chdb(data / "clickhouse") if clickhouse is None else open_clickhouse_server(clickhouse)
+    )
     await apply_schema(store)
     log = await open_kafka_log(
         connection, [dead_letter_topic(topic)], buffer_bytes=2**20, acknowledge_seconds=10.0
@@ -81,10 +86,13 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--clickhouse")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     start_logs("info")
-    asyncio.run(_run(arguments.bootstrap, arguments.topic, arguments.data, arguments.report))
+    asyncio.run(
+        _run(arguments.bootstrap, arguments.topic, arguments.data, arguments.clickhouse, arguments.report)
+    )
 
 
 if __name__ == "__main__":

@@ -39,6 +39,9 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
+# One that was killed may come back as soon as the controller has noticed.
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 log.cleaner.dedupe.buffer.size=16777216
 """
 
