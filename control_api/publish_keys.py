@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import math
+import time
 from datetime import UTC, datetime
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,6 +15,8 @@ from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
+
+_REPEAT_SECONDS = 60.0
 
 
 async def publish_keys(
@@ -35,18 +39,20 @@ async def keep_published(
     *,
     every: float = 1.0,
 ) -> None:
-    """Publish all keys now, and again whenever the directory has lost them, until `stop`.
+    """Publish all keys now, whenever the directory has lost them, and once a minute, until `stop`.
 
-    Looks every `every` seconds. Either engine may be away meanwhile: that is logged once an outage.
+    Looks every `every` seconds. Once a minute, because a key may have been made or revoked while the directory could
+    not be told. Either engine may be away meanwhile: that is logged once an outage.
     """
-    published = False
+    published = -math.inf
     away = False
     while not stop.is_set():
         try:
-            if not published or not await directory.is_complete():
+            due = time.monotonic() >= published + _REPEAT_SECONDS
+            if due or not await directory.is_complete():
                 count = await publish_keys(sessions, directory, datetime.now(UTC))
-                published = True
-                logger.info("published %d keys", count)
+                published = time.monotonic()
+                logger.debug("published %d keys", count)
             away = False
         except (StorageUnavailable, SQLAlchemyError) as error:
             if not away:

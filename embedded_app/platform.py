@@ -35,7 +35,7 @@ from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
-from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.column_store.chdb_embedded import open_chdb
 from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -113,7 +113,7 @@ async def run_platform(
             otherwise=asgi_handler(control),
         )
         await _serve(stack, edge, server, readiness)
-        await _serve_operator(stack, store, data / "operator.sock")
+        await _serve_operator(stack, build_operator_app(store, sessions, directory), data / "operator.sock")
         yield Platform(base_url, credentials, loop)
 
 
@@ -174,9 +174,9 @@ async def _serve(stack: AsyncExitStack, edge: Edge, server: Any, readiness: Read
     await web.SockSite(runner, server, backlog=1024).start()
 
 
-async def _serve_operator(stack: AsyncExitStack, store: ChdbColumnStore, path: Path) -> None:
+async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Path) -> None:
     # aiohttp takes a socket file of a process that was killed over by itself.
-    runner = web.AppRunner(build_operator_app(store), access_log=None)
+    runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     before = os.umask(0o177)

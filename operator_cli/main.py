@@ -21,6 +21,7 @@ _COMMANDS = {
     "tail": "show the newest events",
     "query": "ask the column store in SQL",
     "dead-letters": "list or replay records that could not be stored",
+    "keys": "list, make or revoke ingest keys",
     "settings": "list all PHAROS_* variables",
 }
 

@@ -1,7 +1,7 @@
 """A record batch in Kafka's own format (message format v2), compressed with zstd.
 
 aiokafka's builder costs 130 µs for a batch with one body of 50 KB: its zstd works at level 3 without a context that is
-kept, and cannot be told otherwise. This one costs half of it; see decisions/0009.
+kept, and cannot be told otherwise. This one costs half of it; see decisions/0008.
 """
 
 import struct

@@ -1,0 +1,102 @@
+"""Ingest keys as an operator handles them: made, listed, revoked, and told to the edges at once."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from control_api.projects.operations import create_ingest_key, live_ingest_keys
+from control_api.projects.tables import Environment, IngestKey
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.times import format_time
+from storage_backends.key_directory.interface import KeyDirectory
+
+Sessions = async_sessionmaker[AsyncSession]
+
+
+class KeyRefused(Exception):
+    """What was asked for does not exist, or cannot be told which."""
+
+
+async def list_keys(sessions: Sessions) -> Sequence[dict[str, Any]]:
+    """Every ingest key, newest first: id, environment_id, created_at, expires_at, revoked_at; never the secret."""
+    async with sessions() as session:
+        rows = await session.execute(
+            select(IngestKey, Environment.public_id)
+            .join(Environment, Environment.id == IngestKey.environment_id)
+            .order_by(IngestKey.id.desc())
+        )
+        return [
+            {
+                "id": key.id,
+                "environment_id": environment,
+                "created_at": format_time(key.created_at),
+                "expires_at": None if key.expires_at is None else format_time(key.expires_at),
+                "revoked_at": None if key.revoked_at is None else format_time(key.revoked_at),
+            }
+            for key, environment in rows
+        ]
+
+
+async def create_key(
+    sessions: Sessions, directory: KeyDirectory, environment_id: str | None, now: datetime
+) -> dict[str, Any]:
+    """A new ingest key: id, environment_id and its secret, which is told here and never again.
+
+    It works at every edge from now on. `environment_id` may be left out where there is one environment only. Raises
+    `KeyRefused`, and `StorageUnavailable` when the edges cannot be told: then the key is made, and they learn of it
+    when control publishes all keys again.
+    """
+    async with sessions() as session, session.begin():
+        chosen = select(Environment)
+        if environment_id is not None:
+            chosen = chosen.where(Environment.public_id == environment_id)
+        environments = (await session.execute(chosen.limit(2))).scalars().all()
+        if not environments:
+            raise KeyRefused(f"There is no environment {environment_id or 'at all'}.")
+        if len(environments) > 1:
+            raise KeyRefused("There are several environments: name one.")
+        secret = await create_ingest_key(session, environments[0], now)
+        digest = digest_credential(secret)
+        (key,) = (await session.execute(select(IngestKey.id).where(IngestKey.digest == digest))).one()
+        (entry,) = [e for e in await live_ingest_keys(session, now) if e.digest == digest]
+        told = {"id": key, "environment_id": environments[0].public_id, "ingest_key": secret}
+    # After the commit: what is published exists.
+    try:
+        await directory.publish(entry)
+    except StorageUnavailable as error:
+        told["warning"] = (
+            f"The edges could not be told: {error} They learn of it within a minute of Redis' return."
+        )
+    return told
+
+
+async def revoke_key(
+    sessions: Sessions, directory: KeyDirectory, key_id: int, now: datetime
+) -> dict[str, Any]:
+    """Revoke a key: no edge takes it any more within 5 s. Doing it again changes nothing.
+
+    Raises `KeyRefused` for an ID that is none.
+    """
+    async with sessions() as session, session.begin():
+        digest = (
+            await session.execute(select(IngestKey.digest).where(IngestKey.id == key_id))
+        ).scalar_one_or_none()
+        if digest is None:
+            raise KeyRefused(f"There is no key {key_id}; `pharos keys list` shows all.")
+        await session.execute(
+            update(IngestKey)
+            .where(IngestKey.id == key_id, IngestKey.revoked_at.is_(None))
+            .values(revoked_at=now)
+        )
+    told: dict[str, Any] = {"id": key_id, "revoked": True}
+    try:
+        await directory.revoke(digest)
+    except StorageUnavailable as error:
+        told["warning"] = (
+            f"The edges could not be told: {error} They learn of it within a minute of Redis' return."
+        )
+    return told

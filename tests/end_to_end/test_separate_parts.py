@@ -1,0 +1,198 @@
+"""Every part as a process of its own on real engines, behind the gateway, as docker-compose.yml has them."""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from loadtests.check_stored import judge
+from loadtests.faults.tour import SETTINGS, run_tour
+from loadtests.stack.parts import PHAROS
+from loadtests.stack.stack import Stack, running_stack
+from tests.support.compose_file import own_services
+from tests.support.engines import or_skip
+
+_RATE = 2000
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Two edges, one consumer, control and the gateway."""
+    folder = tmp_path_factory.mktemp("stack")
+    limit = {"PHAROS_INGEST_RATE": str(_RATE), "PHAROS_INGEST_BURST": "1000"}
+    with or_skip(running_stack(folder, consumers=1, settings=limit)) as running:
+        yield running
+
+
+def ask(url: str, key: str | None = None, body: object = None) -> tuple[int, Any]:
+    """One request: its status and its JSON."""
+    headers = {"Content-Type": "application/json"}
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read() or b"null")
+
+
+def ingest(url: str, key: str, batch: str, events: int = 1) -> tuple[int, Any]:
+    body = {"batch_id": batch, "events": [{"type": "log", "id": f"{batch}-{n}"} for n in range(events)]}
+    return ask(f"{url}/v1/ingest", key, body)
+
+
+def pharos(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(PHAROS), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"PATH": os.environ["PATH"], **stack.env},
+    )
+
+
+def test_a_batch_goes_all_the_way_and_back(stack: Stack) -> None:
+    base_url, key = stack.credentials["base_url"], stack.credentials["ingest_key"]
+    status, answer = ingest(base_url, key, "all the way", 3)
+    assert status == 202
+    receipt = f"{base_url}/v1/ingest/receipts/{answer['data']['id']}"
+    # At once: no 404 between the 202 and the row.
+    assert ask(receipt, key)[0] == 200
+    assert ingest(base_url, key, "all the way", 3)[1] == answer
+    deadline = time.monotonic() + 60
+    while (read := ask(receipt, key)[1]["data"])["duplicates"] != 3:
+        assert time.monotonic() < deadline, read
+        time.sleep(0.1)
+    assert (read["status"], read["stored"], read["duplicates"]) == ("stored", 3, 3)
+    assert ask(f"{base_url}/v1/account", stack.credentials["api_token"])[0] == 200
+
+
+def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
+    parts = {part.name.partition("-")[0]: part for part in stack.parts()}
+    for name, service in own_services().items():
+        if "healthcheck" not in service:
+            continue
+        path = (
+            service["healthcheck"]["test"][-1].split("'")[1].partition(":")[2].partition("/")[2].lstrip("/")
+        )
+        path = path[path.index("health") :]
+        assert path == "health/ready"
+        for answering in ("health/ready", "health/live"):
+            assert ask(f"{parts[name].url}/{answering}")[0] == 200, (name, answering)
+        with urllib.request.urlopen(f"{parts[name].url}/metrics", timeout=10) as answer:
+            assert b"pharos_" in answer.read()
+
+
+def test_migrating_again_changes_nothing(stack: Stack) -> None:
+    done = pharos(stack, "migrate", "--json")
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["engine"] for line in told] == ["Kafka", "ClickHouse", "database"]
+    assert [line["done"] for line in told[:2]] == ["nothing to do"] * 2
+
+
+def test_a_part_names_what_it_lacks(stack: Stack) -> None:
+    for command, missing in (
+        ("edge", "PHAROS_REDIS_URL"),
+        ("consumers", "PHAROS_CLICKHOUSE_URL"),
+        ("control", "PHAROS_DATABASE_URL"),
+        ("migrate", "PHAROS_KAFKA_BOOTSTRAP"),
+    ):
+        done = subprocess.run(
+            [str(PHAROS), command, *(["--port", "0"] if command != "migrate" else [])],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={"PATH": os.environ["PATH"]},
+        )
+        assert done.returncode == 2, (command, done.stderr)
+        assert missing in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_new_key_works_at_once_and_a_revoked_one_nowhere_within_5_s(stack: Stack) -> None:
+    made = pharos(stack, "keys", "create", "--json")
+    assert made.returncode == 0, made.stderr
+    key = json.loads(made.stdout)
+    for edge in stack.edges:
+        assert ingest(f"{edge.url}/api", key["ingest_key"], f"new key at {edge.name}")[0] == 202
+    assert pharos(stack, "keys", "revoke", str(key["id"])).returncode == 0
+    revoked = time.monotonic()
+    for edge in stack.edges:
+        while ingest(f"{edge.url}/api", key["ingest_key"], "revoked")[0] != 401:
+            assert time.monotonic() < revoked + 5.0, edge.name
+            time.sleep(0.02)
+        print(f"refused by {edge.name} {time.monotonic() - revoked:.2f} s after the command")
+    shown = {k["id"]: k for k in json.loads(pharos(stack, "keys", "list", "--json").stdout)}
+    assert shown[key["id"]]["revoked_at"] is not None
+    unknown = pharos(stack, "keys", "revoke", "987654")
+    assert unknown.returncode == 1 and "987654" in unknown.stderr
+
+
+async def flood(stack: Stack, seconds: float, batch: str, events: int = 50) -> int:
+    """Send to both edges at once as fast as they let it in; gives the events that got a 202."""
+    passed = 0
+    until = time.monotonic() + seconds
+    headers = {"Authorization": f"Bearer {stack.credentials['ingest_key']}"}
+
+    async def send(session: aiohttp.ClientSession, url: str, sender: str) -> None:
+        nonlocal passed
+        number = 0
+        while time.monotonic() < until:
+            number += 1
+            body = {"batch_id": f"{batch} {sender} {number}", "events": [{"type": "log"}] * events}
+            async with session.post(f"{url}/api/v1/ingest", json=body) as answer:
+                if answer.status == 202:
+                    passed += events
+                else:
+                    assert answer.status == 429, await answer.text()
+                    assert int(answer.headers["Retry-After"]) >= 1
+                    await asyncio.sleep(0.01)
+
+    async with aiohttp.ClientSession(headers=headers) as session:
+        await asyncio.gather(
+            *(send(session, edge.url, f"{edge.name}/{n}") for edge in stack.edges for n in range(6))
+        )
+    return passed
+
+
+async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without_redis(stack: Stack) -> None:
+    seconds = float(os.environ.get("PHAROS_TEST_LIMIT_SECONDS", "8"))
+    # What the burst allows is spent first.
+    await flood(stack, 1.5, "burst")
+    begun = time.monotonic()
+    passed = await flood(stack, seconds, "limited")
+    rate = passed / (time.monotonic() - begun)
+    print(f"two edges together: {rate:.0f} events/s of {_RATE} over {seconds:.0f} s")
+    assert 0.9 * _RATE <= rate <= 1.1 * _RATE
+    stack.redis.stop()
+    begun = time.monotonic()
+    passed = await flood(stack, seconds, "without redis")
+    rate = passed / (time.monotonic() - begun)
+    print(f"without Redis: {rate:.0f} events/s of {_RATE}")
+    # The key is known to both, and each lets its half through, with a burst of its own.
+    assert 0.7 * _RATE <= rate <= 1.3 * _RATE
+    stack.redis.start()
+
+
+@pytest.mark.timeout(400)
+async def test_nothing_is_lost_or_doubled_while_everything_is_killed_in_turn(tmp_path: Path) -> None:
+    with or_skip(running_stack(tmp_path, settings=SETTINGS)) as running:
+        result = await run_tour(running, events=100_000, per_second=1200, longest=6, tell=print)
+    assert result.verdict.holds, result.verdict.text()
+    assert result.verdict.events == 100_000
+    assert len(result.phases) == 12
+    for phase in result.phases:
+        assert phase.longest_pause < 40, phase.name
+    assert judge({"a": 1}, {}).missing == ["a"]
