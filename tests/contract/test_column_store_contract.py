@@ -141,6 +141,14 @@ async def test_parameters_are_bound(store: ColumnStore) -> None:
         assert row == {"text": hostile, "many": [hostile, "b"]}
 
 
+async def test_a_parameter_may_be_longer_than_an_address(store: ColumnStore) -> None:
+    many = [f"{n:040d}" for n in range(2000)]
+    result = await store.query(
+        "SELECT length({many:Array(String)}), {many:Array(String)}[-1]", {"many": many}
+    )
+    assert list(result.rows[0]) == [2000, many[-1]]
+
+
 async def test_a_wrong_query_is_refused(store: ColumnStore) -> None:
     with pytest.raises(QueryRefused):
         await store.query("SELECT nothing FROM nowhere")

@@ -174,7 +174,13 @@ class Front:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/ping":
             return web.Response(text="Ok.\n")
-        body = await request.read()
+        form: dict[str, str] = {}
+        body = b""
+        if request.content_type == "multipart/form-data":
+            # What is too long for an address comes as a form: the statement and its parameters.
+            form = {name: str(value) for name, value in (await request.post()).items()}
+        else:
+            body = await request.read()
         if request.path == "/_faults":
             if body:
                 told = json.loads(body)
@@ -191,7 +197,7 @@ class Front:
         if not self._lets_in(request):
             return _refusal("Code: 516. DB::Exception: Authentication failed. (AUTHENTICATION_FAILED)", 403)
         try:
-            return await self._run(request, body)
+            return await self._run(request, {**request.query, **form}, body)
         except RuntimeError as error:
             return _refusal(str(error), 500)
 
@@ -206,8 +212,7 @@ class Front:
                 given = BasicAuth.decode(header).password
         return given == self._password
 
-    async def _run(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-        query = request.query
+    async def _run(self, request: web.BaseRequest, query: dict[str, str], body: bytes) -> web.StreamResponse:
         data = _decompress(body, request.headers.get("Content-Encoding", ""))
         settings = {
             name: value
