@@ -20,7 +20,7 @@ from storage_backends.key_directory.redis import open_redis_key_directory
 from storage_backends.rate_counter.redis import open_redis_rate_counter
 
 # A fiftieth of a second's budget: at 5,000/s a lease of 100 tokens, fifty round trips a second under full load.
-_SLICE_SECONDS = 0.02
+SLICE_SECONDS = 0.02
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[R
             settings,
             directory=directory,
             counter=counter,
-            slice_seconds=_SLICE_SECONDS,
+            slice_seconds=SLICE_SECONDS,
             log=log,
             receipt_key=receipt_key.encode(),
             readiness=readiness,

@@ -14,6 +14,7 @@ from loadtests.bench.child_process import ChildFailed
 from loadtests.bench.consumer import measure_clickhouse, measure_consumer
 from loadtests.bench.edge import measure_edge
 from loadtests.bench.figures import Figure
+from loadtests.bench.on_kafka import measure_consumer_on_kafka, measure_edge_on_kafka
 from loadtests.bench.progress import Progress, showing_progress
 from loadtests.bench.report import describe_machine, show_table, to_json
 from loadtests.bench.run_length import FULL, QUICK, RunLength
@@ -22,7 +23,9 @@ from loadtests.bench.whole import measure_whole
 _RESULTS = Path("bench-results.json")
 _PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
     "edge": measure_edge,
+    "edge-kafka": measure_edge_on_kafka,
     "consumer": measure_consumer,
+    "consumer-kafka": measure_consumer_on_kafka,
     "clickhouse": measure_clickhouse,
     "whole": measure_whole,
 }
@@ -35,7 +38,7 @@ def _arguments() -> argparse.Namespace:
         "and memory, beside their targets. CPU time is user and system time; MB are 2^20 bytes.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="short measurements, under a minute in all (else about three)"
+        "--quick", action="store_true", help="short measurements, under two minutes in all (else about six)"
     )
     parser.add_argument(
         "--only",

@@ -10,6 +10,7 @@ from loadtests.bench.run_length import RunLength
 
 _BATCH_EVENTS = 100
 _CONSUMER_TARGET_US = 3.0
+_KAFKA_TARGET_US = 2.5
 _CLICKHOUSE_TARGET_US = 8.0
 
 
@@ -46,7 +47,21 @@ def _us(seconds: float, told: dict[str, Any]) -> float:
     return 1e6 * seconds / float(told["rows"])
 
 
-async def _run(progress: Progress, label: str, length: RunLength, into: str) -> dict[str, Any]:
+async def measure_on_kafka(progress: Progress, length: RunLength, bootstrap: str) -> list[Figure]:
+    """From Kafka to where the rows would be inserted."""
+    part = "consumer on Kafka"
+    told = await _run(progress, "consumer on Kafka into nothing", length, "nothing", bootstrap)
+    return [
+        Figure(part, "events", told["rows"] / told["seconds"], "/s"),
+        Figure(part, "CPU an event", _us(told["cpu_seconds"], told), "µs", target=_KAFKA_TARGET_US),
+        *latency_figures(part, "chunk", told["chunk_seconds"]),
+        Figure(part, "peak memory", told["peak_mb"], "MB"),
+    ]
+
+
+async def _run(
+    progress: Progress, label: str, length: RunLength, into: str, bootstrap: str | None = None
+) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder,
         progress.step(f"{label}: {length.consumer_events:,} events", None),
@@ -56,6 +71,7 @@ async def _run(progress: Progress, label: str, length: RunLength, into: str) -> 
             "events": length.consumer_events,
             "batch_events": _BATCH_EVENTS,
             "into": into,
+            "bootstrap": bootstrap,
         }
         async with running_child("consumer_process", arguments) as child:
             return await child.read()

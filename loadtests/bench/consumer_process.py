@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import open_chdb
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.interface import EventLog, LogConsumer
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
@@ -37,22 +42,39 @@ _SETTLE_SECONDS = 60.0
 _QUIET_SECONDS = 3.0
 
 
-async def _run(folder: Path, events: int, batch_events: int, into: str) -> None:
-    log = await open_sqlite_log(folder / "event-log.sqlite", 2**40)
-    store: ColumnStore = NullColumnStore() if into == "nothing" else await open_chdb(folder / "clickhouse")
-    try:
+async def _run(folder: Path, events: int, batch_events: int, into: str, bootstrap: str | None) -> None:
+    async with AsyncExitStack() as exits:
+        log, reader = await _open_log(exits, folder, bootstrap)
+        store: ColumnStore = (
+            NullColumnStore() if into == "nothing" else await open_chdb(folder / "clickhouse")
+        )
+        exits.push_async_callback(store.close)
         await apply_schema(store)
         await _fill(log, events, batch_events)
         gc.collect()
         gc.freeze()
         forget_peak(os.getpid())
-        await _consume(log, store)
-    finally:
-        await store.close()
-        await log.close()
+        await _consume(log, reader, store, events)
 
 
-async def _fill(log: SqliteEventLog, events: int, batch_events: int) -> None:
+async def _open_log(
+    exits: AsyncExitStack, folder: Path, bootstrap: str | None
+) -> tuple[EventLog, LogConsumer]:
+    if bootstrap is None:
+        embedded = await open_sqlite_log(folder / "event-log.sqlite", 2**40)
+        exits.push_async_callback(embedded.close)
+        return embedded, SqliteLogConsumer(embedded, topics.CONSUMER_GROUP, topics.TELEMETRY)
+    connection = KafkaConnection(bootstrap)
+    log = await open_kafka_log(connection, [topics.TELEMETRY], buffer_bytes=2**26, acknowledge_seconds=20.0)
+    exits.push_async_callback(log.close)
+    while log.stalled_reason() is not None:  # noqa: ASYNC110 (nothing tells)
+        await asyncio.sleep(0.02)
+    reader = KafkaLogConsumer(connection, topics.CONSUMER_GROUP, topics.TELEMETRY)
+    exits.push_async_callback(reader.close)
+    return log, reader
+
+
+async def _fill(log: EventLog, events: int, batch_events: int) -> None:
     bodies = make_bodies(_BODIES, batch_events)
     batches = events // batch_events
     for begin in range(0, batches, _TOGETHER):
@@ -64,7 +86,7 @@ async def _fill(log: SqliteEventLog, events: int, batch_events: int) -> None:
         )
 
 
-async def _append(log: SqliteEventLog, body: bytes, number: int, events: int) -> None:
+async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
     # What `Accept` makes of a request.
     name = batch_id(number)
     meta = BatchMeta(
@@ -84,26 +106,29 @@ class _ChunkTimes:
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self._begun = 0.0
+        self._begun: dict[asyncio.Task[None] | None, float] = {}
 
     async def __call__(self, step: str) -> None:
         if step == "before plan":
-            self._begun = time.perf_counter()
+            self._begun[asyncio.current_task()] = time.perf_counter()
         elif step == "after commit":
-            self.seconds.append(time.perf_counter() - self._begun)
+            self.seconds.append(time.perf_counter() - self._begun[asyncio.current_task()])
 
 
-async def _consume(log: SqliteEventLog, store: ColumnStore) -> None:
+async def _consume(log: EventLog, reader: LogConsumer, store: ColumnStore, events: int) -> None:
     settings = Settings()
     chunks = _ChunkTimes()
-    reader = SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY)
     loop = assemble_loop(settings, TelemetryTopic(), consumer=reader, log=log, store=store, on_step=chunks)
-    loop.draining = True
     own = os.getpid()
     whole, consumer, begun = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
-    await loop.run()
+    working = asyncio.create_task(loop.run())
+    while loop.metrics.rows[EVENTS] < events and not working.done():  # noqa: ASYNC110 (nothing tells)
+        await asyncio.sleep(0.05)
+    seconds = time.perf_counter() - begun
+    loop.stop.set()
+    await working
     worked = {
-        "seconds": time.perf_counter() - begun - settings.chunk_seconds,
+        "seconds": seconds,
         "cpu_seconds": cpu_seconds(own) - whole,
         "consumer_cpu_seconds": _consumer_cpu_seconds() - consumer,
     }
@@ -144,13 +169,19 @@ async def _let_merges_end(store: ColumnStore) -> None:
 
 
 def main() -> None:
-    """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into."""
+    """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into, bootstrap or null."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(
-            _run(Path(arguments["folder"]), arguments["events"], arguments["batch_events"], arguments["into"])
+            _run(
+                Path(arguments["folder"]),
+                arguments["events"],
+                arguments["batch_events"],
+                arguments["into"],
+                arguments["bootstrap"],
+            )
         )
 
 

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loadtests.bench.child_process import running_child
 from loadtests.bench.figures import Figure
@@ -17,8 +17,29 @@ from loadtests.bench.run_length import RunLength
 _EVENTS = 100
 _BATCH_CONNECTIONS = 32
 _SINGLE_CONNECTIONS = 64
-_BATCH_TARGET_US = 3.0
-_SINGLE_TARGET_US = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What the edge works on, and what it is to reach there. Without addresses: the embedded engines."""
+
+    label: str = "edge"
+    bootstrap: str | None = None
+    redis_url: str | None = None
+    connections: int = 1
+    """How many times as many connections as the embedded edge needs to be at its limit."""
+    batch_target_us: float = 3.0
+    single_target_us: float = 90.0
+    p99_target_ms: float | None = None
+    memory_target_mb: float | None = None
+
+
+EMBEDDED = Engines()
+
+
+def production(bootstrap: str, redis_url: str) -> Engines:
+    """On Kafka and Redis, where an answer takes a round trip to the brokers longer."""
+    return Engines("edge on Kafka", bootstrap, redis_url, 4, 2.5, 75.0, 25.0, 120.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,67 +50,67 @@ class _Edge:
 
 
 @asynccontextmanager
-async def _fresh_edge() -> AsyncIterator[_Edge]:
+async def _fresh_edge(engines: Engines) -> AsyncIterator[_Edge]:
     # A log of its own for each measurement: nothing takes records out, and disk space is given back between.
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
-        async with running_child("edge_process", {"folder": folder}) as child:
+        arguments = {"folder": folder, "bootstrap": engines.bootstrap, "redis_url": engines.redis_url}
+        async with running_child("edge_process", arguments) as child:
             told = await child.read()
             yield _Edge(child.pid, told["port"], told["ingest_key"])
 
 
-async def measure_edge(progress: Progress, length: RunLength) -> list[Figure]:
+async def measure_edge(progress: Progress, length: RunLength, engines: Engines = EMBEDDED) -> list[Figure]:
     """The figures of both kinds of request; CPU time is the whole process's, its log-writer thread included."""
     return [
-        *await _measure_batches(progress, length),
-        *await _measure_single(progress, length),
-        *await _measure_gzip(progress, length),
+        *await _measure_batches(progress, length, engines),
+        *await _measure_single(progress, length, engines),
+        *await _measure_gzip(progress, length, engines),
     ]
 
 
-async def _measure_batches(progress: Progress, length: RunLength) -> list[Figure]:
-    part = f"edge, {_EVENTS} events a request"
-    async with _fresh_edge() as edge:
+async def _measure_batches(progress: Progress, length: RunLength, engines: Engines) -> list[Figure]:
+    part = f"{engines.label}, {_EVENTS} events a request"
+    connections = _BATCH_CONNECTIONS * engines.connections
+    async with _fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, _EVENTS)
-        measured = await _measure(progress, part, edge, requests, _BATCH_CONNECTIONS, length)
+        measured = await _measure(progress, part, edge, requests, connections, length)
         peak = peak_mb(edge.pid)
-    async with _fresh_edge() as edge:
+    async with _fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, _EVENTS)
-        half = await _measure(
-            progress, part, edge, requests, _BATCH_CONNECTIONS, length, measured.per_second / 2
-        )
+        half = await _measure(progress, part, edge, requests, connections, length, measured.per_second / 2)
     return [
-        *_batch_figures(part, measured, _BATCH_TARGET_US),
-        Figure(part, "peak memory", peak, "MB"),
-        *_half_load_figures(part, half),
+        *_batch_figures(part, measured, engines.batch_target_us),
+        Figure(part, "peak memory", peak, "MB", target=engines.memory_target_mb),
+        *_half_load_figures(part, half, engines),
     ]
 
 
-async def _measure_single(progress: Progress, length: RunLength) -> list[Figure]:
-    part = "edge, 1 event a request"
-    async with _fresh_edge() as edge:
+async def _measure_single(progress: Progress, length: RunLength, engines: Engines) -> list[Figure]:
+    part = f"{engines.label}, 1 event a request"
+    connections = _SINGLE_CONNECTIONS * engines.connections
+    async with _fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, 1)
-        measured = await _measure(progress, part, edge, requests, _SINGLE_CONNECTIONS, length)
+        measured = await _measure(progress, part, edge, requests, connections, length)
         peak = peak_mb(edge.pid)
-    async with _fresh_edge() as edge:
+    async with _fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, 1)
-        half = await _measure(
-            progress, part, edge, requests, _SINGLE_CONNECTIONS, length, measured.per_second / 2
-        )
+        half = await _measure(progress, part, edge, requests, connections, length, measured.per_second / 2)
     return [
         Figure(part, "requests", measured.per_second, "/s"),
-        Figure(part, "CPU a request", measured.cpu_us, "µs", target=_SINGLE_TARGET_US),
+        Figure(part, "CPU a request", measured.cpu_us, "µs", target=engines.single_target_us),
         *measured.latency(part),
-        Figure(part, "peak memory", peak, "MB"),
-        *_half_load_figures(part, half),
+        Figure(part, "peak memory", peak, "MB", target=engines.memory_target_mb),
+        *_half_load_figures(part, half, engines),
     ]
 
 
-async def _measure_gzip(progress: Progress, length: RunLength) -> list[Figure]:
-    part = f"edge, {_EVENTS} events a request, gzip"
-    async with _fresh_edge() as edge:
+async def _measure_gzip(progress: Progress, length: RunLength, engines: Engines) -> list[Figure]:
+    part = f"{engines.label}, {_EVENTS} events a request, gzip"
+    connections = _BATCH_CONNECTIONS * engines.connections
+    async with _fresh_edge(engines) as edge:
         with progress.step(f"{part}: compressing", None):
             requests = gzip_requests(edge.ingest_key, _EVENTS)
-        measured = await _measure(progress, part, edge, requests, _BATCH_CONNECTIONS, length)
+        measured = await _measure(progress, part, edge, requests, connections, length)
         return [*_batch_figures(part, measured, None), Figure(part, "peak memory", peak_mb(edge.pid), "MB")]
 
 
@@ -124,6 +145,12 @@ def _batch_figures(part: str, measured: Measured, target_us: float | None) -> li
     ]
 
 
-def _half_load_figures(part: str, measured: Measured) -> list[Figure]:
+def _half_load_figures(part: str, measured: Measured, engines: Engines) -> list[Figure]:
     name = f"{part}, half of that load"
-    return [Figure(name, "requests", measured.per_second, "/s"), *measured.latency(name)]
+    p50, p99, failures = measured.latency(name)
+    return [
+        Figure(name, "requests", measured.per_second, "/s"),
+        p50,
+        replace(p99, target=engines.p99_target_ms),
+        failures,
+    ]

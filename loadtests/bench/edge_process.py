@@ -1,4 +1,4 @@
-"""An edge alone in its process, wired as `pharos up` wires it, with nothing behind the log."""
+"""An edge alone in its process, wired as `pharos up` or `pharos edge` wires it, with nothing behind the log."""
 
 import asyncio
 import gc
@@ -7,13 +7,15 @@ import secrets
 import signal
 import socket
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import uvloop
 from aiohttp import web
 
-from ingest_edge.app import Edge, edge_runner
+from embedded_app.allocator import keep_freed_memory
+from ingest_edge.app import edge_runner
 from ingest_edge.assemble import assemble_edge
 from ingest_edge.health import Readiness
 from ingest_edge.metrics import new_registry
@@ -22,13 +24,17 @@ from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
+from service_processes.edge import SLICE_SECONDS
 from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.key_directory.redis import open_redis_key_directory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
+from storage_backends.rate_counter.interface import RateCounter
+from storage_backends.rate_counter.redis import open_redis_rate_counter
 
 # Nothing takes records out of this log: it must not fill within a measurement.
 _LOG_BYTES = 2**40
@@ -36,9 +42,11 @@ _LOG_BYTES = 2**40
 _LIMIT = RateLimit(1e9, 10**9)
 
 
-async def _open_log(folder: Path, bootstrap: str | None) -> EventLog:
+async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:
     if bootstrap is None:
-        return await open_sqlite_log(folder / "event-log.sqlite", _LOG_BYTES)
+        embedded = await open_sqlite_log(folder / "event-log.sqlite", _LOG_BYTES)
+        exits.push_async_callback(embedded.close)
+        return embedded
     settings = Settings()
     log = await open_kafka_log(
         KafkaConnection(bootstrap),
@@ -46,63 +54,76 @@ async def _open_log(folder: Path, bootstrap: str | None) -> EventLog:
         buffer_bytes=settings.kafka_buffer_bytes,
         acknowledge_seconds=settings.kafka_timeout_seconds,
     )
+    exits.push_async_callback(log.close)
     while log.stalled_reason() is not None:  # noqa: ASYNC110 (nothing tells)
         await asyncio.sleep(0.02)
     return log
 
 
-async def _serve(folder: Path, bootstrap: str | None) -> None:
+async def _open_shared(
+    exits: AsyncExitStack, redis_url: str | None, key: KeyEntry
+) -> tuple[KeyDirectory, RateCounter, float]:
+    """Key directory, rate counter, and the seconds of a lease."""
+    directory: KeyDirectory
+    counter: RateCounter
+    if redis_url is None:
+        directory, counter, slice_seconds = InProcessKeyDirectory(), InProcessRateCounter(), 0.0
+    else:
+        directory = await open_redis_key_directory(redis_url)
+        counter = await open_redis_rate_counter(redis_url)
+        slice_seconds = SLICE_SECONDS
+    exits.push_async_callback(directory.close)
+    exits.push_async_callback(counter.close)
+    await directory.publish_all([key])
+    return directory, counter, slice_seconds
+
+
+async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     # Nothing is ever sent there: it becomes readable when the benchmark ends, however that was.
     loop.add_reader(sys.stdin, stop.set)
-    log = await _open_log(folder, bootstrap)
-    directory = InProcessKeyDirectory()
     key = make_credential(CredentialKind.INGEST_KEY)
-    await directory.publish(
-        KeyEntry(
-            digest_credential(key),
-            CredentialKind.INGEST_KEY,
-            "acc_01jz0000000000000000000000",
-            "prj_01jz0000000000000000000000",
-            "env_01jz0000000000000000000000",
-            _LIMIT,
+    entry = KeyEntry(
+        digest_credential(key),
+        CredentialKind.INGEST_KEY,
+        "acc_01jz0000000000000000000000",
+        "prj_01jz0000000000000000000000",
+        "env_01jz0000000000000000000000",
+        _LIMIT,
+    )
+    async with AsyncExitStack() as exits:
+        log = await _open_log(exits, folder, bootstrap)
+        directory, counter, slice_seconds = await _open_shared(exits, redis_url, entry)
+        edge = assemble_edge(
+            Settings(),
+            directory=directory,
+            counter=counter,
+            slice_seconds=slice_seconds,
+            log=log,
+            receipt_key=secrets.token_bytes(32),
+            readiness=Readiness({"event_log": log.stalled_reason}),
+            registry=new_registry(),
         )
-    )
-    runner = edge_runner(_build(directory, log))
-    await runner.setup()
-    try:
-        with socket.socket() as server:
-            server.bind(("127.0.0.1", 0))
-            await web.SockSite(runner, server, backlog=1024).start()
-            gc.collect()
-            gc.freeze()
-            say({"port": server.getsockname()[1], "ingest_key": key})
-            await stop.wait()
-    finally:
-        await runner.cleanup()
-        await log.close()
-
-
-def _build(directory: InProcessKeyDirectory, log: EventLog) -> Edge:
-    return assemble_edge(
-        Settings(),
-        directory=directory,
-        counter=InProcessRateCounter(),
-        slice_seconds=0.0,
-        log=log,
-        receipt_key=secrets.token_bytes(32),
-        readiness=Readiness({"event_log": log.stalled_reason}),
-        registry=new_registry(),
-    )
+        runner = edge_runner(edge)
+        await runner.setup()
+        exits.push_async_callback(runner.cleanup)
+        server = exits.enter_context(socket.socket())
+        server.bind(("127.0.0.1", 0))
+        await web.SockSite(runner, server, backlog=1024).start()
+        gc.collect()
+        gc.freeze()
+        say({"port": server.getsockname()[1], "ingest_key": key})
+        await stop.wait()
 
 
 def main() -> None:
-    """Serve until SIGTERM; the one argument names the folder of the log."""
+    """Serve until SIGTERM. The one argument is JSON: folder, and bootstrap and redis_url or null."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(Path(arguments["folder"]), arguments["bootstrap"]))
+        runner.run(_serve(Path(arguments["folder"]), arguments["bootstrap"], arguments["redis_url"]))
 
 
 if __name__ == "__main__":

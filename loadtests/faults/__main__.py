@@ -68,9 +68,10 @@ def _document(result: Result) -> dict[str, object]:
 
 
 def _table(result: Result) -> Table:
-    table = Table("Fault", box=None, pad_edge=False)
-    for heading in ("202s", "stored", "doubles", "longest pause", "503, 429", "lost connections"):
-        table.add_column(heading, justify="right")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Fault", no_wrap=True)
+    for heading in ("202s", "stored", "doubles", "pause", "503s", "cut"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for phase, verdict in zip(result.phases, result.by_phase, strict=True):
         stored = verdict.batches - len(verdict.missing) - len(verdict.incomplete)
         table.add_row(

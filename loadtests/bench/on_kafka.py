@@ -1,0 +1,49 @@
+"""The parts that are measured on Kafka and Redis, both started for it."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.consumer import measure_on_kafka
+from loadtests.bench.edge import measure_edge, production
+from loadtests.bench.figures import Figure
+from loadtests.bench.progress import Progress
+from loadtests.bench.run_length import RunLength
+from pipeline_contracts.settings import Settings
+from service_processes.migrate import all_topics, topic_settings
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_topics import create_topics
+from tests.support.engines import EngineMissing
+from tests.support.kafka_broker import KafkaBroker, running_kafka
+from tests.support.redis_server import RedisServer, running_redis
+
+
+async def measure_edge_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
+    """As `measure_edge`, with every answer acknowledged by the broker, and keys and limits in Redis."""
+    async with _engines(progress) as (kafka, redis):
+        return await measure_edge(progress, length, production(kafka.bootstrap, redis.url))
+
+
+async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
+    """One consumer on all partitions."""
+    async with _engines(progress) as (kafka, _):
+        return await measure_on_kafka(progress, length, kafka.bootstrap)
+
+
+@asynccontextmanager
+async def _engines(progress: Progress) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
+    with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder, ExitStack() as exits:
+        try:
+            with progress.step("Kafka and Redis: starting", None):
+                starting = exits.enter_context
+                kafka = await asyncio.to_thread(starting, running_kafka(Path(folder) / "kafka"))
+                redis = await asyncio.to_thread(starting, running_redis(Path(folder) / "redis"))
+                await create_topics(
+                    KafkaConnection(kafka.bootstrap), all_topics(), topic_settings(Settings())
+                )
+        except EngineMissing as error:
+            raise ChildFailed(str(error)) from error
+        yield kafka, redis
