@@ -21,14 +21,14 @@ from loadtests.stack.stack import Stack, running_stack
 from tests.support.compose_file import own_services
 from tests.support.engines import or_skip
 
-_RATE = 2000
+_RATE = 5000
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Two edges, one consumer, control and the gateway."""
     folder = tmp_path_factory.mktemp("stack")
-    limit = {"PHAROS_INGEST_RATE": str(_RATE), "PHAROS_INGEST_BURST": "1000"}
+    limit = {"PHAROS_INGEST_RATE": str(_RATE), "PHAROS_INGEST_BURST": "2500"}
     with or_skip(running_stack(folder, consumers=1, settings=limit)) as running:
         yield running
 
