@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 import pytest
 
 from loadtests.check_stored import judge
@@ -138,6 +139,48 @@ def test_a_new_key_works_at_once_and_a_revoked_one_nowhere_within_5_s(stack: Sta
     assert shown[key["id"]]["revoked_at"] is not None
     unknown = pharos(stack, "keys", "revoke", "987654")
     assert unknown.returncode == 1 and "987654" in unknown.stderr
+
+
+def test_several_workers_share_a_port_and_are_started_again(stack: Stack) -> None:
+    part = stack.pharos("edge-workers", "edge")
+    part.env = {**stack.env, "PHAROS_EDGE_WORKERS": "2"}
+    part.start()
+    try:
+        part.wait_ready()
+        children = _workers(part.pid, 2)
+        key = stack.credentials["ingest_key"]
+        for n in range(20):
+            assert ingest(f"{part.url}/api", key, f"workers {n}")[0] == 202
+        children[0].kill()
+        again = _workers(part.pid, 2, without=children[0])
+        assert children[1] in again
+        deadline = time.monotonic() + 30
+        while not all(part.is_ready() for _ in range(10)):
+            assert time.monotonic() < deadline
+        assert part.stop() == 0
+        assert not any(child.is_running() for child in again)
+    finally:
+        part.kill()
+
+
+def _workers(pid: int, count: int, without: psutil.Process | None = None) -> list[psutil.Process]:
+    """The workers, once there are as many."""
+    deadline = time.monotonic() + 30
+    while True:
+        found = [p for p in psutil.Process(pid).children() if p != without and p.status() != "zombie"]
+        if len(found) == count:
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def test_workers_with_bad_settings_end_with_the_reason(stack: Stack) -> None:
+    env = {"PATH": os.environ["PATH"], "PHAROS_EDGE_WORKERS": "2"}
+    done = subprocess.run(
+        [str(PHAROS), "edge", "--port", "0"], capture_output=True, text=True, timeout=60, env=env
+    )
+    assert done.returncode == 2
+    assert "PHAROS_REDIS_URL" in done.stderr
 
 
 async def flood(stack: Stack, seconds: float, batch: str, events: int = 50) -> int:

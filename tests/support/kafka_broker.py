@@ -29,7 +29,7 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 log.dirs={data}/log
 auto.create.topics.enable=false
@@ -52,6 +52,9 @@ class KafkaBroker:
 
     data: Path
     port: int
+    listeners: str = "PLAINTEXT://127.0.0.1:{port}"
+    properties: str = ""
+    """More lines of server.properties."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -67,8 +70,10 @@ class KafkaBroker:
         self.data.mkdir(parents=True, exist_ok=True)
         properties = self.data / "server.properties"
         if not properties.exists():
-            text = _PROPERTIES.format(port=self.port, controller=free_port(), data=self.data)
-            properties.write_text(text)
+            text = _PROPERTIES.format(
+                listeners=self.listeners.format(port=self.port), controller=free_port(), data=self.data
+            )
+            properties.write_text(text + self.properties)
             formatted = [java, "-cp", classpath, "kafka.tools.StorageTool", "format"]
             subprocess.run(
                 [*formatted, "--cluster-id", "pharosAAAAAAAAAAAAAAAA", "--config", str(properties)],

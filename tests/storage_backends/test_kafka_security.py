@@ -1,0 +1,109 @@
+"""Brokers that ask who is there, over TLS: the settings for them, against a real broker."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.settings import read_settings
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.kafka_topics import create_topics, partition_counts
+from tests.support.engines import EngineMissing, free_port, or_skip
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+
+_PROPERTIES = """\
+listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=SASL_SSL
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="broker" password="among-brokers" user_broker="among-brokers" user_pharos="hush-hush";
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/broker.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/ca.pem
+ssl.endpoint.identification.algorithm=
+"""
+
+
+@contextmanager
+def guarded_broker(folder: Path) -> Iterator[KafkaConnection]:
+    if shutil.which("openssl") is None:
+        raise EngineMissing("openssl is not installed; on Debian: apt-get install openssl")
+    _make_certificate(folder)
+    broker = KafkaBroker(
+        folder / "kafka",
+        free_port(),
+        "SASL_SSL://127.0.0.1:{port}",
+        _PROPERTIES.format(folder=folder),
+    )
+    try:
+        broker.start()
+        environment = {
+            "PHAROS_KAFKA_BOOTSTRAP": f"127.0.0.1:{broker.port}",
+            "PHAROS_KAFKA_SECURITY": "sasl_ssl",
+            "PHAROS_KAFKA_SASL_MECHANISM": "plain",
+            "PHAROS_KAFKA_USERNAME": "pharos",
+            "PHAROS_KAFKA_PASSWORD": "hush-hush",
+            "PHAROS_KAFKA_CA_FILE": str(folder / "ca.pem"),
+        }
+        yield KafkaConnection.from_settings(read_settings(environment, lambda path: Path(path).read_text()))
+    finally:
+        broker.stop()
+
+
+def _make_certificate(folder: Path) -> None:
+    """A certificate for the loopback address, signed by itself."""
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "ca.pem")),
+            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    parts = [(folder / name).read_text() for name in ("key.pem", "ca.pem")]
+    (folder / "broker.pem").write_text("".join(parts))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
+    with or_skip(guarded_broker(tmp_path_factory.mktemp("guarded-kafka"))) as connection:
+        yield connection
+
+
+async def test_records_go_through_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
+    await create_topics(guarded, ["guarded"], topic_settings(1))
+    log = await open_kafka_log(guarded, ["guarded"], buffer_bytes=MB, acknowledge_seconds=10.0)
+    consumer = KafkaLogConsumer(guarded, "group", "guarded")
+    try:
+        await until_connected(log)
+        await log.append("guarded", b"k", b"m", b"value")
+        await claimed(consumer)
+        records = []
+        while not records:
+            records = await consumer.read(0, 0, None, MB, 1.0)
+        assert records[0].value == b"value"
+    finally:
+        await consumer.close()
+        await log.close()
+
+
+async def test_a_wrong_password_is_told_without_showing_any(guarded: KafkaConnection) -> None:
+    with pytest.raises(StorageUnavailable) as told:
+        await partition_counts(replace(guarded, password="wrong-one"), ["guarded"])
+    assert "wrong-one" not in str(told.value) and "hush" not in str(told.value)
+
+
+async def test_a_broker_with_another_authority_is_not_spoken_to(guarded: KafkaConnection) -> None:
+    with pytest.raises(StorageUnavailable):
+        await partition_counts(replace(guarded, ca_file=None), ["guarded"])
