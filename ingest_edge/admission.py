@@ -94,9 +94,16 @@ class Admission:
     ) -> int:
         """Take the tokens that the slice did not have, leasing a slice where nobody else just did."""
         async with held.leasing:
-            if held.tokens < missing:
-                await self._lease(account_id, own, missing - held.tokens, limit, held)
-            held.tokens -= missing
+            # Taken before the wait here too: others take from the slice without this lock.
+            found = min(held.tokens, missing)
+            held.tokens -= found
+            try:
+                if found < missing:
+                    await self._lease(account_id, own + found, missing - found, limit, held)
+                    held.tokens -= missing - found
+            except BaseException:
+                held.tokens += found
+                raise
             return missing
 
     def give_back(self, account_id: str, events: int) -> None:

@@ -1,6 +1,8 @@
 """What an account may send, with a clock that is moved by hand."""
 
 import asyncio
+import contextlib
+import random
 
 import pytest
 
@@ -143,3 +145,38 @@ async def test_a_request_that_is_given_up_takes_nothing_along() -> None:
     assert [isinstance(d, asyncio.CancelledError) for d in done] == [True, False, True, False, False]
     # What was leased for the first one, if anything, lies in the slice or was never taken.
     await taking.take("acc", 1000, LIMIT)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_what_is_let_in_and_what_is_left_is_what_was_leased(seed: int) -> None:
+    chance = random.Random(seed)
+    counter = UnevenCounter(chance)
+    taking = Admission(counter, slice_seconds=0.1, clock=Clock())
+    let_in, least = 0, 0
+
+    async def send(events: int) -> None:
+        nonlocal let_in, least
+        await asyncio.sleep(chance.random() * 0.01)
+        with contextlib.suppress(RateLimited):
+            await taking.take("acc", events, LIMIT)
+            let_in += events
+        least = min(least, taking._slices["acc"].tokens)
+
+    await asyncio.gather(*(send(chance.randint(1, 150)) for _ in range(60)))
+    assert least >= 0
+    assert let_in + taking._slices["acc"].tokens == counter.granted
+
+
+class UnevenCounter(InProcessRateCounter):
+    """Answers after a while, now a longer and now a shorter one."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(Clock())
+        self._chance = chance
+        self.granted = 0
+
+    async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
+        await asyncio.sleep(self._chance.random() * 0.002)
+        lease = await super().lease(account_id, at_least, at_most, limit)
+        self.granted += lease.granted
+        return lease
