@@ -82,7 +82,7 @@ async def control(tmp_path: Path, column_store: ChdbColumnStore, database_url: s
     accept = Accept(
         InProcessKeyDirectory(),
         log,
-        Admission(InProcessRateCounter(), slice_seconds=0, fallback_share=1),
+        Admission(InProcessRateCounter(), slice_seconds=0),
         Limits.from_settings(settings),
         InFlight(settings.max_in_flight_bytes),
         SEAL,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.platform_process import PHAROS, PlatformProcess, free_port
+from tests.support.engines import free_port
+from tests.support.platform_process import PHAROS, PlatformProcess
 
 _ROOT = Path(__file__).parents[2]
 _SHELL_BLOCK = re.compile(r"```sh\n(KEY=.*?)```", re.DOTALL)

@@ -192,7 +192,7 @@ async def open_edge(
         accept = Accept(
             directory=directory or keys,
             log=log,
-            admission=Admission(InProcessRateCounter(), slice_seconds=0.0, fallback_share=1.0),
+            admission=Admission(InProcessRateCounter(), slice_seconds=0.0),
             limits=all_limits,
             in_flight=in_flight,
             receipt_key=RECEIPT_KEY,

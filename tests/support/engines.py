@@ -1,6 +1,7 @@
 """What the starters of real engines share."""
 
 import contextlib
+import random
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -27,7 +28,13 @@ def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback address that nothing listens on now.
+
+    Below those that the system gives to outgoing connections: one of these must not take it while an engine is being
+    restarted.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
