@@ -1,6 +1,7 @@
 -- Puts a list of keys, built under a name of its own, in place of the directory.
 -- KEYS: the list, the directory, the mark of completeness, changes, keys revoked of late, keys published of late.
--- ARGV: number of keys in the list, a name for this publication, seconds for which "of late" lasts.
+-- ARGV: number of keys in the list, a name for this publication, seconds for which "of late" lasts, most changes to
+-- keep.
 -- Gives 1, or 0 when the list is not whole: Redis was emptied while it was being written.
 if redis.call('HLEN', KEYS[1]) ~= tonumber(ARGV[1]) then
   redis.call('DEL', KEYS[1])
@@ -16,7 +17,8 @@ end
 for _, digest in ipairs(redis.call('ZRANGEBYSCORE', KEYS[5], since, '+inf')) do
   redis.call('HDEL', KEYS[1], digest)
 end
-redis.call('DEL', KEYS[2])
+-- Freed beside the calls that follow: a large one would hold all edges up.
+redis.call('UNLINK', KEYS[2])
 if redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('RENAME', KEYS[1], KEYS[2])
   redis.call('PERSIST', KEYS[2])
@@ -24,5 +26,5 @@ end
 redis.call('SET', KEYS[3], ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', '(' .. since)
 redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', '(' .. since)
-redis.call('XADD', KEYS[4], 'MAXLEN', '~', 10000, '*', 'all', '')
+redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[4], '*', 'all', '')
 return 1

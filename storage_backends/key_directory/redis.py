@@ -15,13 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from redis.exceptions import RedisError
 
-from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.stored_entry import to_bytes, to_entry
 from storage_backends.redis_connection import RedisConnection, new_client
 
 logger = logging.getLogger(__name__)
@@ -32,6 +30,7 @@ _CHANGES = "pharos:keys:changes"
 _REVOKED = "pharos:keys:revoked"
 _PUBLISHED = "pharos:keys:published"
 _PUBLISH_ALL = Path(__file__).with_name("publish_all.lua").read_text()
+_CHANGE_KEY = Path(__file__).with_name("change_key.lua").read_text()
 _LATE_SECONDS = 600
 _MOST_CHANGES = 10_000
 
@@ -40,55 +39,13 @@ _MOST_UNKNOWN = 10_000
 _UNKNOWN_SECONDS = 5.0
 # An entry is asked for again after so long while the changes cannot be followed.
 _UNFOLLOWED_SECONDS = 2.0
-_BLOCK_MS = 1000
+_BLOCK_MS = 500
 # A connection that says nothing for longer than a blocked read takes is dead.
-_FOLLOW_SECONDS = 2.5
+_FOLLOW_SECONDS = 1.5
 _AGAIN_SECONDS = 0.25
 # No stretch of following: what has it is asked for again at its next use.
 _NEVER = -1
-
-
-class _Stored(msgspec.Struct, array_like=True, frozen=True):
-    """An entry as it lies in Redis, MessagePack. Fields are only ever added at the end, with a default."""
-
-    kind: str
-    account_id: str
-    project_id: str
-    environment_id: str
-    rate: float
-    burst: int
-    expires_ms: int | None = None
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(_Stored)
-
-
-def _to_bytes(entry: KeyEntry) -> bytes:
-    return _encode(
-        _Stored(
-            entry.kind.value,
-            entry.account_id,
-            entry.project_id,
-            entry.environment_id,
-            entry.limit.rate,
-            entry.limit.burst,
-            entry.expires_ms,
-        )
-    )
-
-
-def _to_entry(digest: bytes, data: bytes) -> KeyEntry:
-    stored = _decoder.decode(data)
-    return KeyEntry(
-        digest,
-        CredentialKind(stored.kind),
-        stored.account_id,
-        stored.project_id,
-        stored.environment_id,
-        RateLimit(stored.rate, stored.burst),
-        stored.expires_ms,
-    )
+_NO_CHANGE = b"0-0"
 
 
 class _Known:
@@ -115,6 +72,7 @@ class RedisKeyDirectory:
     ) -> None:
         self._connection = RedisConnection(url, clock)
         self._publish_all = self._connection.client.register_script(_PUBLISH_ALL)
+        self._change_key = self._connection.client.register_script(_CHANGE_KEY)
         self._clock = clock
         self._most_known = most_known
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
@@ -125,6 +83,8 @@ class RedisKeyDirectory:
         self._revoked_while_asking: set[bytes] = set()
         self._stretch = 0
         self._following = False
+        # The last change that was read.
+        self._position = _NO_CHANGE
         self._seen_complete = False
         self._url = url
         self._follower = asyncio.create_task(self._follow(), name="key changes") if follow else None
@@ -156,6 +116,15 @@ class RedisKeyDirectory:
         """Why the edge can let nobody in yet; None from the first time on that all keys were there."""
         return None if self._seen_complete else "no keys yet: is Redis there, and `pharos control` running?"
 
+    @property
+    def away(self) -> bool:
+        """Whether the last call to Redis failed."""
+        return self._connection.away
+
+    def kept(self) -> tuple[int, int]:
+        """How many keys this edge keeps: known ones, and digests that are none."""
+        return len(self._known), len(self._unknown)
+
     async def _ask_once(self, digest: bytes) -> KeyEntry | None:
         """Ask Redis; requests with the same key wait for one answer."""
         asking = self._asking.get(digest)
@@ -184,7 +153,7 @@ class RedisKeyDirectory:
         if found is None and not complete:
             raise StorageUnavailable("The keys have not been published yet.")
         self._seen_complete = self._seen_complete or bool(complete)
-        entry = None if found is None else _to_entry(digest, found)
+        entry = None if found is None else to_entry(digest, found)
         self._known.pop(digest, None)
         if digest in self._revoked_while_asking:
             return entry
@@ -201,12 +170,11 @@ class RedisKeyDirectory:
         return entry
 
     async def _follow(self) -> None:
-        """Read the changes, from where the last reading ended, for as long as the edge runs."""
-        last: bytes | None = None
+        """Read the changes for as long as the edge runs."""
         while True:
             client = new_client(self._url, _FOLLOW_SECONDS)
             try:
-                last = await self._follow_on(client, last)
+                await self._follow_on(client)
             except (RedisError, OSError, TimeoutError) as error:
                 if self._following:
                     logger.warning("key changes cannot be followed: %r", error)
@@ -215,19 +183,28 @@ class RedisKeyDirectory:
                 await client.aclose()
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def _follow_on(self, client: Any, last: bytes | None) -> bytes:
-        newest = await client.xrevrange(_CHANGES, count=1)
+    async def _follow_on(self, client: Any) -> None:
+        """Read the changes from now on, until the connection fails."""
+        _, self._position = await _ends(client)
         self._seen_complete = self._seen_complete or bool(await client.exists(_COMPLETE))
         # Whatever happened in the gap: all that is kept is asked for again. Only then does it count as followed.
-        position: bytes = newest[0][0] if newest else b"0-0"
         self._begin_stretch()
         self._following = True
         while True:
-            read = await client.xread({_CHANGES: position}, block=_BLOCK_MS)
-            for entries in _entries_of(read):
+            begun = self._position
+            for entries in _entries_of(await client.xread({_CHANGES: begun}, block=_BLOCK_MS)):
                 for _, fields in entries:
                     self._take_change(fields)
-                position = entries[-1][0]
+                self._position = entries[-1][0]
+            # Looked at after the reading: what is still there now was there for it.
+            first, newest = await _ends(client)
+            if _order(newest) < _order(self._position):
+                # Emptied over a connection that stayed: new changes may carry lower IDs than the last one seen.
+                self._position = newest
+                self._begin_stretch()
+            elif _order(first) > _order(begun):
+                # The last one seen is gone, and maybe some behind it that nobody here has seen.
+                self._begin_stretch()
 
     def _begin_stretch(self) -> None:
         self._stretch += 1
@@ -254,22 +231,16 @@ class RedisKeyDirectory:
     # Control's side.
 
     async def publish(self, entry: KeyEntry) -> None:
-        async def run(client: Any) -> None:
-            async with client.pipeline(transaction=True) as pipeline:
-                pipeline.hset(_KEYS, entry.digest, _to_bytes(entry))
-                pipeline.zadd(_PUBLISHED, {entry.digest: time.time()})
-                pipeline.xadd(_CHANGES, {"published": entry.digest}, maxlen=_MOST_CHANGES)
-                await pipeline.execute()
-
-        await self._connection.call(run)
+        await self._change(entry.digest, to_bytes(entry))
 
     async def revoke(self, digest: bytes) -> None:
-        async def run(client: Any) -> None:
-            async with client.pipeline(transaction=True) as pipeline:
-                pipeline.hdel(_KEYS, digest)
-                pipeline.zadd(_REVOKED, {digest: time.time()})
-                pipeline.xadd(_CHANGES, {"revoked": digest}, maxlen=_MOST_CHANGES)
-                await pipeline.execute()
+        await self._change(digest, b"")
+
+    async def _change(self, digest: bytes, data: bytes) -> None:
+        async def run(_client: Any) -> None:
+            await self._change_key(
+                keys=[_KEYS, _CHANGES, _REVOKED, _PUBLISHED], args=[digest, data, _MOST_CHANGES]
+            )
 
         await self._connection.call(run)
 
@@ -279,7 +250,7 @@ class RedisKeyDirectory:
 
         async def write(part: Sequence[KeyEntry], client: Any) -> None:
             async with client.pipeline(transaction=False) as pipeline:
-                pipeline.hset(listed, mapping={entry.digest: _to_bytes(entry) for entry in part})
+                pipeline.hset(listed, mapping={entry.digest: to_bytes(entry) for entry in part})
                 # Should nobody be left to put it in place.
                 pipeline.expire(listed, _LATE_SECONDS)
                 await pipeline.execute()
@@ -290,7 +261,7 @@ class RedisKeyDirectory:
         async def put_in_place(_client: Any) -> int:
             placed: int = await self._publish_all(
                 keys=[listed, _KEYS, _COMPLETE, _CHANGES, _REVOKED, _PUBLISHED],
-                args=[len({entry.digest for entry in entries}), name, _LATE_SECONDS],
+                args=[len({entry.digest for entry in entries}), name, _LATE_SECONDS, _MOST_CHANGES],
             )
             return placed
 
@@ -308,6 +279,19 @@ class RedisKeyDirectory:
             self._follower.cancel()
             await asyncio.wait({self._follower})
         await self._connection.close()
+
+
+async def _ends(client: Any) -> tuple[bytes, bytes]:
+    """The IDs of the first and the last change that are kept; 0-0 where there is none."""
+    async with client.pipeline(transaction=True) as pipeline:
+        first, newest = await pipeline.xrange(_CHANGES, count=1).xrevrange(_CHANGES, count=1).execute()
+    return first[0][0] if first else _NO_CHANGE, newest[0][0] if newest else _NO_CHANGE
+
+
+def _order(change: bytes) -> tuple[int, int]:
+    """Stream IDs are two numbers, milliseconds and a count within them."""
+    milliseconds, _, count = change.partition(b"-")
+    return int(milliseconds), int(count)
 
 
 def _entries_of(read: Any) -> Sequence[Any]:

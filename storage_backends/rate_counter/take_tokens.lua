@@ -1,9 +1,13 @@
 -- Takes tokens out of an account's bucket, as TokenBucket.take does, by the clock of Redis: one for all edges.
 -- KEYS: the bucket, the edges that take part.
--- ARGV: at least, at most, tokens a second, burst, this edge's name, seconds after which a silent edge is none.
+-- ARGV: at least, at most, tokens a second, burst, this edge's name, seconds after which a silent edge is none; and
+-- in tests the time, so that sequences can be compared with TokenBucket.
 -- Gives: granted, remaining, seconds to wait (text: numbers lose their fraction), edges that take part.
-local time = redis.call('TIME')
-local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local now = tonumber(ARGV[7])
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+end
 local at_least, at_most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local rate, burst = tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -25,6 +29,6 @@ else
   tokens = tokens - granted
 end
 redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'updated', string.format('%.17g', updated))
--- A bucket that nobody asks for is full by then, and need not be kept.
-redis.call('EXPIRE', KEYS[1], math.min(86400, math.ceil(burst / rate) + 60))
+-- A bucket that nobody asks for is full by then, and need not be kept; none is kept for more than 30 days.
+redis.call('EXPIRE', KEYS[1], math.min(2592000, math.ceil(burst / rate) + 60))
 return {granted, math.floor(tokens), string.format('%.17g', wait), edges}

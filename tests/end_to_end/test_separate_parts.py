@@ -201,7 +201,7 @@ async def flood(stack: Stack, seconds: float, batch: str, events: int = 50) -> i
                 else:
                     assert answer.status == 429, await answer.text()
                     assert int(answer.headers["Retry-After"]) >= 1
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.03)
 
     async with aiohttp.ClientSession(headers=headers) as session:
         await asyncio.gather(

@@ -147,6 +147,86 @@ async def test_a_request_that_is_given_up_takes_nothing_along() -> None:
     await taking.take("acc", 1000, LIMIT)
 
 
+async def test_tokens_that_come_for_a_request_that_was_given_up_go_into_the_slice() -> None:
+    clock = Clock()
+    counter = SlowCounter(clock)
+    taking = Admission(counter, slice_seconds=0.02, clock=clock)
+    given_up = [asyncio.create_task(taking.take("acc", 1000, LIMIT)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert counter.asked == 1
+    for request in given_up:
+        request.cancel()
+    # The one behind them waits for what was asked for already, and takes that.
+    await taking.take("acc", 1000, LIMIT)
+    assert counter.asked == 1
+    for _ in range(4):
+        await taking.take("acc", 1000, LIMIT)
+    with pytest.raises(RateLimited):
+        await taking.take("acc", 1, LIMIT)
+
+
+@pytest.mark.parametrize("turns", range(1, 9))
+async def test_a_request_may_be_given_up_at_any_moment_of_its_lease(turns: int) -> None:
+    counter = UnevenCounter(random.Random(turns))
+    taking = Admission(counter, slice_seconds=0.02, clock=Clock())
+    request = asyncio.create_task(taking.take("acc", 1000, LIMIT))
+    if turns == 8:
+        await asyncio.sleep(0.01)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    request.cancel()
+    let_in = 1000 * (
+        not isinstance((await asyncio.gather(request, return_exceptions=True))[0], BaseException)
+    )
+    await asyncio.sleep(0.01)
+    assert let_in + taking._slices["acc"].tokens == counter.granted
+
+
+async def test_a_counter_that_comes_and_goes_gives_no_burst_each_time() -> None:
+    clock = Clock()
+    limit = RateLimit(rate=1000, burst=10_000)
+    shared = InProcessRateCounter(clock)
+    edges = [
+        Admission(
+            ComingAndGoing(shared, clock),
+            slice_seconds=0.02,
+            clock=clock,
+        )
+        for _ in range(2)
+    ]
+    passed = 0
+    for _ in range(12_000):
+        clock.now += 0.01
+        for edge in edges:
+            with contextlib.suppress(RateLimited):
+                for _ in range(10):
+                    await edge.take("acc", 37, limit)
+                    passed += 37
+    assert sum(edge.fallbacks for edge in edges) > 0
+    # Away for a tenth of the time, in which both buckets fill: that tenth may pass twice.
+    assert 0.98 * 130_000 <= passed <= 1.12 * 130_000
+
+
+class ComingAndGoing:
+    """A counter of two edges, away for one second in ten."""
+
+    def __init__(self, shared: InProcessRateCounter, clock: Clock) -> None:
+        self._shared = shared
+        self._clock = clock
+
+    async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
+        if int(self._clock()) % 10 == 9:
+            raise StorageUnavailable("away")
+        return await self._shared.lease(account_id, at_least, at_most, limit)
+
+    def share(self) -> float:
+        return 0.5
+
+    async def close(self) -> None:
+        return None
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_what_is_let_in_and_what_is_left_is_what_was_leased(seed: int) -> None:
     chance = random.Random(seed)
@@ -162,7 +242,14 @@ async def test_what_is_let_in_and_what_is_left_is_what_was_leased(seed: int) -> 
             let_in += events
         least = min(least, taking._slices["acc"].tokens)
 
-    await asyncio.gather(*(send(chance.randint(1, 150)) for _ in range(60)))
+    async def give_up(request: "asyncio.Task[None]") -> None:
+        await asyncio.sleep(chance.random() * 0.015)
+        request.cancel()
+
+    requests = [asyncio.create_task(send(chance.randint(1, 150))) for _ in range(60)]
+    await asyncio.gather(*requests, *(give_up(r) for r in requests[::5]), return_exceptions=True)
+    # What was asked for a request that was given up may still come.
+    await asyncio.sleep(0.01)
     assert least >= 0
     assert let_in + taking._slices["acc"].tokens == counter.granted
 

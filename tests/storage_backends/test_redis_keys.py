@@ -171,6 +171,51 @@ async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key
             await edge.close()
 
 
+async def test_a_revocation_that_was_trimmed_away_before_it_was_read_holds(directories: Directories) -> None:
+    key, edge = entry(), directories.edges[0]
+    await directories.control.publish_all([key])
+    await until(lambda: _finds(edge, key))
+    # So many changes that the one that matters is gone before the edge comes to read.
+    flood = """
+        redis.call('HDEL', 'pharos:keys', ARGV[1])
+        redis.call('XADD', 'pharos:keys:changes', '*', 'revoked', ARGV[1])
+        for i = 1, 25000 do
+          redis.call('XADD', 'pharos:keys:changes', 'MAXLEN', '~', 10000, '*', 'published', i)
+        end"""
+    await directories.control._connection.client.eval(flood, 0, key.digest)
+    await until(lambda: unknown(edge, key), 5.0)
+
+
+async def test_changes_are_followed_where_redis_was_emptied_and_its_clock_set_back(
+    directories: Directories,
+) -> None:
+    key, edge = entry(), directories.edges[0]
+    client = directories.control._connection.client
+    # The last change that the edge has seen is of the year 2286.
+    await client.xadd("pharos:keys:changes", {"published": b"x"}, id="9999999999999-0")
+    await until(lambda: _position_is(edge, b"9999999999999-0"))
+    await client.flushall()
+    await directories.control.publish_all([key])
+    await until(lambda: _finds(edge, key))
+    # Longer than a reading: no gap is still to be noticed.
+    await asyncio.sleep(1.5)
+    assert await edge.find(key.digest) == key
+    await directories.control.revoke(key.digest)
+    await until(lambda: unknown(edge, key), 5.0)
+
+
+async def _position_is(edge: RedisKeyDirectory, change: bytes) -> bool:
+    return edge._position == change
+
+
+async def test_many_keys_at_once_are_not_taken_for_a_redis_that_is_away(directories: Directories) -> None:
+    keys, edge = [entry() for _ in range(400)], directories.edges[0]
+    await directories.control.publish_all(keys)
+    assert await asyncio.gather(*(edge.find(key.digest) for key in keys)) == keys
+    assert not edge.away
+    assert edge.kept() == (400, 0)
+
+
 async def test_what_is_kept_is_bounded(server: RedisServer, directories: Directories) -> None:
     edge = RedisKeyDirectory(server.url, follow=True, most_known=50)
     try:
@@ -200,6 +245,31 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
     edge = directories.edges[0]
     await until(lambda: _finds(edge, new))
     assert await unknown(edge, key)
+
+
+async def test_what_happened_of_late_is_told_by_the_clock_of_redis(
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = entry()
+    await directories.control.publish(key)
+    with monkeypatch.context() as patch:
+        # A control whose clock is an hour behind.
+        patch.setattr(time, "time", lambda now=time.time: now() - 3600)
+        await directories.control.revoke(key.digest)
+    await directories.control.publish_all([key])
+    await until(lambda: unknown(directories.edges[0], key), 5.0)
+
+
+async def test_a_key_that_was_published_again_is_not_taken_for_a_revoked_one(
+    directories: Directories,
+) -> None:
+    key, edge = entry(), directories.edges[0]
+    await directories.control.revoke(key.digest)
+    await directories.control.publish(key)
+    await directories.control.publish_all([])
+    await until(lambda: _finds(edge, key))
+    await directories.control.publish_all([key])
+    assert await edge.find(key.digest) == key
 
 
 async def test_several_controls_may_publish_at_once(server: RedisServer, directories: Directories) -> None:

@@ -4,12 +4,15 @@ import asyncio
 import secrets
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingest_edge.admission import Admission
 from pipeline_contracts.errors import RateLimited, StorageUnavailable
-from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
 from storage_backends.rate_counter.redis import RedisRateCounter, open_redis_rate_counter
 from tests.support.engines import or_skip
 from tests.support.redis_server import RedisServer, running_redis
@@ -58,6 +61,56 @@ async def test_two_edges_share_an_account(server: RedisServer) -> None:
     assert [counter.share() for counter in counters] == [0.5, 0.5]
     for counter in counters:
         await counter.close()
+
+
+_steps = st.lists(
+    st.tuples(
+        st.floats(-5, 100) | st.sampled_from([0.0, 1e-6, 0.001]),
+        st.integers(1, 2000),
+        st.integers(0, 2000),
+        st.sampled_from([RateLimit(0.3, 10), RateLimit(1 / 3, 1000), RateLimit(5000.5, 2000)]),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=_steps)
+async def test_the_script_counts_as_the_token_bucket_does(running: RedisServer, steps: list[Any]) -> None:
+    counter = await open_redis_rate_counter(running.url)
+    key, now = f"pharos:tokens:{secrets.token_hex(8)}", 1_790_000_000.0
+    bucket: TokenBucket | None = None
+    for elapsed, at_least, more, limit in steps:
+        now += elapsed
+        bucket = bucket or TokenBucket(float(limit.burst), now)
+        arguments = [at_least, at_least + more, repr(limit.rate), limit.burst, "edge", 5, repr(now)]
+        granted, remaining, wait, _ = await counter._take(keys=[key, f"{key}:edges"], args=arguments)
+        expected = bucket.take(at_least, at_least + more, limit, now)
+        assert TokenLease(granted, remaining, float(wait)) == expected
+    await counter.close()
+
+
+async def test_many_accounts_at_once_are_not_taken_for_a_redis_that_is_away(server: RedisServer) -> None:
+    counter = await open_redis_rate_counter(server.url)
+    limit = RateLimit(rate=1000, burst=100)
+    leases = await asyncio.gather(*(counter.lease(f"a{n}", 1, 1, limit) for n in range(400)))
+    assert [lease.granted for lease in leases] == [1] * 400
+    assert not counter.away
+    await counter.close()
+
+
+async def test_before_redis_was_heard_of_the_rate_is_divided_as_expected(server: RedisServer) -> None:
+    counter = await open_redis_rate_counter(server.url, expected_edges=4)
+    limit = RateLimit(rate=1000, burst=100)
+    server.stop()
+    with pytest.raises(StorageUnavailable):
+        await counter.lease("a", 1, 1, limit)
+    assert (counter.share(), counter.away) == (0.25, True)
+    server.start()
+    await leased(counter, "a", limit)
+    assert (counter.share(), counter.away) == (1.0, False)
+    await counter.close()
 
 
 async def leased(counter: RedisRateCounter, account: str, limit: RateLimit) -> int:

@@ -31,7 +31,7 @@ class RedisServer:
         """Start and wait until it answers. Raises `EngineMissing` and `RuntimeError`."""
         program = shutil.which("redis-server")
         if program is None:
-            raise EngineMissing("Redis is not installed; on Debian: apt-get install redis-server")
+            raise EngineMissing("redis-server is not installed; on Debian: apt-get install redis-server")
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "redis.log", "ab") as log:
             self.process = subprocess.Popen(

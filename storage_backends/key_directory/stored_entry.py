@@ -1,0 +1,52 @@
+"""An entry as it lies in Redis: MessagePack under its digest, never the secret."""
+
+import msgspec
+
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.interface import KeyEntry
+
+
+class _Stored(msgspec.Struct, array_like=True, frozen=True):
+    """Fields are only ever added at the end, with a default."""
+
+    kind: str
+    account_id: str
+    project_id: str
+    environment_id: str
+    rate: float
+    burst: int
+    expires_ms: int | None = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(_Stored)
+
+
+def to_bytes(entry: KeyEntry) -> bytes:
+    """All of the entry but its digest."""
+    return _encode(
+        _Stored(
+            entry.kind.value,
+            entry.account_id,
+            entry.project_id,
+            entry.environment_id,
+            entry.limit.rate,
+            entry.limit.burst,
+            entry.expires_ms,
+        )
+    )
+
+
+def to_entry(digest: bytes, data: bytes) -> KeyEntry:
+    """The reverse of `to_bytes`."""
+    stored = _decoder.decode(data)
+    return KeyEntry(
+        digest,
+        CredentialKind(stored.kind),
+        stored.account_id,
+        stored.project_id,
+        stored.environment_id,
+        RateLimit(stored.rate, stored.burst),
+        stored.expires_ms,
+    )

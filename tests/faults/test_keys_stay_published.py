@@ -1,0 +1,170 @@
+"""Control keeps the keys published, whichever of its two engines goes away meanwhile."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from control_api.accounts.operations import create_account
+from control_api.database import open_engine, open_sessions
+from control_api.database_errors import DatabaseAway
+from control_api.migrations.upgrade import upgrade_database
+from control_api.projects.keys import create_key, revoke_key
+from control_api.projects.operations import create_environment, create_project
+from control_api.publish_keys import keep_published
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
+from tests.support.engines import or_skip
+from tests.support.redis_server import RedisServer, running_redis
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with or_skip(running_redis(tmp_path_factory.mktemp("lost-redis"))) as running:
+        yield running
+
+
+class Database:
+    """Makes sessions, or fails as a database that is away does."""
+
+    def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
+        self._sessions = sessions
+        self.away = False
+
+    def __call__(self) -> AsyncSession:
+        if self.away:
+            raise DatabaseAway("The database does not answer now.")
+        return self._sessions()
+
+
+class Control:
+    """What keeps publishing, and an edge that looks."""
+
+    def __init__(self, database: Any, directory: RedisKeyDirectory, edge: RedisKeyDirectory) -> None:
+        self.database = database
+        self.directory = directory
+        self.edge = edge
+
+    async def new_key(self) -> tuple[int, bytes]:
+        told = await create_key(self.database, self.directory, None, NOW)
+        return told["id"], digest_credential(told["ingest_key"])
+
+    async def opens(self, digest: bytes) -> bool | None:
+        """Whether the key opens something at the edge; None while that cannot be told."""
+        try:
+            return await self.edge.find(digest) is not None
+        except StorageUnavailable:
+            return None
+
+
+@pytest.fixture
+async def control(server: RedisServer, tmp_path: Path) -> AsyncIterator[Control]:
+    server.restart()
+    async with AsyncExitStack() as stack:
+        engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
+        stack.push_async_callback(engine.dispose)
+        await upgrade_database(engine)
+        sessions = open_sessions(engine)
+        async with sessions() as session, session.begin():
+            account = await create_account(session, "Acme", "acme", RateLimit(10, 20), NOW)
+            project = await create_project(session, account, "Shop", "shop", NOW)
+            await create_environment(session, project, "Production", "production", "production", NOW)
+        directory = await open_redis_key_directory(server.url, follow=False)
+        stack.push_async_callback(directory.close)
+        edge = await open_redis_key_directory(server.url)
+        stack.push_async_callback(edge.close)
+        database: Any = Database(sessions)
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(keep_published(database, directory, stop, every=0.05))
+        yield Control(database, directory, edge)
+        stop.set()
+        await asyncio.wait_for(keeping, 20)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + 20
+    while not await holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+async def test_all_keys_are_there_again_after_redis_was_emptied(
+    server: RedisServer, control: Control
+) -> None:
+    await until(control.directory.is_complete)
+    _, used = await control.new_key()
+    _, unused = await control.new_key()
+    revoked_id, revoked = await control.new_key()
+    await until(lambda: _is(control.opens(used), True))
+    await until(lambda: _is(control.opens(revoked), True))
+    server.stop()
+    # Revoked while nobody could be told.
+    told = await revoke_key(control.database, control.directory, revoked_id, NOW)
+    assert "could not be told" in told["warning"]
+    server.start()
+    # Never refused on the way: the keys are not there yet, which is not the same as unknown.
+    while (found := await control.opens(unused)) is not True:
+        assert found is None
+        assert await control.opens(used) is True
+        await asyncio.sleep(0.01)
+    assert await control.opens(used) is True
+    await until(lambda: _is(control.opens(revoked), False))
+
+
+async def test_it_goes_on_through_outages_and_says_so_once_each(
+    server: RedisServer, control: Control, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "control_api.publish_keys")
+    await until(control.directory.is_complete)
+    _, digest = await control.new_key()
+    server.stop()
+    await until(lambda: _said(caplog, 1))
+    # Twenty more attempts.
+    await asyncio.sleep(1.0)
+    server.start()
+    await until(lambda: _is(control.opens(digest), True))
+    control.database.away = True
+    server.restart()
+    await until(lambda: _said(caplog, 2))
+    await asyncio.sleep(1.0)
+    assert not await control.directory.is_complete()
+    control.database.away = False
+    await until(control.directory.is_complete)
+    await until(lambda: _is(control.opens(digest), True))
+    outages = [r for r in caplog.records if r.name == "control_api.publish_keys"]
+    # The second restart may be noticed as an outage of Redis first; never one line an attempt.
+    assert 2 <= len(outages) <= 3
+
+
+async def _is(found: Awaitable[bool | None], expected: bool) -> bool:
+    return await found is expected
+
+
+async def _said(caplog: pytest.LogCaptureFixture, times: int) -> bool:
+    return len([r for r in caplog.records if r.name == "control_api.publish_keys"]) >= times
+
+
+async def test_it_starts_without_redis_and_ends_when_told(server: RedisServer, tmp_path: Path) -> None:
+    server.stop()
+    directory = await open_redis_key_directory(server.url, follow=False)
+    database: Any = Database(async_sessionmaker())
+    database.away = True
+    stop = asyncio.Event()
+    keeping = asyncio.create_task(keep_published(database, directory, stop, every=30.0))
+    await asyncio.sleep(0.1)
+    assert not keeping.done()
+    stop.set()
+    await asyncio.wait_for(keeping, 10)
+    await directory.close()
+    server.start()
