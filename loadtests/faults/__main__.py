@@ -44,7 +44,8 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(_document(result)))
     else:
-        Console().print(_table(result))
+        # Into a file the table is as wide as it is.
+        Console(width=None if sys.stdout.isatty() else 120).print(_table(result))
         print(result.verdict.text())
     return 0 if result.verdict.holds else 1
 

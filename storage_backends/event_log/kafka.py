@@ -6,7 +6,6 @@ costs a fraction of an ingest request. `send()` per record would cost ten times 
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 import zlib
@@ -18,6 +17,7 @@ from aiokafka.errors import KafkaError
 from backports import zstd
 
 from pipeline_contracts.errors import LogFull, StorageUnavailable
+from storage_backends.end_task import close_within, end_task
 from storage_backends.event_log.kafka_batch import ZstdBatch
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import partition_counts
@@ -120,13 +120,11 @@ class KafkaEventLog:
             return
         self._closing = True
         self._away = "is closing"
-        self._connecting.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._connecting
+        await end_task(self._connecting)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._timeout)
         if self._producer is not None:
-            await _stop(self._producer, 1.0)
+            await close_within(1.0, self._producer.stop())
             self._producer = None
 
     def _compress(self, data: bytes) -> bytes:
@@ -205,7 +203,7 @@ class KafkaEventLog:
     async def _connect(self, failed: AIOKafkaProducer | None = None) -> None:
         """Make a producer, however long it takes."""
         if failed is not None:
-            await _stop(failed, self._timeout)
+            await close_within(self._timeout, failed.stop())
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -232,19 +230,9 @@ class KafkaEventLog:
         try:
             await asyncio.wait_for(producer.start(), self._timeout)
         except BaseException:
-            await _stop(producer, 1.0)
+            await close_within(1.0, producer.stop())
             raise
         return producer
-
-
-async def _stop(producer: AIOKafkaProducer, seconds: float) -> None:
-    # With the brokers away it would wait for them for ever.
-    stopping = asyncio.ensure_future(producer.stop())
-    await asyncio.wait({stopping}, timeout=seconds)
-    if not stopping.done():
-        stopping.cancel()
-    with contextlib.suppress(Exception, asyncio.CancelledError):
-        await stopping
 
 
 async def open_kafka_log(

@@ -22,12 +22,14 @@ from aiokafka.errors import (
 
 from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
 from pipeline_contracts.records import LogRecord, Position
+from storage_backends.end_task import close_within
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import partition_counts, read_identities
 
 logger = logging.getLogger(__name__)
 
 _COMMIT_SECONDS = 10.0
+_CLOSE_SECONDS = 5.0
 _POLL_MS = 3_600_000
 _FETCH_BYTES = 2**20
 
@@ -177,9 +179,9 @@ class KafkaLogConsumer:
         self._lose()
         if consumer is not None:
             # It leaves the group: the others take over at once, not when the session runs out.
-            await consumer.stop()
+            await close_within(_CLOSE_SECONDS, consumer.stop())
         if admin is not None:
-            await admin.close()
+            await close_within(1.0, admin.close())
 
     def _mine(self, partition: int) -> AIOKafkaConsumer:
         if self._consumer is None or self._claimed != self._assignment or partition not in self._positions:

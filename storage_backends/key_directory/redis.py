@@ -18,6 +18,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.end_task import end_task
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.stored_entry import to_bytes, to_entry
 from storage_backends.redis_connection import RedisConnection, new_client
@@ -276,8 +277,7 @@ class RedisKeyDirectory:
 
     async def close(self) -> None:
         if self._follower is not None:
-            self._follower.cancel()
-            await asyncio.wait({self._follower})
+            await end_task(self._follower)
         await self._connection.close()
 
 

@@ -159,6 +159,27 @@ async def test_a_killed_broker_is_waited_for_with_bounded_memory(
     assert {b"before", b"after"} <= set(values)
 
 
+async def test_both_sides_close_in_time_without_the_broker(
+    exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiokafka")
+    log = await opened(exits, broker.bootstrap, topic, seconds=2.0)
+    await until_connected(log)
+    consumer = consuming(exits, broker, topic)
+    await claimed(consumer, 2)
+    broker.stop(signal.SIGKILL)
+    try:
+        begun = time.monotonic()
+        waiting = asyncio.ensure_future(log.append(topic, b"k", b"", b"x"))
+        await consumer.close()
+        await log.close()
+        with pytest.raises(StorageUnavailable):
+            await waiting
+        assert time.monotonic() - begun < 20
+    finally:
+        broker.start()
+
+
 async def test_a_consumer_finds_a_restarted_broker_again(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

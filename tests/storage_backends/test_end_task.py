@@ -1,0 +1,34 @@
+"""A task that swallows a cancellation ends all the same."""
+
+import asyncio
+
+from storage_backends.end_task import end_task
+
+
+async def test_a_task_that_takes_a_cancellation_for_its_own_time_out_is_ended() -> None:
+    swallowed = 0
+
+    async def stubborn() -> None:
+        nonlocal swallowed
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                swallowed += 1
+                if swallowed == 2:
+                    raise
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(end_task(task), 30)
+    assert task.cancelled() and swallowed == 2
+
+
+async def test_a_task_that_has_failed_is_no_reason_to_fail() -> None:
+    async def fails() -> None:
+        raise ValueError
+
+    task = asyncio.create_task(fails())
+    await asyncio.sleep(0)
+    await end_task(task)
+    assert task.done()
