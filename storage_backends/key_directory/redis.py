@@ -7,6 +7,7 @@ a gap each key is asked for once more. While Redis is away the known keys go on 
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -227,15 +228,19 @@ class RedisKeyDirectory:
                 self._revoked_while_asking.add(digest)
         elif (known := self._known.get(digest)) is not None:
             # It opens something else now: asked for at its next use, and used as it was should Redis be away then.
-            known.stretch = _NEVER
+            known.stretch, known.asked = _NEVER, -math.inf
 
     # Control's side.
 
+    # Each change is taken here at once too: who made it does not wait to be told of it.
+
     async def publish(self, entry: KeyEntry) -> None:
         await self._change(entry.digest, to_bytes(entry))
+        self._take_change({b"published": entry.digest})
 
     async def revoke(self, digest: bytes) -> None:
         await self._change(digest, b"")
+        self._take_change({b"revoked": digest})
 
     async def _change(self, digest: bytes, data: bytes) -> None:
         async def run(_client: Any) -> None:
@@ -268,6 +273,7 @@ class RedisKeyDirectory:
 
         if not await self._connection.call(put_in_place):
             raise StorageUnavailable("Redis was emptied while the keys were being published.")
+        self._take_change({b"all": b""})
 
     async def is_complete(self) -> bool:
         async def run(client: Any) -> bool:
