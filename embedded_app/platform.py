@@ -31,6 +31,7 @@ from embedded_app.operator_socket import build_operator_app
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assemble_edge
 from ingest_edge.health import Readiness
+from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
@@ -46,10 +47,6 @@ logger = logging.getLogger(__name__)
 
 class DataFolderInUse(Exception):
     """Another process runs on this data folder."""
-
-
-class PortInUse(Exception):
-    """Something else listens on the address."""
 
 
 @dataclass(slots=True)
@@ -78,7 +75,7 @@ async def run_platform(
         await apply_schema(store)
         sessions = await _open_database(stack, data / "control.sqlite")
 
-        server = _bind(host, port)
+        server = bind(host, port)
         base_url = f"http://{_shown_host(host)}:{server.getsockname()[1]}/api"
         credentials = await ensure_first_account(sessions, settings, data / "credentials.json", base_url)
         directory = InProcessKeyDirectory()
@@ -143,20 +140,6 @@ async def _open_database(stack: AsyncExitStack, path: Path) -> async_sessionmake
     stack.push_async_callback(engine.dispose)
     await upgrade_database(engine)
     return open_sessions(engine)
-
-
-def _bind(host: str, port: int) -> Any:
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    server = socket.socket(family, socket.SOCK_STREAM)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        server.bind((host, port))
-    except OSError as error:
-        server.close()
-        raise PortInUse(f"{host}:{port} cannot be used ({error.strerror}). Choose another --port.") from None
-    return server
 
 
 def _shown_host(host: str) -> str:

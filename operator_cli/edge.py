@@ -25,9 +25,9 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = load_settings()
     if settings.edge_workers > 1:
         # Only here: one edge alone need not import what runs several.
+        from ingest_edge.listening import PortInUse, bind
         from operator_cli.failure import CommandFailed
         from service_processes.edge_workers import run_edge_workers
-        from service_processes.listening import PortInUse, bind
 
         start_logs(settings.log_level)
         try:

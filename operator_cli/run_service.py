@@ -11,12 +11,12 @@ from typing import Any
 
 import uvloop
 
+from ingest_edge.listening import PortInUse, bind
 from operator_cli.failure import CommandFailed
 from operator_cli.logs import start_logs
 from operator_cli.process_settings import load_settings
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings
-from service_processes.listening import PortInUse, bind
 
 Service = AbstractAsyncContextManager[Any]
 

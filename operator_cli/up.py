@@ -13,7 +13,8 @@ import uvloop
 
 from embedded_app.allocator import keep_freed_memory
 from embedded_app.demo_traffic import send_demo_traffic
-from embedded_app.platform import DataFolderInUse, Platform, PortInUse, run_platform
+from embedded_app.platform import DataFolderInUse, Platform, run_platform
+from ingest_edge.listening import PortInUse
 from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.logs import start_logs

@@ -47,8 +47,7 @@ async def create_key(
     """A new ingest key: id, environment_id and its secret, which is told here and never again.
 
     It works at every edge from now on. `environment_id` may be left out where there is one environment only. Raises
-    `KeyRefused`, and `StorageUnavailable` when the edges cannot be told: then the key is made, and they learn of it
-    when control publishes all keys again.
+    `KeyRefused`. When the edges cannot be told the key is made all the same, and `warning` says so.
     """
     async with sessions() as session, session.begin():
         chosen = select(Environment)
@@ -68,9 +67,7 @@ async def create_key(
     try:
         await directory.publish(entry)
     except StorageUnavailable as error:
-        told["warning"] = (
-            f"The edges could not be told: {error} They learn of it within a minute of Redis' return."
-        )
+        told["warning"] = _untold(error)
     return told
 
 
@@ -96,7 +93,9 @@ async def revoke_key(
     try:
         await directory.revoke(digest)
     except StorageUnavailable as error:
-        told["warning"] = (
-            f"The edges could not be told: {error} They learn of it within a minute of Redis' return."
-        )
+        told["warning"] = _untold(error)
     return told
+
+
+def _untold(error: StorageUnavailable) -> str:
+    return f"The edges could not be told: {error} They learn of it within a minute of Redis' return."
