@@ -1,16 +1,23 @@
 """Puts the loop of a topic together from its engines, whichever they are."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 
 from consumers.chunk import ChunkLimits, OnStep, Step, Transform
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
+from consumers.transforms.otlp.topic import logs_topic, metrics_topic, traces_topic
 from consumers.transforms.telemetry_topic import TelemetryTopic
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.interface import EventLog, LogConsumer
 
-TRANSFORMS: dict[str, type[Transform]] = {"telemetry": TelemetryTopic}
+TRANSFORMS: Mapping[str, Callable[[], Transform]] = {
+    "telemetry": TelemetryTopic,
+    "traces": traces_topic,
+    "logs": logs_topic,
+    "metrics": metrics_topic,
+}
 """What can be consumed, by the names of `pharos consumers --only`."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from analytics_queries.stored_offsets import stored_offsets
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
 from storage_backends.column_store.interface import ColumnStore
 
 logger = logging.getLogger(__name__)
@@ -91,13 +92,15 @@ async def _missing(store: ColumnStore, chunk: Chunk, table: str, parts: list[Rec
 async def _insert_parts(
     store: ColumnStore, table: str, parts: list[RecordRows], token: str, refused: dict[int, str]
 ) -> None:
-    """Insert as one block; where the store refuses it, halve until the records at fault are alone."""
+    """Insert as one block; where it is more than a block holds, or the store refuses it, halve until it fits or the
+    records at fault are alone."""
     if not parts:
         return
+    rows, size = sum(part.rows for part in parts), sum(len(part.lines) for part in parts)
     try:
-        await store.insert(
-            table, b"".join([part.lines for part in parts]), sum(part.rows for part in parts), token
-        )
+        if rows > MAX_ROWS or size > MAX_BYTES:
+            raise RowsRefused(f"{rows} rows, {size} bytes: more than one block holds.")
+        await store.insert(table, b"".join([part.lines for part in parts]), rows, token)
     except RowsRefused as error:
         if len(parts) == 1:
             refused[parts[0].offset] = str(error)

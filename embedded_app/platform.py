@@ -7,20 +7,20 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from consumers.assemble import assemble_loop, no_step
-from consumers.chunk import OnStep
+from consumers.assemble import TRANSFORMS, assemble_loop, no_step
+from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
-from consumers.transforms.telemetry_topic import TelemetryTopic
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
@@ -30,14 +30,14 @@ from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.operator_socket import build_operator_app
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assemble_edge
-from ingest_edge.health import Readiness
+from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
-from storage_backends.column_store.chdb_embedded import open_chdb
-from storage_backends.event_log.sqlite import open_sqlite_log
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
@@ -55,7 +55,9 @@ class Platform:
 
     base_url: str
     credentials: dict[str, Any]
-    consumer: ConsumerLoop
+
+
+_Consumer = tuple[ConsumerLoop, "asyncio.Task[None]"]
 
 
 @asynccontextmanager
@@ -82,22 +84,19 @@ async def run_platform(
         await publish_keys(sessions, directory, datetime.now(UTC))
         receipt_key = (settings.receipt_key or ensure_secret(data / "receipt.key")).encode()
 
-        consumer = SqliteLogConsumer(log, topics.CONSUMER_GROUP, topics.TELEMETRY)
-        loop = assemble_loop(
-            settings, TelemetryTopic(), consumer=consumer, log=log, store=store, on_step=on_step
-        )
-        working = asyncio.create_task(loop.run(), name="telemetry consumer")
-        stack.push_async_callback(_drain, loop, working, settings.drain_seconds)
-
-        readiness = Readiness(
-            {
-                "event_log": log.stalled_reason,
-                "consumer": lambda: "the consumer has ended" if working.done() else loop.failing,
-            }
-        )
-        control = build_control(sessions, store, receipt_key)
         registry = new_registry()
-        registry.register(loop.metrics)
+        consumers: dict[str, _Consumer] = {}
+        for name, transform in TRANSFORMS.items():
+            loop = _assemble(settings, transform(), log, store, on_step)
+            registry.register(loop.metrics)
+            consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
+        stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
+
+        checks: dict[str, ReadinessCheck] = {
+            f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
+        }
+        readiness = Readiness({"event_log": log.stalled_reason, **checks})
+        control = build_control(sessions, store, receipt_key)
         edge = assemble_edge(
             settings,
             directory=directory,
@@ -111,7 +110,7 @@ async def run_platform(
         )
         await _serve(stack, edge, server, readiness)
         await _serve_operator(stack, build_operator_app(store, sessions, directory), data / "operator.sock")
-        yield Platform(base_url, credentials, loop)
+        yield Platform(base_url, credentials)
 
 
 @contextlib.contextmanager
@@ -169,9 +168,22 @@ async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Pat
         os.umask(before)
 
 
-async def _drain(loop: ConsumerLoop, working: "asyncio.Task[None]", seconds: float) -> None:
-    """Let the consumer finish what was accepted, for some seconds; the log keeps the rest for the next start."""
-    loop.draining = True
-    await asyncio.wait({working}, timeout=seconds)
-    loop.stop.set()
-    await working
+def _assemble(
+    settings: Settings, transform: Transform, log: SqliteEventLog, store: ChdbColumnStore, on_step: OnStep
+) -> ConsumerLoop:
+    consumer = SqliteLogConsumer(log, topics.CONSUMER_GROUP, transform.topic)
+    return assemble_loop(settings, transform, consumer=consumer, log=log, store=store, on_step=on_step)
+
+
+def _consumer_state(loop: ConsumerLoop, working: "asyncio.Task[None]") -> str | None:
+    return "the consumer has ended" if working.done() else loop.failing
+
+
+async def _drain(consumers: Sequence[_Consumer], seconds: float) -> None:
+    """Let the consumers finish what was accepted, for some seconds; the log keeps the rest for the next start."""
+    for loop, _ in consumers:
+        loop.draining = True
+    await asyncio.wait([working for _, working in consumers], timeout=seconds)
+    for loop, _ in consumers:
+        loop.stop.set()
+    await asyncio.gather(*(working for _, working in consumers))

@@ -4,22 +4,36 @@ request a seventh less than an application with its router and middlewares."""
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ingest_edge.accept import Accept
+from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.answers import REQUEST_ID, problem_answer, request_id
 from ingest_edge.health import Readiness
+from ingest_edge.intake import Intake
 from ingest_edge.metrics import EdgeMetrics
+from ingest_edge.otlp.accept import OTLP, AcceptOtlp
+from ingest_edge.otlp.status import status_answer
 from pipeline_contracts.errors import MethodNotAllowed, NotFound, Problem
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Refuse = Callable[[web.BaseRequest, Problem], web.StreamResponse]
 
 _SHUTDOWN_SECONDS = 10.0
+
+
+class _Route(NamedTuple):
+    name: str
+    method: str
+    """The one that is taken; empty: the handler judges it."""
+    handler: Handler
+    refuse: Refuse
 
 
 class Edge:
@@ -27,25 +41,41 @@ class Edge:
 
     def __init__(self, metrics: EdgeMetrics, otherwise: Handler | None) -> None:
         self._metrics = metrics
-        self._otherwise = otherwise or _nothing_here
-        self._routes: dict[str, tuple[str, Handler]] = {}
+        self._otherwise = _Route("other", "", otherwise or _nothing_here, _refuse)
+        self._routes: dict[str, _Route] = {}
+        self._below: list[tuple[str, _Route]] = []
 
     def add(self, method: str, path: str, handler: Handler) -> None:
         """One method at this path; any other is 405, whatever else answers paths that nothing matched."""
-        self._routes[path] = (method, handler)
+        self._routes[path] = _Route(path, method, handler, _refuse)
+
+    def add_below(self, prefix: str, method: str, handler: Handler, refuse: Refuse | None = None) -> None:
+        """All paths that begin so. `method` empty: the handler judges it. `refuse` makes the answers to problems."""
+        self._below.append((prefix, _Route(prefix, method, handler, refuse or _refuse)))
+
+    def _find(self, path: str) -> _Route:
+        route = self._routes.get(path)
+        if route is not None:
+            return route
+        for prefix, below in self._below:
+            if path.startswith(prefix):
+                return below
+        return self._otherwise
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         begun = time.perf_counter()
         headers = request.headers
         identity = request[REQUEST_ID] = request_id(headers.get("X-Request-Id"))
         path = request.path
-        method, handler = self._routes.get(path, (request.method, self._otherwise))
+        route = self._find(path)
         try:
-            if method != request.method:
-                raise MethodNotAllowed(f"{path} takes {method} only.", headers={hdrs.ALLOW: method})
-            response = await handler(request)
+            if route.method and route.method != request.method:
+                raise MethodNotAllowed(
+                    f"{path} takes {route.method} only.", headers={hdrs.ALLOW: route.method}
+                )
+            response = await route.handler(request)
         except Problem as problem:
-            response = problem_answer(problem)
+            response = route.refuse(request, problem)
             if problem.status >= 500:
                 logger.warning("refused: %s", problem.detail, extra={"request_id": identity})
         except ConnectionError:
@@ -53,12 +83,16 @@ class Edge:
             raise
         except Exception:
             logger.exception("request failed", extra={"request_id": identity})
-            response = problem_answer(Problem("The request failed here. It is safe to send it again."))
+            fault = Problem("The request failed here. It is safe to send it again.")
+            response = route.refuse(request, fault)
         if not response.prepared:
             response.headers["X-Request-Id"] = identity
-        route = path if path in self._routes else "other"
-        self._metrics.observe(route, response.status, time.perf_counter() - begun)
+        self._metrics.observe(route.name, response.status, time.perf_counter() - begun)
         return response
+
+
+def _refuse(_request: web.BaseRequest, problem: Problem) -> web.Response:
+    return problem_answer(problem)
 
 
 async def _nothing_here(request: web.BaseRequest) -> web.StreamResponse:
@@ -66,19 +100,25 @@ async def _nothing_here(request: web.BaseRequest) -> web.StreamResponse:
 
 
 def build_edge(
-    accept: Accept,
+    intake: Intake,
     readiness: Readiness,
     registry: CollectorRegistry,
     *,
+    receipt_key: bytes,
+    protobuf: bool = False,
     otherwise: Handler | None = None,
 ) -> Edge:
-    """One edge. `otherwise` answers all paths that are not the edge's."""
+    """One edge. `protobuf`: OTLP is taken in protobuf too. `otherwise` answers all paths that are not the edge's."""
 
     async def show_metrics(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
 
-    edge = Edge(accept.metrics, otherwise)
-    edge.add("POST", "/api/v1/ingest", accept.ingest)
+    monitors = AcceptMonitors(intake)
+    edge = Edge(intake.metrics, otherwise)
+    edge.add("POST", "/api/v1/ingest", Accept(intake, receipt_key).ingest)
+    edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer)
+    edge.add_below(HEARTBEATS, "POST", monitors.heartbeat)
+    edge.add_below(QUEUES, "POST", monitors.queue)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)
     edge.add("GET", "/metrics", show_metrics)

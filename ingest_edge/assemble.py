@@ -2,10 +2,10 @@
 
 from prometheus_client import CollectorRegistry
 
-from ingest_edge.accept import Accept
 from ingest_edge.admission import Admission
 from ingest_edge.app import Edge, Handler, build_edge
 from ingest_edge.health import Readiness
+from ingest_edge.intake import Intake
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.settings import Settings
@@ -39,7 +39,12 @@ def assemble_edge(
     )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
-    accept = Accept(
-        directory, log, admission, Limits.from_settings(settings), in_flight, receipt_key, metrics
+    intake = Intake(directory, log, admission, Limits.from_settings(settings), in_flight, metrics)
+    return build_edge(
+        intake,
+        readiness,
+        registry,
+        receipt_key=receipt_key,
+        protobuf=settings.otlp_protobuf,
+        otherwise=otherwise,
     )
-    return build_edge(accept, readiness, registry, otherwise=otherwise)

@@ -28,6 +28,7 @@ class EdgeMetrics(Collector):
     def __init__(self) -> None:
         self.requests: defaultdict[tuple[str, int], int] = defaultdict(int)
         self.events_accepted = 0
+        self.signals_accepted = 0
         self._buckets = [0] * (len(_BOUNDS) + 1)
         self._seconds = 0.0
         self._gauges: list[tuple[MetricName, str, Callable[[], float]]] = []
@@ -51,6 +52,11 @@ class EdgeMetrics(Collector):
         yield requests
         yield CounterMetricFamily(
             _name("pharos_edge_events_accepted"), "Events acknowledged with a 202", value=self.events_accepted
+        )
+        yield CounterMetricFamily(
+            _name("pharos_edge_signals_accepted"),
+            "Signals of monitors acknowledged with a 202",
+            value=self.signals_accepted,
         )
         total = 0
         buckets = []

@@ -5,8 +5,10 @@ from typing import Literal
 MetricName = Literal[
     # Requests answered, by route and status.
     "pharos_edge_requests",
-    # Events acknowledged with a 202.
+    # Events acknowledged with a 202, OTLP's records with a 200.
     "pharos_edge_events_accepted",
+    # Signals of heartbeats and queues acknowledged with a 202.
+    "pharos_edge_signals_accepted",
     # Seconds from the first byte of the head to the answer.
     "pharos_edge_request_seconds",
     # Bytes of bodies that are in work now.

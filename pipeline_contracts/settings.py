@@ -116,6 +116,7 @@ class Settings:
     max_in_flight_bytes: int = _setting(
         64 * 2**20, "Bytes of bodies in work before the edge answers 503", minimum=1024
     )
+    otlp_protobuf: bool = _setting(False, "Take OTLP in protobuf too: 1 or 0")
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
 
     log_max_bytes: int = _setting(
@@ -167,7 +168,11 @@ def read_settings(environment: Mapping[str, str], read_file: Callable[[str], str
 def _parse(setting: Field[Any], text: str) -> Any:
     types = get_args(setting.type) or (setting.type,)
     value: Any
-    if int in types:
+    if bool in types:
+        if text not in ("0", "1"):
+            raise ValueError(f"{text!r} is neither 1 nor 0")
+        value = text == "1"
+    elif int in types:
         try:
             value = int(text)
         except ValueError:
@@ -197,5 +202,7 @@ def describe_settings() -> list[tuple[str, str, str]]:
     rows = []
     for f in fields(Settings):
         default = "" if f.default is None or f.default is MISSING else f"{f.default}"
+        if isinstance(f.default, bool):
+            default = str(int(f.default))
         rows.append((PREFIX + f.name.upper(), default, str(f.metadata["meaning"])))
     return rows

@@ -1,8 +1,13 @@
 """Topics of the event log and the consumer groups that read them."""
 
 TELEMETRY = "pharos.telemetry"
+TRACES = "pharos.otlp-traces"
+LOGS = "pharos.otlp-logs"
+METRICS = "pharos.otlp-metrics"
+HEARTBEATS = "pharos.heartbeats"
+QUEUES = "pharos.queues"
 
-ALL_TOPICS = (TELEMETRY,)
+ALL_TOPICS = (TELEMETRY, TRACES, LOGS, METRICS, HEARTBEATS, QUEUES)
 CONSUMER_GROUP = "pharos-consumers"
 
 

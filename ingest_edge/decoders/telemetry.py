@@ -1,17 +1,15 @@
 """Decodes the body of `POST /v1/ingest`."""
 
-import codecs
-
 import msgspec
 
 from ingest_edge.decoders.nesting import is_nested_deeper
 from ingest_edge.decoders.raw_events import TooManyEvents, split_batch
 from ingest_edge.decoders.telemetry_faults import list_faults
+from ingest_edge.decoders.utf8 import first_bad_byte
 from ingest_edge.limits import Limits
 from pipeline_contracts.errors import FieldError, InvalidInput, PayloadTooLarge, Problem
 from pipeline_contracts.telemetry import TelemetryBatch
 
-_UTF8_SLICE = 1024 * 1024
 _decode = msgspec.json.Decoder(TelemetryBatch).decode
 
 
@@ -22,9 +20,8 @@ def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
     50, and `PayloadTooLarge` for too many events or one too large.
     """
     try:
-        if not body.isascii():
-            # The decoder does not look into members that it passes over.
-            _check_utf8(body)
+        if not body.isascii() and (bad := first_bad_byte(body)) is not None:
+            raise _refused("", f"is not valid UTF-8 (byte {bad})")
         if is_nested_deeper(body, limits.json_depth):
             raise _refused("", f"is nested deeper than {limits.json_depth} levels")
         if len(body) > limits.event_bytes:
@@ -44,18 +41,6 @@ def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
     if len(events) > limits.batch_events:
         raise _too_many(limits)
     return batch
-
-
-def _check_utf8(body: bytes) -> None:
-    # Slice by slice: as one text, 20 MB with a single emoji would take 80.
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for begin in range(0, len(body), _UTF8_SLICE):
-        carried = len(decoder.getstate()[0])
-        piece = body[begin : begin + _UTF8_SLICE]
-        try:
-            decoder.decode(piece, begin + len(piece) == len(body))
-        except UnicodeDecodeError as error:
-            raise _refused("", f"is not valid UTF-8 (byte {begin - carried + error.start})") from error
 
 
 def _check_sizes(body: bytes, limits: Limits) -> None:

@@ -20,6 +20,8 @@ class KeyEntry:
     limit: RateLimit
     expires_ms: int | None = None
     """When it stops working, milliseconds since 1970; None: never."""
+    monitor: str | None = None
+    """What a monitor key opens, `heartbeat/7` or `queue/3`; None for an ingest key."""
 
 
 class KeyDirectory(Protocol):

@@ -17,6 +17,7 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     rate: float
     burst: int
     expires_ms: int | None = None
+    monitor: str | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,6 +35,7 @@ def to_bytes(entry: KeyEntry) -> bytes:
             entry.limit.rate,
             entry.limit.burst,
             entry.expires_ms,
+            entry.monitor,
         )
     )
 
@@ -49,4 +51,5 @@ def to_entry(digest: bytes, data: bytes) -> KeyEntry:
         stored.environment_id,
         RateLimit(stored.rate, stored.burst),
         stored.expires_ms,
+        stored.monitor,
     )

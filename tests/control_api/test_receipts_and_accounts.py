@@ -22,10 +22,10 @@ from control_api.migrations.upgrade import upgrade_database
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
 from control_api.projects.tables import IngestKey
 from embedded_app.asgi_bridge import asgi_handler
-from ingest_edge.accept import Accept
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.health import Readiness
+from ingest_edge.intake import Intake
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics, new_registry
 from pipeline_contracts.credentials import CredentialKind, make_credential
@@ -79,17 +79,17 @@ async def control(tmp_path: Path, column_store: ChdbColumnStore, database_url: s
     log = await open_sqlite_log(tmp_path / "log.sqlite", 10**7)
     settings = Settings()
     metrics = EdgeMetrics()
-    accept = Accept(
+    intake = Intake(
         InProcessKeyDirectory(),
         log,
         Admission(InProcessRateCounter(), slice_seconds=0),
         Limits.from_settings(settings),
         InFlight(settings.max_in_flight_bytes),
-        SEAL,
         metrics,
     )
     app = build_control(sessions, column_store, SEAL)
-    runner = edge_runner(build_edge(accept, Readiness({}), new_registry(), otherwise=asgi_handler(app)))
+    edge = build_edge(intake, Readiness({}), new_registry(), receipt_key=SEAL, otherwise=asgi_handler(app))
+    runner = edge_runner(edge)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from ingest_edge.accept import Accept
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.health import Readiness
+from ingest_edge.intake import Intake
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics, new_registry
 from pipeline_contracts import topics
@@ -108,9 +108,9 @@ class RunningEdge:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def appended(self) -> list[LogRecord]:
-        """All records of the telemetry topic."""
-        return await self.log.read_frames(topics.TELEMETRY, 0, 2**40)
+    async def appended(self, topic: str = topics.TELEMETRY) -> list[LogRecord]:
+        """All records of a topic."""
+        return await self.log.read_frames(topic, 0, 2**40)
 
     async def issue_key(
         self,
@@ -119,6 +119,7 @@ class RunningEdge:
         limit: RateLimit = WIDE,
         expires_ms: int | None = None,
         account_id: str | None = None,
+        monitor: str | None = None,
     ) -> str:
         """A published key of an account of its own."""
         key = make_credential(kind)
@@ -131,6 +132,7 @@ class RunningEdge:
                 self.environment_id,
                 limit,
                 expires_ms,
+                monitor,
             )
         )
         return key
@@ -174,6 +176,7 @@ async def open_edge(
     rate: RateLimit = WIDE,
     log_max_bytes: int = 2**30,
     directory: KeyDirectory | None = None,
+    protobuf: bool = False,
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
     """An edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
@@ -189,16 +192,16 @@ async def open_edge(
         metrics = EdgeMetrics()
         registry.register(metrics)
         readiness = Readiness({"event_log": log.stalled_reason})
-        accept = Accept(
+        intake = Intake(
             directory=directory or keys,
             log=log,
             admission=Admission(InProcessRateCounter(), slice_seconds=0.0),
             limits=all_limits,
             in_flight=in_flight,
-            receipt_key=RECEIPT_KEY,
             metrics=metrics,
         )
-        runner = edge_runner(build_edge(accept, readiness, registry))
+        edge_app = build_edge(intake, readiness, registry, receipt_key=RECEIPT_KEY, protobuf=protobuf)
+        runner = edge_runner(edge_app)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, "127.0.0.1", 0).start()

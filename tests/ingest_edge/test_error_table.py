@@ -483,7 +483,7 @@ TABLE = [
     Refusal(
         "the event log cannot be written (the disk is full)",
         503,
-        "The event log cannot be written. Send the same batch again.",
+        "The event log cannot be written. Send the same request again.",
         posting(batch({"type": "log", "details": _NOISE})),
         prepare=_full_disk,
         answer_headers={"Retry-After": "1"},

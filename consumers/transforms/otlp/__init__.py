@@ -1,0 +1,1 @@
+"""From OTLP requests to rows in the tables of the OpenTelemetry ClickHouse exporter."""

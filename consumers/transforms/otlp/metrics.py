@@ -1,0 +1,189 @@
+"""Rows of the tables of metrics: one for each kind."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, field
+
+from consumers.transforms.otlp.shared_columns import Chosen, Place, hex_id
+from consumers.transforms.otlp.text_values import text_map
+from pipeline_contracts.otlp.metrics import (
+    Exemplar,
+    ExponentialHistogramPoint,
+    HistogramPoint,
+    Metric,
+    MetricsRequest,
+    NumberPoint,
+    SummaryPoint,
+)
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+_PREFIX = "pharos.otel_metrics_"
+
+
+class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
+    """The columns that the points of all kinds have, in the exporter's names."""
+
+    MetricName: str
+    TimeUnix: str
+    StartTimeUnix: str
+    MetricDescription: str
+    MetricUnit: str
+    Attributes: dict[str, str]
+    ServiceName: Raw
+    """With the other columns of the scope behind it."""
+    Flags: int = 0
+    Value: float | Raw = 0.0
+    Count: int = 0
+    Sum: float | Raw = 0.0
+    Min: float | Raw = 0.0
+    Max: float | Raw = 0.0
+    AggregationTemporality: int = 0
+    IsMonotonic: bool = False
+    BucketCounts: Sequence[int] = ()
+    ExplicitBounds: Sequence[float | Raw] = ()
+    Scale: int = 0
+    ZeroCount: int = 0
+    ZeroThreshold: float | Raw = 0.0
+    PositiveOffset: int = 0
+    PositiveBucketCounts: Sequence[int] = ()
+    NegativeOffset: int = 0
+    NegativeBucketCounts: Sequence[int] = ()
+    quantiles: Sequence[float | Raw] = field(name="ValueAtQuantiles.Quantile", default=())
+    quantile_values: Sequence[float | Raw] = field(name="ValueAtQuantiles.Value", default=())
+    exemplar_attributes: Sequence[dict[str, str]] = field(name="Exemplars.FilteredAttributes", default=())
+    exemplar_times: Sequence[str] = field(name="Exemplars.TimeUnix", default=())
+    exemplar_values: Sequence[float | Raw] = field(name="Exemplars.Value", default=())
+    exemplar_spans: Sequence[str] = field(name="Exemplars.SpanId", default=())
+    exemplar_traces: Sequence[str] = field(name="Exemplars.TraceId", default=())
+
+
+def metric_rows(request: MetricsRequest, place: Place) -> dict[str, tuple[bytes, int]]:
+    """(JSON lines, rows) by table, all data points that the edge has taken."""
+    chosen = Chosen(place.meta.rejected)
+    lines: dict[str, list[bytes]] = {}
+    counts: dict[str, int] = {}
+    for of_resource in request.resourceMetrics or ():
+        for of_scope in of_resource.scopeMetrics or ():
+            shared = place.shared(
+                of_resource.resource,
+                of_resource.schemaUrl,
+                of_scope.scope,
+                of_scope.schemaUrl,
+                dropped=True,
+            )
+            for table, rows in _rows_of_scope(of_scope.metrics or [], chosen, place, shared).items():
+                lines.setdefault(table, []).append(_encode_lines(rows))
+                counts[table] = counts.get(table, 0) + len(rows)
+    return {table: (b"".join(parts), counts[table]) for table, parts in lines.items()}
+
+
+def _rows_of_scope(
+    metrics: list[Metric], chosen: Chosen, place: Place, shared: Raw
+) -> dict[str, list[PointRow]]:
+    tables: dict[str, list[PointRow]] = {}
+    for metric in metrics:
+        for kind, (table, fill) in _KINDS.items():
+            data: Any = getattr(metric, kind)
+            points: list[Any] = chosen.of(data.dataPoints or []) if data is not None else []
+            if not points:
+                continue
+            rows = tables.setdefault(_PREFIX + table, [])
+            for point in points:
+                row = _begin(metric, point, place, shared)
+                fill(row, point, place)
+                row.AggregationTemporality = getattr(data, "aggregationTemporality", None) or 0
+                row.IsMonotonic = bool(getattr(data, "isMonotonic", False))
+                rows.append(row)
+    return tables
+
+
+def _begin(metric: Metric, point: Any, place: Place, shared: Raw) -> PointRow:
+    return PointRow(
+        metric.name or "",
+        place.time(point.timeUnixNano),
+        place.time(point.startTimeUnixNano),
+        metric.description or "",
+        metric.unit or "",
+        text_map(point.attributes),
+        shared,
+        point.flags or 0,
+    )
+
+
+def _fill_number(row: PointRow, point: NumberPoint, place: Place) -> None:
+    row.Value = _value(point)
+    _add_exemplars(row, point.exemplars, place)
+
+
+def _fill_histogram(row: PointRow, point: HistogramPoint, place: Place) -> None:
+    _fill_distribution(row, point)
+    row.BucketCounts = point.bucketCounts or []
+    row.ExplicitBounds = [number(bound) for bound in point.explicitBounds or ()]
+    _add_exemplars(row, point.exemplars, place)
+
+
+def _fill_exponential(row: PointRow, point: ExponentialHistogramPoint, place: Place) -> None:
+    _fill_distribution(row, point)
+    row.Scale = point.scale or 0
+    row.ZeroCount = point.zeroCount or 0
+    row.ZeroThreshold = number(point.zeroThreshold)
+    if point.positive is not None:
+        row.PositiveOffset = point.positive.offset or 0
+        row.PositiveBucketCounts = point.positive.bucketCounts or []
+    if point.negative is not None:
+        row.NegativeOffset = point.negative.offset or 0
+        row.NegativeBucketCounts = point.negative.bucketCounts or []
+    _add_exemplars(row, point.exemplars, place)
+
+
+def _fill_summary(row: PointRow, point: SummaryPoint, _place: Place) -> None:
+    row.Count = point.count or 0
+    row.Sum = number(point.sum)
+    values = point.quantileValues or []
+    row.quantiles = [number(value.quantile) for value in values]
+    row.quantile_values = [number(value.value) for value in values]
+
+
+def _fill_distribution(row: PointRow, point: HistogramPoint | ExponentialHistogramPoint) -> None:
+    row.Count = point.count or 0
+    row.Sum = number(point.sum)
+    row.Min = number(point.min)
+    row.Max = number(point.max)
+
+
+def _value(measured: NumberPoint | Exemplar) -> float | Raw:
+    if measured.asDouble is not None:
+        return number(measured.asDouble)
+    return float(measured.asInt or 0)
+
+
+def number(value: float | None) -> float | Raw:
+    """The number as ClickHouse reads it from JSON, which has no word for those that are none."""
+    if not value:
+        return 0.0
+    if math.isfinite(value):
+        return value
+    return Raw(b'"nan"' if math.isnan(value) else b'"inf"' if value > 0 else b'"-inf"')
+
+
+def _add_exemplars(row: PointRow, exemplars: list[Exemplar] | None, place: Place) -> None:
+    if not exemplars:
+        return
+    row.exemplar_attributes = [text_map(exemplar.filteredAttributes) for exemplar in exemplars]
+    row.exemplar_times = [place.time(exemplar.timeUnixNano) for exemplar in exemplars]
+    row.exemplar_values = [_value(exemplar) for exemplar in exemplars]
+    row.exemplar_spans = [hex_id(exemplar.spanId, 16) for exemplar in exemplars]
+    row.exemplar_traces = [hex_id(exemplar.traceId, 32) for exemplar in exemplars]
+
+
+_Fill = Callable[[PointRow, Any, Place], None]
+_KINDS: Mapping[str, tuple[str, _Fill]] = {
+    "gauge": ("gauge", _fill_number),
+    "sum": ("sum", _fill_number),
+    "histogram": ("histogram", _fill_histogram),
+    "exponentialHistogram": ("exponential_histogram", _fill_exponential),
+    "summary": ("summary", _fill_summary),
+}

@@ -1,0 +1,73 @@
+"""Values of attributes as the exporter's tables have them: text."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from pipeline_contracts.otlp.values import AnyValue, KeyValue
+
+_encode = msgspec.json.Encoder().encode
+_NOTHING = AnyValue()
+# Above that, shortest form and plain digits part (ECMA-262, Number::toString; Go's encoding/json does the same).
+_PLAIN_BELOW = 1e21
+
+
+def text_map(attributes: Sequence[KeyValue] | None) -> dict[str, str]:
+    """Attributes as text by key; of a key that is there twice the last counts."""
+    if not attributes:
+        return {}
+    try:
+        return {
+            attribute.key: attribute.value.stringValue or as_text(attribute.value)  # type: ignore[union-attr]
+            for attribute in attributes
+        }
+    except AttributeError:
+        # One without a value, which senders hardly have: not worth asking each time.
+        return {attribute.key: as_text(attribute.value) for attribute in attributes}
+
+
+def as_text(value: AnyValue | None) -> str:
+    """A string as it is; numbers in their shortest form; `true` and `false`; lists and maps as JSON; bytes as base64;
+    no value as nothing."""
+    if value is None:
+        return ""
+    if value.stringValue is not None:
+        return value.stringValue
+    if value.intValue is not None:
+        return str(value.intValue)
+    if value.boolValue is not None:
+        return "true" if value.boolValue else "false"
+    if value.doubleValue is not None:
+        return _number_text(value.doubleValue)
+    if value.arrayValue is not None or value.kvlistValue is not None:
+        return _encode(_plain(value)).decode()
+    return value.bytesValue or ""
+
+
+def _number_text(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number.is_integer() and abs(number) < _PLAIN_BELOW:
+        return str(int(number))
+    return repr(number)
+
+
+def _plain(value: AnyValue | None) -> Any:
+    """The value as JSON writes it; numbers that JSON cannot write are strings."""
+    value = value or _NOTHING
+    if value.arrayValue is not None:
+        return [_plain(member) for member in value.arrayValue.values or ()]
+    if value.kvlistValue is not None:
+        return {member.key: _plain(member.value) for member in value.kvlistValue.values or ()}
+    if value.doubleValue is not None and value.stringValue is None:
+        text = _number_text(value.doubleValue)
+        return Raw(text.encode()) if math.isfinite(value.doubleValue) else text
+    for plain in (value.stringValue, value.intValue, value.boolValue, value.bytesValue):
+        if plain is not None:
+            return plain
+    return None

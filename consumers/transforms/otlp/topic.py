@@ -1,0 +1,89 @@
+"""What the topics of OTLP become: rows, whichever way the body was coded."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
+from consumers.transforms.otlp.logs import log_rows
+from consumers.transforms.otlp.metrics import metric_rows
+from consumers.transforms.otlp.shared_columns import Place
+from consumers.transforms.otlp.traces import trace_rows
+from consumers.transforms.rows_only import RowsOnly
+from pipeline_contracts import topics
+from pipeline_contracts.otlp.logs import LogsRequest
+from pipeline_contracts.otlp.metrics import MetricsRequest
+from pipeline_contracts.otlp.records import OtlpMeta, decode_otlp_meta
+from pipeline_contracts.otlp.traces import TracesRequest
+from pipeline_contracts.records import LogRecord
+from storage_backends.column_store.interface import ColumnStore
+
+_DAY_MS = 86_400_000
+# Between so many records the event loop serves others: an edge may live in the same process.
+_BREATH_RECORDS = 300
+
+Rows = Callable[[Any, Place], dict[str, tuple[bytes, int]]]
+
+
+class OtlpTopic(RowsOnly):
+    """One signal's transform."""
+
+    def __init__(self, topic: str, request: type[msgspec.Struct], in_protobuf: str, rows: Rows) -> None:
+        self.topic = topic
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(request, strict=False).decode
+        self._in_protobuf = in_protobuf
+        self._rows = rows
+
+    def weight(self, record: LogRecord) -> tuple[int, int]:
+        try:
+            meta = decode_otlp_meta(record.meta)
+        except msgspec.DecodeError:
+            return (0, -1)
+        return (meta.records, meta.received_ms // _DAY_MS)
+
+    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+        result = ChunkRows()
+        breath = 0
+        for record in chunk.records:
+            try:
+                meta = decode_otlp_meta(record.meta)
+                request = self._request(meta, record.value)
+            except (msgspec.MsgspecError, RecursionError) as error:
+                result.dead.append(DeadRecord(record, f"The body cannot be read: {error}"))
+                continue
+            place = Place(meta, chunk.log, record.offset)
+            for table, (lines, count) in self._rows(request, place).items():
+                result.tables.setdefault(table, []).append(RecordRows(record.offset, lines, count))
+            breath += meta.records
+            if breath >= _BREATH_RECORDS:
+                breath = 0
+                await asyncio.sleep(0)
+        return result
+
+    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        return None
+
+    def _request(self, meta: OtlpMeta, body: bytes) -> Any:
+        if meta.coding == "json":
+            return self._decode(body)
+        # Only where somebody sends it.
+        from consumers.transforms.otlp import protobuf
+
+        return getattr(protobuf, self._in_protobuf)(body)
+
+
+def traces_topic() -> OtlpTopic:
+    """The transform of `topics.TRACES`."""
+    return OtlpTopic(topics.TRACES, TracesRequest, "traces_request", trace_rows)
+
+
+def logs_topic() -> OtlpTopic:
+    """The transform of `topics.LOGS`."""
+    return OtlpTopic(topics.LOGS, LogsRequest, "logs_request", log_rows)
+
+
+def metrics_topic() -> OtlpTopic:
+    """The transform of `topics.METRICS`."""
+    return OtlpTopic(topics.METRICS, MetricsRequest, "metrics_request", metric_rows)

@@ -1,0 +1,104 @@
+"""Rows of `otel_traces`."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, field
+
+from consumers.transforms.otlp.shared_columns import Chosen, Place, hex_id
+from consumers.transforms.otlp.text_values import text_map
+from pipeline_contracts.otlp.traces import Span, SpanEvent, SpanLink, TracesRequest
+
+TABLE = "pharos.otel_traces"
+_KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
+_STATUSES = ("Unset", "Ok", "Error")
+_encode_lines = msgspec.json.Encoder().encode_lines
+_MOST_UINT64 = 2**64 - 1
+
+
+class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
+    """A span's own columns, in the exporter's names."""
+
+    Timestamp: str
+    TraceId: str
+    SpanId: str
+    SpanName: str
+    SpanKind: str
+    StatusCode: str
+    Duration: int
+    """Nanoseconds."""
+    SpanAttributes: dict[str, str]
+    ServiceName: Raw
+    """With the other columns of the scope behind it."""
+    ParentSpanId: str = ""
+    TraceState: str = ""
+    StatusMessage: str = ""
+    Flags: int = 0
+    event_times: Sequence[str] = field(name="Events.Timestamp", default=())
+    event_names: Sequence[str] = field(name="Events.Name", default=())
+    event_attributes: Sequence[dict[str, str]] = field(name="Events.Attributes", default=())
+    link_traces: Sequence[str] = field(name="Links.TraceId", default=())
+    link_spans: Sequence[str] = field(name="Links.SpanId", default=())
+    link_states: Sequence[str] = field(name="Links.TraceState", default=())
+    link_attributes: Sequence[dict[str, str]] = field(name="Links.Attributes", default=())
+
+
+def trace_rows(request: TracesRequest, place: Place) -> dict[str, tuple[bytes, int]]:
+    """(JSON lines, rows) of the table, all spans that the edge has taken."""
+    chosen = Chosen(place.meta.rejected)
+    parts = []
+    count = 0
+    for of_resource in request.resourceSpans or ():
+        for of_scope in of_resource.scopeSpans or ():
+            spans = chosen.of(of_scope.spans or [])
+            if not spans:
+                continue
+            shared = place.shared(
+                of_resource.resource, of_resource.schemaUrl, of_scope.scope, of_scope.schemaUrl
+            )
+            parts.append(_encode_lines([_row(span, place, shared) for span in spans]))
+            count += len(spans)
+    return {TABLE: (b"".join(parts), count)}
+
+
+def _row(span: Span, place: Place, shared: Raw) -> SpanRow:
+    start = span.startTimeUnixNano or 0
+    kind = span.kind or 0
+    row = SpanRow(
+        place.time(start),
+        # The edge has seen that these are IDs.
+        span.traceId.lower(),  # type: ignore[union-attr]
+        span.spanId.lower(),  # type: ignore[union-attr]
+        span.name or "",
+        _KINDS[kind] if 0 <= kind < len(_KINDS) else _KINDS[0],
+        _STATUSES[0],
+        min((span.endTimeUnixNano or 0) - start, _MOST_UINT64),
+        text_map(span.attributes),
+        shared,
+        hex_id(span.parentSpanId, 16),
+        span.traceState or "",
+    )
+    row.Flags = span.flags or 0
+    status = span.status
+    if status is not None:
+        code = status.code or 0
+        row.StatusCode = _STATUSES[code] if 0 <= code < len(_STATUSES) else _STATUSES[0]
+        row.StatusMessage = status.message or ""
+    if span.events:
+        _add_events(row, span.events, place)
+    if span.links:
+        _add_links(row, span.links)
+    return row
+
+
+def _add_events(row: SpanRow, events: list[SpanEvent], place: Place) -> None:
+    row.event_times = [place.time(event.timeUnixNano) for event in events]
+    row.event_names = [event.name or "" for event in events]
+    row.event_attributes = [text_map(event.attributes) for event in events]
+
+
+def _add_links(row: SpanRow, links: list[SpanLink]) -> None:
+    row.link_traces = [hex_id(link.traceId, 32) for link in links]
+    row.link_spans = [hex_id(link.spanId, 16) for link in links]
+    row.link_states = [link.traceState or "" for link in links]
+    row.link_attributes = [text_map(link.attributes) for link in links]

@@ -1,0 +1,13 @@
+"""What a transform whose records become rows, and nothing else, has to say to the rest."""
+
+from consumers.chunk import Chunk
+
+
+class RowsOnly:
+    """Changes nothing beside the rows."""
+
+    async def apply(self, chunk: Chunk, partition: int) -> None:
+        """Nothing beside the rows changes."""
+
+    async def caught_up(self, partition: int, as_of_ms: int) -> None:
+        """Nobody waits for it."""

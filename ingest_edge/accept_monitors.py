@@ -1,0 +1,92 @@
+"""Heartbeats' signals, queues' snapshots and workers' updates: from the request to a durable 202.
+
+They take no tokens of the account's ingest rate: a job that ran has to be able to say so, whatever else is sent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import hdrs, web
+
+from ingest_edge.answers import json_answer
+from ingest_edge.body import check_content_type
+from ingest_edge.decoders.monitors import decode_heartbeat, decode_snapshot, decode_worker
+from ingest_edge.intake import Intake, now_ms
+from ingest_edge.limits import Limits
+from pipeline_contracts import topics
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import NotFound
+from pipeline_contracts.monitors import MonitorMeta
+from storage_backends.key_directory.interface import KeyEntry
+
+HEARTBEATS = "/api/v1/heartbeats/"
+QUEUES = "/api/v1/queues/"
+
+Kind = Literal["heartbeat", "snapshot", "worker"]
+
+# A signal is a hundred bytes; nobody needs megabytes for one.
+_BODY_BYTES = 16 * 1024
+_LONGEST_ID = 18
+_ACCEPTED = b'{"data":{"status":"accepted"}}'
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(slots=True)
+class AcceptMonitors:
+    """The handlers of what monitors are told."""
+
+    intake: Intake
+    _limits: Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._limits = replace(self.intake.limits, body_bytes=_BODY_BYTES, decompressed_bytes=_BODY_BYTES)
+
+    async def heartbeat(self, request: web.BaseRequest) -> web.StreamResponse:
+        """`POST /v1/heartbeats/{heartbeat}`."""
+        number = request.path.removeprefix(HEARTBEATS)
+        return await self._accept(
+            request, "heartbeat", f"heartbeat/{number}", topics.HEARTBEATS, decode_heartbeat
+        )
+
+    async def queue(self, request: web.BaseRequest) -> web.StreamResponse:
+        """`POST /v1/queues/{queue}/snapshots` and `…/workers`."""
+        number, _, what = request.path.removeprefix(QUEUES).partition("/")
+        if what == "snapshots":
+            return await self._accept(request, "snapshot", f"queue/{number}", topics.QUEUES, decode_snapshot)
+        if what == "workers":
+            return await self._accept(request, "worker", f"queue/{number}", topics.QUEUES, decode_worker)
+        raise NotFound("A queue takes POST …/snapshots and POST …/workers.")
+
+    async def _accept(
+        self,
+        request: web.BaseRequest,
+        kind: Kind,
+        monitor: str,
+        topic: str,
+        decode: Callable[[bytes], Any],
+    ) -> web.StreamResponse:
+        received_ms = now_ms()
+        intake = self.intake
+        key = await intake.authenticate(request, CredentialKind.MONITOR_KEY, received_ms)
+        number = _opened(key, monitor)
+        check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
+        reserved: list[int] = []
+        try:
+            body = await intake.read(request, self._limits, reserved)
+            decode(body)
+            meta = _encode(MonitorMeta(kind, number, key.environment_id, received_ms))
+            await intake.append(topic, monitor.encode(), meta, body)
+        finally:
+            intake.release(reserved)
+        intake.metrics.signals_accepted += 1
+        return json_answer(202, _ACCEPTED, {})
+
+
+def _opened(key: KeyEntry, monitor: str) -> int:
+    """The ID of the monitor. Raises `NotFound` for any but the one that the key opens."""
+    number = monitor.partition("/")[2]
+    if key.monitor != monitor or not number.isascii() or not number.isdigit() or len(number) > _LONGEST_ID:
+        raise NotFound("This key opens no monitor of this ID.")
+    return int(number)

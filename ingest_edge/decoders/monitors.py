@@ -1,0 +1,99 @@
+"""Decodes what heartbeats, queues and their workers send."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from pipeline_contracts.errors import FieldError, InvalidInput
+from pipeline_contracts.monitors import HeartbeatSignal, QueueSnapshot, WorkerUpdate
+
+_COUNT = "must be a whole number, 0 or more"
+_UUID = "must be a UUID"
+_OBSERVED = "must be an RFC 3339 date-time in UTC that ends in Z, like 2026-01-31T12:00:00.000Z"
+_EXPECTED: Final = {
+    "run_id": _UUID,
+    "signal": "must be one of start, success, failure",
+    "snapshot_id": _UUID,
+    "observed_at": _OBSERVED,
+    "pending": _COUNT,
+    "delayed": _COUNT,
+    "reserved": _COUNT,
+    "failed": _COUNT,
+    "oldest_wait_seconds": _COUNT,
+    "worker_id": _UUID,
+    "sequence": "must be a whole number, 1 or more",
+    "status": "must be one of idle, busy, stopped",
+    "job_id": _UUID,
+}
+
+
+class _ObservedAt(Struct, gc=False):
+    """The time as it was written: a parsed one does not tell Z from +00:00."""
+
+    observed_at: str
+
+
+def _decoder(type_: type[Struct]) -> Callable[[bytes], Any]:
+    decode = msgspec.json.Decoder(type_).decode
+    fields = msgspec.structs.fields(type_)
+    # What the fast decoder refuses is held against the same types again, field by field.
+    raw = msgspec.json.Decoder(
+        msgspec.defstruct("Raw", [(field.encode_name, Raw | UnsetType, UNSET) for field in fields], gc=False)
+    )
+    decode_field = {field.encode_name: msgspec.json.Decoder(field.type).decode for field in fields}
+
+    def faults(body: bytes) -> list[FieldError]:
+        try:
+            values = msgspec.structs.asdict(raw.decode(body))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return [FieldError("", f"must be a JSON object: {error}")]
+        found = []
+        for field in fields:
+            value = values[field.encode_name]
+            try:
+                if value is UNSET or bytes(value) == b"null":
+                    if field.required:
+                        found.append(FieldError(field.encode_name, "is required"))
+                else:
+                    decode_field[field.encode_name](value)
+            except (msgspec.ValidationError, UnicodeDecodeError):
+                found.append(FieldError(field.encode_name, _EXPECTED[field.encode_name]))
+        return found
+
+    def decode_or_refuse(body: bytes) -> Any:
+        try:
+            return decode(body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise _refused(faults(body) or [FieldError("", str(error))]) from error
+
+    return decode_or_refuse
+
+
+decode_heartbeat: Callable[[bytes], HeartbeatSignal] = _decoder(HeartbeatSignal)
+"""Raises `InvalidInput` that lists the fields at fault; so do the others."""
+
+_decode_snapshot: Callable[[bytes], QueueSnapshot] = _decoder(QueueSnapshot)
+_decode_observed = msgspec.json.Decoder(_ObservedAt).decode
+_decode_worker: Callable[[bytes], WorkerUpdate] = _decoder(WorkerUpdate)
+
+
+def decode_snapshot(body: bytes) -> QueueSnapshot:
+    """A queue's snapshot."""
+    snapshot = _decode_snapshot(body)
+    if not _decode_observed(body).observed_at.endswith(("Z", "z")):
+        raise _refused([FieldError("observed_at", _OBSERVED)])
+    return snapshot
+
+
+def decode_worker(body: bytes) -> WorkerUpdate:
+    """A worker's update."""
+    update = _decode_worker(body)
+    if update.status == "busy" and update.job_id is None:
+        raise _refused([FieldError("job_id", "is required while the worker is busy")])
+    return update
+
+
+def _refused(errors: list[FieldError]) -> InvalidInput:
+    return InvalidInput("Nothing was stored. Mend the fields below and send it again.", errors=errors)

@@ -1,0 +1,84 @@
+"""The steps that all kinds of traffic share: who sends, the body within its limits, tokens, the log."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+
+from ingest_edge.admission import Admission
+from ingest_edge.authenticate import authenticate
+from ingest_edge.body import check_declared_length, content_coding, decompress, read_body
+from ingest_edge.limits import InFlight, Limits
+from ingest_edge.metrics import EdgeMetrics
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import LogFull, StorageUnavailable, Unavailable
+from storage_backends.event_log.interface import EventLog
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+
+
+@dataclass(slots=True)
+class Intake:
+    """What accepting needs, whatever is accepted."""
+
+    directory: KeyDirectory
+    log: EventLog
+    admission: Admission
+    limits: Limits
+    in_flight: InFlight
+    metrics: EdgeMetrics
+
+    async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
+        """The key of the request. Raises `InvalidCredential` and `Unavailable`."""
+        return await authenticate(request.headers.get(hdrs.AUTHORIZATION), kind, self.directory, now_ms)
+
+    async def read(self, request: web.BaseRequest, limits: Limits, reserved: list[int]) -> bytes:
+        """The body without its content encoding. The head is judged first, before a byte is read.
+
+        What it holds of the budget of memory is added to `reserved`, for `release`. Raises `PayloadTooLarge`,
+        `UnsupportedMediaType`, `InvalidInput`, `RequestTimeout` and `Unavailable`.
+        """
+        coding = content_coding(request.headers.get(hdrs.CONTENT_ENCODING))
+        check_declared_length(request.content_length, limits)
+        sent = await read_body(request, limits, self.in_flight, reserved)
+        body = decompress(sent, coding, limits.decompressed_bytes)
+        if body is not sent:
+            reserved.append(self.in_flight.reserve(len(body), sum(reserved)))
+        return body
+
+    def release(self, reserved: list[int]) -> None:
+        """Give back what `read` has reserved."""
+        for size in reserved:
+            self.in_flight.release(size)
+
+    async def store(
+        self, key: KeyEntry, records: int, topic: str, log_key: bytes, meta: bytes, body: bytes
+    ) -> Mapping[str, str]:
+        """Take the account's tokens and append one record; gives the headers that tell what is left of the rate.
+
+        When it returns the record is durable. Raises `RateLimited`, `PayloadTooLarge` and `Unavailable`.
+        """
+        headers = await self.admission.take(key.account_id, records, key.limit)
+        try:
+            await self.append(topic, log_key, meta, body)
+        except Unavailable:
+            self.admission.give_back(key.account_id, records)
+            raise
+        self.metrics.events_accepted += records
+        return headers
+
+    async def append(self, topic: str, log_key: bytes, meta: bytes, body: bytes) -> None:
+        """Append one record, durably. Raises `Unavailable` when that is in doubt."""
+        try:
+            await self.log.append(topic, log_key, meta, body)
+        except LogFull as error:
+            raise Unavailable(
+                "The event log is full. Nothing was stored; send it again.", retry_after=5
+            ) from error
+        except StorageUnavailable as error:
+            raise Unavailable("The event log cannot be written. Send the same request again.") from error
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, UTC."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,132 @@
+"""One OTLP request from its head to a durable answer: traces, logs or metrics."""
+
+import itertools
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from ingest_edge.body import check_content_type
+from ingest_edge.intake import Intake, now_ms
+from ingest_edge.limits import Limits
+from ingest_edge.otlp.decode import Decoder
+from ingest_edge.otlp.judge_logs import judge_logs
+from ingest_edge.otlp.judge_metrics import judge_metrics
+from ingest_edge.otlp.judge_traces import judge_traces
+from ingest_edge.otlp.status import PROTOBUF, WANTS_PROTOBUF, success_answer
+from ingest_edge.otlp.verdict import Verdict
+from pipeline_contracts import topics
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import MethodNotAllowed, NotFound, UnsupportedMediaType
+from pipeline_contracts.otlp.logs import LogsRequest
+from pipeline_contracts.otlp.metrics import MetricsRequest
+from pipeline_contracts.otlp.records import Coding, OtlpMeta, encode_otlp_meta
+from pipeline_contracts.otlp.traces import TracesRequest
+
+OTLP = "/api/v1/otlp/"
+
+# Requests need no order: they go round the partitions, so that one environment can be worked on by all consumers.
+_TURNS = 4096
+_turns = itertools.count(secrets.randbelow(_TURNS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Signal:
+    topic: str
+    decoder: Decoder
+    judge: Callable[[Any, int, Limits], Verdict]
+    rejected_name: str
+
+
+_SIGNALS: Mapping[str, _Signal] = {
+    "v1/traces": _Signal(topics.TRACES, Decoder(TracesRequest), judge_traces, "rejectedSpans"),
+    "v1/logs": _Signal(topics.LOGS, Decoder(LogsRequest), judge_logs, "rejectedLogRecords"),
+    "v1/metrics": _Signal(topics.METRICS, Decoder(MetricsRequest), judge_metrics, "rejectedDataPoints"),
+}
+
+
+@dataclass(slots=True)
+class AcceptOtlp:
+    """The handler of `POST /v1/otlp/v1/{signal}`."""
+
+    intake: Intake
+    protobuf: bool = False
+    """Whether bodies in protobuf are taken too."""
+    _protobuf: Any = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.protobuf:
+            # Only here: the messages take 10 MB that an edge without them does not need.
+            from ingest_edge.otlp import protobuf
+
+            self._protobuf = protobuf
+
+    async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers 200 once the log has what was accepted. The body's own bytes go into it, as they came, with the
+        places of the records that were rejected. Raises a `Problem`, which `status_answer` turns into a Status."""
+        received_ms = now_ms()
+        path = request.path.removeprefix(OTLP)
+        signal = _SIGNALS.get(path)
+        if signal is None:
+            raise NotFound("OTLP is taken at v1/traces, v1/logs and v1/metrics.")
+        if request.method != "POST":
+            raise MethodNotAllowed("OTLP takes POST only.", headers={hdrs.ALLOW: "POST"})
+        in_protobuf = self._is_protobuf(request)
+        intake = self.intake
+        key = await intake.authenticate(request, CredentialKind.INGEST_KEY, received_ms)
+        if not in_protobuf:
+            _check_json(request)
+        reserved: list[int] = []
+        try:
+            body = await intake.read(request, intake.limits, reserved)
+            coding: Coding = "json"
+            if in_protobuf:
+                coding, verdict = "protobuf", self._protobuf.judge(path, body, intake.limits)
+            else:
+                decoded, body = signal.decoder.decode(body, intake.limits)
+                verdict = signal.judge(decoded, len(body), intake.limits)
+                # It has been validated; what goes on is the body.
+                del decoded
+            headers: Mapping[str, str] = {}
+            if verdict.accepted:
+                meta = OtlpMeta(
+                    key.account_id,
+                    key.project_id,
+                    key.environment_id,
+                    received_ms,
+                    verdict.accepted,
+                    coding,
+                    tuple(verdict.rejected),
+                )
+                headers = await intake.store(
+                    key,
+                    verdict.accepted,
+                    signal.topic,
+                    b"%d" % (next(_turns) % _TURNS),
+                    encode_otlp_meta(meta),
+                    body,
+                )
+        finally:
+            intake.release(reserved)
+        if in_protobuf:
+            return self._protobuf.success_answer(path, verdict, headers)  # type: ignore[no-any-return]
+        return success_answer(signal.rejected_name, len(verdict.rejected), verdict.reasons, headers)
+
+    def _is_protobuf(self, request: web.BaseRequest) -> bool:
+        content_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+        if not self.protobuf or content_type != PROTOBUF:
+            return False
+        request[WANTS_PROTOBUF] = True
+        return True
+
+
+def _check_json(request: web.BaseRequest) -> None:
+    try:
+        check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
+    except UnsupportedMediaType:
+        raise UnsupportedMediaType(
+            "The body must be application/json. Set the exporter's protocol to http/json, or PHAROS_OTLP_PROTOBUF=1 "
+            "at the edge."
+        ) from None

@@ -1,0 +1,75 @@
+"""Which data points are taken."""
+
+from collections.abc import Iterator, Sequence
+
+from ingest_edge.limits import Limits
+from ingest_edge.otlp.shared_size import LARGE, shared_size
+from ingest_edge.otlp.verdict import Verdict
+from pipeline_contracts.otlp.metrics import (
+    DataPoint,
+    ExponentialHistogramPoint,
+    HistogramPoint,
+    Metric,
+    MetricsRequest,
+    NumberPoint,
+    SummaryPoint,
+)
+
+# DataPointFlags: the point says that there was nothing to record; it has no value on purpose.
+_NO_RECORDED_VALUE = 1
+
+
+def judge_metrics(request: MetricsRequest, size: int, _limits: Limits) -> Verdict:
+    """A data point needs a time and a value of its kind. `size`: bytes of the body."""
+    verdict = Verdict()
+    for of_resource in request.resourceMetrics or ():
+        for of_scope in of_resource.scopeMetrics or ():
+            shared = 0
+            if size > LARGE:
+                shared = shared_size(of_resource.resource, of_scope.scope)
+            for metric in of_scope.metrics or ():
+                described = len(metric.name or "") + len(metric.description or "") + len(metric.unit or "")
+                for points in points_of(metric):
+                    if shared:
+                        verdict.share(shared + described, len(points))
+                    _judge_points(metric, points, verdict)
+    return verdict
+
+
+def points_of(metric: Metric) -> Iterator[Sequence[DataPoint]]:
+    """The points of each kind that the metric has, in the order of the consumer's tables."""
+    for kind in (
+        metric.gauge,
+        metric.sum,
+        metric.histogram,
+        metric.exponentialHistogram,
+        metric.summary,
+    ):
+        if kind is not None and kind.dataPoints:
+            yield kind.dataPoints
+
+
+def _judge_points(metric: Metric, points: Sequence[DataPoint], verdict: Verdict) -> None:
+    for point in points:
+        if not point.timeUnixNano:
+            verdict.reject(f"data point of {metric.name or ''!r:.60}: it has no timeUnixNano")
+        elif not _has_value(point) and not (point.flags or 0) & _NO_RECORDED_VALUE:
+            verdict.reject(f"data point of {metric.name or ''!r:.60}: it has no value of its kind")
+        else:
+            verdict.accept(1)
+
+
+def _has_value(point: DataPoint) -> bool:
+    match point:
+        case NumberPoint():
+            return point.asDouble is not None or point.asInt is not None
+        case HistogramPoint():
+            return point.count is not None or bool(point.bucketCounts) or point.sum is not None
+        case ExponentialHistogramPoint():
+            return any(
+                value is not None
+                for value in (point.count, point.sum, point.zeroCount, point.positive, point.negative)
+            )
+        case SummaryPoint():
+            return point.count is not None or point.sum is not None or bool(point.quantileValues)
+    return False

@@ -1,0 +1,74 @@
+"""OTLP's answers: `google.rpc.Status` for a refusal, a partial success where some records were rejected.
+
+The answer has the request's content type (opentelemetry-proto, docs/specification.md, OTLP/HTTP response).
+"""
+
+from collections.abc import Mapping
+
+import orjson
+from aiohttp import hdrs, web
+
+from pipeline_contracts.errors import Problem
+
+JSON = "application/json"
+PROTOBUF = "application/x-protobuf"
+
+# google.rpc.Code. What is not listed is INVALID_ARGUMENT: the same request would be refused again.
+_CODES = {401: 16, 403: 7, 404: 5, 405: 12, 429: 8, 503: 14}
+_INVALID_ARGUMENT = 3
+
+# Set by the handler for answers in protobuf.
+WANTS_PROTOBUF = web.RequestKey("otlp_protobuf", bool)
+
+
+def status_answer(request: web.BaseRequest, problem: Problem) -> web.Response:
+    """The refusal as the protocol has it.
+
+    Senders try again after 429, 502, 503 and 504 only, and drop the data otherwise. So what may pass is 503: a body
+    that came too slowly, a fault of ours. A body that cannot be read is 400.
+    """
+    status, headers = problem.status, problem.headers
+    if status in (408, 500):
+        status, headers = 503, {**headers, hdrs.RETRY_AFTER: "1"}
+    elif status == 422:
+        status = 400
+    code = _CODES.get(status, _INVALID_ARGUMENT)
+    message = problem.detail
+    if request.get(WANTS_PROTOBUF, False):
+        return web.Response(
+            status=status, body=_status_message(code, message), headers=headers, content_type=PROTOBUF
+        )
+    body = orjson.dumps({"code": code, "message": message})
+    return web.Response(status=status, body=body, headers=headers, content_type=JSON)
+
+
+def success_answer(
+    rejected_name: str, rejected: int, reasons: list[str], headers: Mapping[str, str]
+) -> web.Response:
+    """`{}`, or how many records were rejected and why; 64-bit integers are strings."""
+    body = b"{}"
+    if rejected:
+        told = {rejected_name: str(rejected), "errorMessage": error_message(reasons, rejected)}
+        body = orjson.dumps({"partialSuccess": told})
+    return web.Response(body=body, headers=headers, content_type=JSON)
+
+
+def error_message(reasons: list[str], rejected: int) -> str:
+    """The first reasons, and how many more there are."""
+    more = rejected - len(reasons)
+    return "; ".join(reasons) + (f"; and {more} more" if more > 0 else "")
+
+
+def _status_message(code: int, message: str) -> bytes:
+    # google.rpc.Status {int32 code = 1; string message = 2}: two fields are not worth a dependency.
+    text = message.encode()
+    return b"\x08" + _varint(code) + b"\x12" + _varint(len(text)) + text
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

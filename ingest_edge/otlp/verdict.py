@@ -1,0 +1,44 @@
+"""What is said of a decoded request: how many records are taken, which are not, and why."""
+
+from dataclasses import dataclass, field
+
+from pipeline_contracts.errors import PayloadTooLarge
+
+_MOST_REASONS = 5
+# In one insert.
+_MOST_RECORDS = 50_000
+# Each row has the attributes of its resource and scope. A large resource over many records would become far more than
+# what was sent.
+_MOST_SHARED_BYTES = 32 * 2**20
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Counts are of spans, log records or data points; places are those in the body, from 0 on."""
+
+    accepted: int = 0
+    rejected: list[int] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    """Of the first few."""
+    shared_bytes: int = 0
+
+    def accept(self, count: int) -> None:
+        """Take so many records. Raises `PayloadTooLarge` for more than go into one insert."""
+        self.accepted += count
+        if self.accepted > _MOST_RECORDS:
+            raise PayloadTooLarge(f"There are more than {_MOST_RECORDS} records. Send smaller batches.")
+
+    def reject(self, reason: str) -> None:
+        """Leave the next record out."""
+        self.rejected.append(self.accepted + len(self.rejected))
+        if len(self.reasons) < _MOST_REASONS:
+            self.reasons.append(reason)
+
+    def share(self, size: int, records: int) -> None:
+        """Count what so many records will each carry of their resource or scope. Raises `PayloadTooLarge`."""
+        self.shared_bytes += size * records
+        if self.shared_bytes > _MOST_SHARED_BYTES:
+            raise PayloadTooLarge(
+                "The attributes of resources and scopes, which each of their records gets, come to over "
+                f"{_MOST_SHARED_BYTES} bytes. Send smaller batches."
+            )

@@ -1,0 +1,92 @@
+"""Attributes and their values, resources and scopes: what all signals share."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+# A signed column holds more than anybody counts.
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Nanoseconds = Annotated[int, Meta(ge=0)]
+"""Since 1970. A clock may say anything: what no column holds is set right by the consumer, not refused."""
+UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+
+SnakeCase = Literal["\0"] | None
+"""The type of a member's snake_case name, which fits no value: a body that has one is decoded again, renamed."""
+
+
+class AnyValue(Struct, gc=False):
+    """One value; the first member that is there counts, none is the empty value."""
+
+    stringValue: str | None = None
+    boolValue: bool | None = None
+    intValue: Int64 | None = None
+    doubleValue: float | None = None
+    arrayValue: "ArrayValue | None" = None
+    kvlistValue: "KeyValueList | None" = None
+    bytesValue: str | None = None
+    """Base64."""
+    string_value: SnakeCase = None
+    bool_value: SnakeCase = None
+    int_value: SnakeCase = None
+    double_value: SnakeCase = None
+    array_value: SnakeCase = None
+    kvlist_value: SnakeCase = None
+    bytes_value: SnakeCase = None
+
+
+class NestedValues:
+    """Whether a decoder has met lists inside lists since `seen` was last set to False.
+
+    Only these can nest without end. The rest of a body is as deep as its types, so bodies without them, which are
+    nearly all, need not be counted bracket by bracket. Decoding does not yield: one flag for the process is enough.
+    """
+
+    seen = False
+
+
+class ArrayValue(Struct, gc=False):
+    """A list of values of any kinds."""
+
+    values: list[AnyValue] | None = None
+
+    def __post_init__(self) -> None:
+        for value in self.values or ():
+            if value.arrayValue is not None or value.kvlistValue is not None:
+                NestedValues.seen = True
+
+
+class KeyValue(Struct, gc=False):
+    """One attribute."""
+
+    key: str = ""
+    value: AnyValue | None = None
+
+
+class KeyValueList(Struct, gc=False):
+    """A map, as a list of its members."""
+
+    values: list[KeyValue] | None = None
+
+    def __post_init__(self) -> None:
+        for member in self.values or ():
+            value = member.value
+            if value is not None and (value.arrayValue is not None or value.kvlistValue is not None):
+                NestedValues.seen = True
+
+
+class Resource(Struct, gc=False):
+    """What sent the data: a process, a pod, a browser."""
+
+    attributes: list[KeyValue] | None = None
+
+
+class Scope(Struct, gc=False):
+    """The library that made the data."""
+
+    name: str | None = None
+    version: str | None = None
+    attributes: list[KeyValue] | None = None
+    droppedAttributesCount: UInt32 | None = None
+    dropped_attributes_count: SnakeCase = None

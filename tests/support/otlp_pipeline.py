@@ -1,0 +1,149 @@
+"""OTLP from the request to the rows: a real edge, its log, the consumers' loops and the real column store."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from consumers.assemble import TRANSFORMS, assemble_loop
+from ingest_edge.admission import Admission
+from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.health import Readiness
+from ingest_edge.intake import Intake
+from ingest_edge.limits import InFlight, Limits
+from ingest_edge.metrics import EdgeMetrics, new_registry
+from pipeline_contracts import topics
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.rate_counter.in_process import InProcessRateCounter
+
+JSON = "application/json"
+PROTOBUF = "application/x-protobuf"
+
+
+@dataclass(slots=True)
+class OtlpAnswer:
+    """An answer as it came."""
+
+    status: int
+    content_type: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(slots=True)
+class OtlpPipeline:
+    """`endpoint` is what an exporter is pointed at; `{endpoint}/v1/traces` and so on follow."""
+
+    endpoint: str
+    key: str
+    environment_id: str
+    log: SqliteEventLog
+    store: ColumnStore
+    session: aiohttp.ClientSession
+    content_type: str = JSON
+    """Of what the test sends."""
+
+    async def post(
+        self, signal: str, body: Any, headers: Mapping[str, str] | None = None, method: str = "POST"
+    ) -> OtlpAnswer:
+        """A request with the key; anything but bytes is sent as JSON."""
+        data = body if isinstance(body, bytes) or hasattr(body, "__aiter__") else json.dumps(body).encode()
+        sent = {"Content-Type": JSON, "Authorization": f"Bearer {self.key}", **(headers or {})}
+        url = f"{self.endpoint}/v1/{signal}"
+        async with self.session.request(method, url, data=data, headers=sent) as response:
+            return OtlpAnswer(response.status, response.content_type, response.headers, await response.read())
+
+    async def consume(self) -> None:
+        """Bring all that was accepted into the store."""
+        for name in ("traces", "logs", "metrics"):
+            transform = TRANSFORMS[name]()
+            loop = assemble_loop(
+                Settings(chunk_seconds=0.01),
+                transform,
+                consumer=SqliteLogConsumer(self.log, "group", transform.topic),
+                log=self.log,
+                store=self.store,
+            )
+            loop.draining = True
+            await asyncio.wait_for(loop.run(), 60)
+
+    async def rows(self, table: str, order: str = "log_offset") -> list[dict[str, Any]]:
+        """This pipeline's rows of `pharos.{table}`."""
+        result = await self.store.query(
+            f"SELECT * FROM pharos.{table} WHERE EnvironmentId = {{environment:String}} ORDER BY {order}",
+            {"environment": self.environment_id},
+        )
+        return result.records()
+
+    async def appended(self, topic: str) -> int:
+        """Records of the topic in the log."""
+        return len(await self.log.read_frames(topic, 0, 2**40))
+
+
+@contextlib.asynccontextmanager
+async def open_otlp_pipeline(
+    folder: Path, store: ColumnStore, *, protobuf: bool = False, rate: RateLimit | None = None, **limits: Any
+) -> AsyncIterator[OtlpPipeline]:
+    """`limits` are settings of the edge."""
+    settings = Settings(**limits)
+    log = await open_sqlite_log(folder / f"{secrets.token_hex(4)}.sqlite", 2**30)
+    directory = InProcessKeyDirectory()
+    key = make_credential(CredentialKind.INGEST_KEY)
+    environment = f"env_{secrets.token_hex(8)}"
+    wide = RateLimit(1e6, 10**6)
+    await directory.publish(
+        KeyEntry(
+            digest_credential(key),
+            CredentialKind.INGEST_KEY,
+            f"acc_{secrets.token_hex(8)}",
+            "prj_1",
+            environment,
+            rate or wide,
+        )
+    )
+    intake = Intake(
+        directory,
+        log,
+        Admission(InProcessRateCounter(), slice_seconds=0.0),
+        Limits.from_settings(settings),
+        InFlight(settings.max_in_flight_bytes),
+        EdgeMetrics(),
+    )
+    edge = build_edge(
+        intake,
+        Readiness({"event_log": log.stalled_reason}),
+        new_registry(),
+        receipt_key=b"a receipt key of the test suite, 32+",
+        protobuf=protobuf,
+    )
+    runner = edge_runner(edge)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    try:
+        async with aiohttp.ClientSession() as session:
+            endpoint = f"http://127.0.0.1:{port}/api/v1/otlp"
+            yield OtlpPipeline(endpoint, key, environment, log, store, session)
+    finally:
+        await runner.cleanup()
+        await log.close()
+
+
+ALL_SIGNALS = {"traces": topics.TRACES, "logs": topics.LOGS, "metrics": topics.METRICS}
