@@ -14,7 +14,7 @@ from pipeline_contracts.otlp.values import (
 )
 
 
-class OtlpLogRecord(Struct, gc=False):
+class OtlpLogRecord(Struct, omit_defaults=True, gc=False):
     """One log record; times are nanoseconds since 1970, severities 1 (trace) to 24 (fatal)."""
 
     timeUnixNano: Nanoseconds | None = None

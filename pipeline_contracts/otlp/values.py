@@ -16,7 +16,7 @@ SnakeCase = Literal["\0"] | None
 """The type of a member's snake_case name, which fits no value: a body that has one is decoded again, renamed."""
 
 
-class AnyValue(Struct, gc=False):
+class AnyValue(Struct, omit_defaults=True, gc=False):
     """One value; the first member that is there counts, none is the empty value."""
 
     stringValue: str | None = None
@@ -46,7 +46,7 @@ class NestedValues:
     seen = False
 
 
-class ArrayValue(Struct, gc=False):
+class ArrayValue(Struct, omit_defaults=True, gc=False):
     """A list of values of any kinds."""
 
     values: list[AnyValue] | None = None
@@ -57,14 +57,14 @@ class ArrayValue(Struct, gc=False):
                 NestedValues.seen = True
 
 
-class KeyValue(Struct, gc=False):
+class KeyValue(Struct, omit_defaults=True, gc=False):
     """One attribute."""
 
     key: str = ""
     value: AnyValue | None = None
 
 
-class KeyValueList(Struct, gc=False):
+class KeyValueList(Struct, omit_defaults=True, gc=False):
     """A map, as a list of its members."""
 
     values: list[KeyValue] | None = None
@@ -76,13 +76,13 @@ class KeyValueList(Struct, gc=False):
                 NestedValues.seen = True
 
 
-class Resource(Struct, gc=False):
+class Resource(Struct, omit_defaults=True, gc=False):
     """What sent the data: a process, a pod, a browser."""
 
     attributes: list[KeyValue] | None = None
 
 
-class Scope(Struct, gc=False):
+class Scope(Struct, omit_defaults=True, gc=False):
     """The library that made the data."""
 
     name: str | None = None

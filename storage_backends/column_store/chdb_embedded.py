@@ -9,7 +9,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from storage_backends.column_store.fault_codes import DATA_FAULTS, ENGINE_FAULTS
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
+from storage_backends.column_store.plain_values import plain
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class ChdbColumnStore:
         def run() -> QueryResult:
             result = self._reader.query(sql, parameters=dict(parameters or {}))
             return QueryResult(
-                tuple(result.column_names), [[_plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), [[plain(v) for v in row] for row in result.result_rows]
             )
 
         return await self._checked(run)
@@ -99,12 +99,6 @@ class ChdbColumnStore:
 def _code(error: DatabaseError) -> int | None:
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
 
 
 async def open_chdb(path: Path) -> ChdbColumnStore:

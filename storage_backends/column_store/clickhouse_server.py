@@ -8,7 +8,6 @@ below them may send it again unseen.
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -21,6 +20,7 @@ from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from storage_backends.column_store.fault_codes import DATA_FAULTS, ENGINE_FAULTS
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
+from storage_backends.column_store.plain_values import plain
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class ClickHouseServer:
                 sql, parameters=dict(parameters or {}), settings=self._read_settings()
             )
             return QueryResult(
-                tuple(result.column_names), [[_plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), [[plain(v) for v in row] for row in result.result_rows]
             )
 
         return await self._checked(run)
@@ -141,12 +141,6 @@ class ClickHouseServer:
 def _code(error: DatabaseError) -> int | None:
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
 
 
 async def open_clickhouse_server(

@@ -6,6 +6,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,11 @@ async def test_times_come_back_in_utc(store: ColumnStore) -> None:
     sql = "SELECT toDateTime64('2026-11-20 21:31:54.123', 3, 'UTC') AS at"
     (row,) = (await store.query(sql)).records()
     assert row["at"].isoformat() == "2026-11-20T21:31:54.123000+00:00"
+
+
+async def test_times_in_arrays_are_aware_utc(store: ColumnStore) -> None:
+    result = await store.query("SELECT [toDateTime64('2026-11-20 21:31:54.123', 3, 'UTC')] AS listed")
+    assert result.rows[0][0] == [datetime(2026, 11, 20, 21, 31, 54, 123000, tzinfo=UTC)]
 
 
 async def test_the_schema_is_applied_once(store: ColumnStore) -> None:

@@ -1,0 +1,367 @@
+"""What the protocol lets senders do, and every field of what they may send."""
+
+import gzip
+import json
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pipeline_contracts import topics
+from tests.otlp.conftest import StartPipeline
+from tests.otlp.requests import SPAN_ID, TRACE_ID, attribute, logs, metrics, nested, span, traces
+from tests.support.otlp_pipeline import JSON, PROTOBUF, OtlpPipeline
+
+EMPTY = [
+    {},
+    {"resourceSpans": []},
+    {"resourceSpans": None},
+    {"resourceSpans": [{}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": []}]}]},
+    {"tomorrow": [1, 2, 3]},
+]
+
+
+@pytest.mark.parametrize("body", EMPTY, ids=json.dumps)
+async def test_an_empty_request_is_a_whole_success(pipeline: OtlpPipeline, body: Any) -> None:
+    answer = await pipeline.post("traces", body)
+    assert (answer.status, answer.content_type, answer.body) == (200, JSON, b"{}")
+    assert await pipeline.appended(topics.TRACES) == 0
+
+
+async def test_an_empty_message_is_a_whole_success(start_pipeline: StartPipeline) -> None:
+    pipeline = await start_pipeline(protobuf=True)
+    for signal in ("traces", "logs", "metrics"):
+        answer = await pipeline.post(signal, b"", {"Content-Type": PROTOBUF})
+        assert (answer.status, answer.content_type, answer.body) == (200, PROTOBUF, b"")
+
+
+async def _chunked(body: bytes) -> Any:
+    for begin in range(0, len(body), 50):
+        yield body[begin : begin + 50]
+
+
+async def test_encodings_and_chunks(pipeline: OtlpPipeline) -> None:
+    """gzip, deflate, zstd; a body in chunks; parameters of the content type."""
+    from backports import zstd
+
+    body = json.dumps(traces(span())).encode()
+    for coding, data in (
+        ("gzip", gzip.compress(body)),
+        ("deflate", zlib.compress(body)),
+        ("zstd", zstd.compress(body)),
+        ("identity", body),
+    ):
+        assert (await pipeline.post("traces", data, {"Content-Encoding": coding})).status == 200
+        chunked = await pipeline.post("traces", _chunked(data), {"Content-Encoding": coding})
+        assert (chunked.status, chunked.body) == (200, b"{}")
+    assert (
+        await pipeline.post("traces", body, {"Content-Type": "Application/JSON; charset=utf-8"})
+    ).status == 200
+    await pipeline.consume()
+    assert len(await pipeline.rows("otel_traces")) == 9
+
+
+def _snake(value: Any) -> Any:
+    """Members in snake_case, at all levels."""
+    if isinstance(value, dict):
+        return {
+            "".join("_" + c.lower() if c.isupper() else c for c in name): _snake(member)
+            for name, member in value.items()
+        }
+    return [_snake(member) for member in value] if isinstance(value, list) else value
+
+
+WHOLE_SPAN = span(
+    parentSpanId="eee19b7ec3c1b173",
+    traceState="a=b",
+    flags=257,
+    kind=3,
+    status={"code": 2, "message": "it broke"},
+    attributes=[
+        attribute("text", stringValue="x_y"),
+        attribute("count", intValue="3"),
+        attribute("list", arrayValue={"values": [{"doubleValue": 1.5}]}),
+        attribute("map", kvlistValue={"values": [attribute("inner_key", boolValue=True)]}),
+    ],
+    events=[
+        {
+            "timeUnixNano": "1544712660500000001",
+            "name": "exception",
+            "attributes": [attribute("exception.type", stringValue="KeyError")],
+        },
+        {"timeUnixNano": "1544712660600000000", "name": "done"},
+    ],
+    links=[
+        {
+            "traceId": TRACE_ID.upper(),
+            "spanId": SPAN_ID.upper(),
+            "traceState": "c=d",
+            "attributes": [attribute("why", stringValue="retry")],
+        }
+    ],
+)
+WHOLE_TRACE = {
+    "resourceSpans": [
+        {
+            "resource": {"attributes": [attribute("service.name", stringValue="shop")]},
+            "schemaUrl": "https://example.com/resource",
+            "scopeSpans": [
+                {
+                    "scope": {
+                        "name": "library",
+                        "version": "2",
+                        "attributes": [attribute("scope_key", stringValue="v")],
+                    },
+                    "schemaUrl": "https://example.com/scope",
+                    "spans": [WHOLE_SPAN],
+                }
+            ],
+        }
+    ]
+}
+
+
+def _partly_snake() -> Any:
+    """Only the values of attributes, the deepest of all."""
+    part = json.loads(json.dumps(WHOLE_TRACE))
+    of_span = part["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    of_span["attributes"] = _snake(of_span["attributes"])
+    return part
+
+
+@pytest.mark.parametrize("style", ["camel", "snake", "partly"])
+async def test_every_field_of_a_span(pipeline: OtlpPipeline, style: str) -> None:
+    """The same row from lowerCamelCase, from snake_case and from both mixed."""
+    body = {"camel": WHOLE_TRACE, "snake": _snake(WHOLE_TRACE), "partly": _partly_snake()}[style]
+    answer = await pipeline.post("traces", body)
+    assert (answer.status, answer.body) == (200, b"{}")
+    await pipeline.consume()
+    (row,) = await pipeline.rows("otel_traces")
+    moment = datetime(2018, 12, 13, 14, 51, 0, 500000, tzinfo=UTC)
+    for name, value in {
+        "ParentSpanId": "eee19b7ec3c1b173",
+        "TraceState": "a=b",
+        "Flags": 257,
+        "SpanKind": "Client",
+        "StatusCode": "Error",
+        "StatusMessage": "it broke",
+        "ServiceName": "shop",
+        "ResourceSchemaUrl": "https://example.com/resource",
+        "ScopeName": "library",
+        "ScopeVersion": "2",
+        "ScopeAttributes": {"scope_key": "v"},
+        "ScopeSchemaUrl": "https://example.com/scope",
+        "SpanAttributes": {"text": "x_y", "count": "3", "list": "[1.5]", "map": '{"inner_key":true}'},
+        "Events.Timestamp": [moment, moment.replace(microsecond=600000)],
+        "Events.Name": ["exception", "done"],
+        "Events.Attributes": [{"exception.type": "KeyError"}, {}],
+        "Links.TraceId": [TRACE_ID],
+        "Links.SpanId": [SPAN_ID],
+        "Links.TraceState": ["c=d"],
+        "Links.Attributes": [{"why": "retry"}],
+    }.items():
+        assert row[name] == value, name
+    exact = await pipeline.store.query(
+        "SELECT toUnixTimestamp64Nano(Events.Timestamp[1]) FROM pharos.otel_traces WHERE EnvironmentId = {e:String}",
+        {"e": pipeline.environment_id},
+    )
+    assert exact.rows[0][0] == 1544712660500000001
+
+
+POINT: dict[str, Any] = {
+    "startTimeUnixNano": "1544712600000000000",
+    "timeUnixNano": "1544712660300000001",
+    "attributes": [attribute("region", stringValue="eu")],
+    "flags": 0,
+}
+EXEMPLARS = {
+    "exemplars": [
+        {
+            "timeUnixNano": "1544712660200000000",
+            "asDouble": 2.5,
+            "traceId": TRACE_ID,
+            "spanId": SPAN_ID,
+            "filteredAttributes": [attribute("user", stringValue="7")],
+        },
+        {"timeUnixNano": "1544712660200000001", "asInt": "3"},
+    ]
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "gauge": {"gauge": {"dataPoints": [{**POINT, **EXEMPLARS, "asInt": "-4"}]}},
+    "sum": {
+        "sum": {
+            "dataPoints": [{**POINT, **EXEMPLARS, "asDouble": 0.5}],
+            "aggregationTemporality": 2,
+            "isMonotonic": True,
+        }
+    },
+    "histogram": {
+        "histogram": {
+            "dataPoints": [
+                {
+                    **POINT,
+                    **EXEMPLARS,
+                    "count": "6",
+                    "sum": 12.5,
+                    "bucketCounts": ["1", 2, "3"],
+                    "explicitBounds": [0.5, 10],
+                    "min": 0.25,
+                    "max": 11,
+                }
+            ],
+            "aggregationTemporality": 1,
+        }
+    },
+    "exponential_histogram": {
+        "exponentialHistogram": {
+            "dataPoints": [
+                {
+                    **POINT,
+                    **EXEMPLARS,
+                    "count": "9",
+                    "sum": 7.5,
+                    "scale": -2,
+                    "zeroCount": "4",
+                    "zeroThreshold": 0.125,
+                    "positive": {"offset": -1, "bucketCounts": ["1", "2"]},
+                    "negative": {"offset": 3, "bucketCounts": ["2"]},
+                    "min": -5,
+                    "max": 5,
+                }
+            ],
+            "aggregationTemporality": 2,
+        }
+    },
+    "summary": {
+        "summary": {
+            "dataPoints": [
+                {
+                    **POINT,
+                    "count": "10",
+                    "sum": 100,
+                    "quantileValues": [{"quantile": 0.5, "value": 9}, {"quantile": 1, "value": 30.5}],
+                }
+            ]
+        }
+    },
+}
+EXPECTED: dict[str, dict[str, Any]] = {
+    "gauge": {"Value": -4.0},
+    "sum": {"Value": 0.5, "AggregationTemporality": 2, "IsMonotonic": True},
+    "histogram": {
+        "Count": 6,
+        "Sum": 12.5,
+        "BucketCounts": [1, 2, 3],
+        "ExplicitBounds": [0.5, 10.0],
+        "Min": 0.25,
+        "Max": 11.0,
+        "AggregationTemporality": 1,
+    },
+    "exponential_histogram": {
+        "Count": 9,
+        "Sum": 7.5,
+        "Scale": -2,
+        "ZeroCount": 4,
+        "ZeroThreshold": 0.125,
+        "PositiveOffset": -1,
+        "PositiveBucketCounts": [1, 2],
+        "NegativeOffset": 3,
+        "NegativeBucketCounts": [2],
+        "Min": -5.0,
+        "Max": 5.0,
+        "AggregationTemporality": 2,
+    },
+    "summary": {
+        "Count": 10,
+        "Sum": 100.0,
+        "ValueAtQuantiles.Quantile": [0.5, 1.0],
+        "ValueAtQuantiles.Value": [9.0, 30.5],
+    },
+}
+
+
+@pytest.mark.parametrize("snake", [False, True], ids=["camel", "snake"])
+async def test_every_field_of_all_kinds_of_metrics(pipeline: OtlpPipeline, snake: bool) -> None:
+    listed = [{"name": f"m.{kind}", "description": "d", "unit": "ms", **data} for kind, data in KINDS.items()]
+    body = metrics(*listed)
+    of_resource = body["resourceMetrics"][0]
+    of_resource["resource"] = {"attributes": [attribute("service.name", stringValue="shop")]}
+    of_resource["scopeMetrics"][0]["scope"] = {"name": "library", "droppedAttributesCount": 2}
+    answer = await pipeline.post("metrics", _snake(body) if snake else body)
+    assert (answer.status, answer.body) == (200, b"{}")
+    await pipeline.consume()
+    for kind, expected in EXPECTED.items():
+        (row,) = await pipeline.rows(f"otel_metrics_{kind}")
+        common = {
+            "MetricName": f"m.{kind}",
+            "MetricDescription": "d",
+            "MetricUnit": "ms",
+            "ServiceName": "shop",
+            "ScopeName": "library",
+            "ScopeDroppedAttrCount": 2,
+            "Attributes": {"region": "eu"},
+            "StartTimeUnix": datetime(2018, 12, 13, 14, 50, tzinfo=UTC),
+            "Flags": 0,
+        }
+        if kind != "summary":
+            common |= {
+                "Exemplars.Value": [2.5, 3.0],
+                "Exemplars.TraceId": [TRACE_ID, ""],
+                "Exemplars.SpanId": [SPAN_ID, ""],
+                "Exemplars.FilteredAttributes": [{"user": "7"}, {}],
+            }
+        assert {name: row[name] for name in (*common, *expected)} == {**common, **expected}
+
+
+async def test_times_of_logs(pipeline: OtlpPipeline) -> None:
+    """The time of the event, else when it was observed, else when it was received; no clock poisons a chunk."""
+    sent = [
+        {"timeUnixNano": "1544712660300000000", "observedTimeUnixNano": "1544712661000000000"},
+        {"observedTimeUnixNano": "1544712661000000000"},
+        {},
+        {"timeUnixNano": "5"},
+        {"timeUnixNano": str(2**64 - 1)},
+        {"timeUnixNano": "9" * 30},
+    ]
+    body = [{**record, "body": {"stringValue": str(n)}} for n, record in enumerate(sent)]
+    assert (await pipeline.post("logs", logs(*body))).body == b"{}"
+    await pipeline.consume()
+    rows = await pipeline.rows("otel_logs", "Body")
+    received = rows[0]["ReceivedAt"]
+    assert [row["Timestamp"] for row in rows] == [
+        datetime(2018, 12, 13, 14, 51, 0, 300000, tzinfo=UTC),
+        datetime(2018, 12, 13, 14, 51, 1, tzinfo=UTC),
+        received,
+        datetime(1970, 1, 1, tzinfo=UTC),
+        received,
+        received,
+    ]
+    assert abs((datetime.now(UTC) - received).total_seconds()) < 60
+
+
+async def test_values_may_nest_as_deep_as_the_limit(pipeline: OtlpPipeline) -> None:
+    deep = span(attributes=[{"key": "deep", "value": nested(15)}])
+    assert (await pipeline.post("traces", traces(deep))).status == 200
+    await pipeline.consume()
+    (row,) = await pipeline.rows("otel_traces")
+    assert row["SpanAttributes"] == {"deep": "[" * 15 + '"x"' + "]" * 15}
+
+
+async def test_a_chunk_larger_than_a_block_is_inserted_in_parts(pipeline: OtlpPipeline) -> None:
+    """Many records that each carry a large resource: together they are more than an insert takes."""
+    resource = {"attributes": [attribute("large", stringValue="x" * 20_000)]}
+    for _ in range(5):
+        body = {
+            "resourceLogs": [
+                {"resource": resource, "scopeLogs": [{"logRecords": [{"eventName": "e"}] * 1500}]}
+            ]
+        }
+        assert (await pipeline.post("logs", body)).status == 200
+    await pipeline.consume()
+    count = await pipeline.store.query(
+        "SELECT count() FROM pharos.otel_logs WHERE EnvironmentId = {e:String}",
+        {"e": pipeline.environment_id},
+    )
+    assert count.rows[0][0] == 7500

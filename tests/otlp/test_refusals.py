@@ -1,0 +1,80 @@
+"""Malformed requests: status, google.rpc.Status code and message of each, and that nothing of them is stored."""
+
+import asyncio
+import secrets
+from typing import Any
+
+import pytest
+
+from pipeline_contracts.rate_limits import RateLimit
+from tests.otlp.conftest import StartPipeline
+from tests.otlp.refusal_cases import CASES, Case
+from tests.otlp.requests import attribute, span, traces
+from tests.support.otlp_pipeline import ALL_SIGNALS, JSON, PROTOBUF
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+async def test_what_cannot_be_taken(start_pipeline: StartPipeline, case: Case) -> None:
+    pipeline = await start_pipeline(**case.limits)
+    answer = await pipeline.post(case.signal, case.body, case.headers, case.method)
+    told = answer.document()
+    assert (answer.status, answer.content_type, told["code"]) == (case.status, JSON, case.code)
+    assert told["message"].startswith(case.message)
+    assert set(told) == {"code", "message"}
+    assert "X-Request-Id" in answer.headers
+    assert ("WWW-Authenticate" in answer.headers) == (case.status == 401)
+    assert answer.headers.get("Allow") == ("POST" if case.status == 405 else None)
+    for topic in ALL_SIGNALS.values():
+        assert await pipeline.appended(topic) == 0
+
+
+async def test_over_the_rate(start_pipeline: StartPipeline) -> None:
+    """429, code 8, and when to come back; more than the burst is 413, which no waiting would help."""
+    pipeline = await start_pipeline(rate=RateLimit(0.5, 2))
+    assert (await pipeline.post("traces", traces(span(), span()))).status == 200
+    answer = await pipeline.post("traces", traces(span(), span()))
+    assert (answer.status, answer.document()["code"]) == (429, 8)
+    assert answer.headers["Retry-After"] == "4"
+    answer = await pipeline.post("traces", traces(span(), span(), span()))
+    assert (answer.status, answer.document()["code"]) == (413, 3)
+
+
+async def test_the_log_away(start_pipeline: StartPipeline) -> None:
+    """503, code 14, with `Retry-After`; the same request is taken once the log is back."""
+    pipeline = await start_pipeline()
+    await pipeline.log.call(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
+    big = span(attributes=[attribute("noise", stringValue=secrets.token_hex(90_000))])
+    answer = await pipeline.post("traces", traces(big))
+    assert (answer.status, answer.document()["code"]) == (503, 14)
+    assert int(answer.headers["Retry-After"]) >= 1
+    await pipeline.log.call(lambda connection: connection.execute("PRAGMA max_page_count=100000").fetchall())
+    assert (await pipeline.post("traces", traces(big))).status == 200
+
+
+async def test_a_body_that_never_ends_is_retryable(start_pipeline: StartPipeline) -> None:
+    """408 would make senders drop what they have."""
+    pipeline = await start_pipeline(body_timeout_seconds=0.2)
+
+    async def slowly() -> Any:
+        yield b"{"
+        await asyncio.sleep(1)
+        yield b"}"
+
+    answer = await pipeline.post("traces", slowly())
+    assert (answer.status, answer.document()["code"]) == (503, 14)
+    assert answer.headers["Retry-After"] == "1"
+
+
+async def test_in_protobuf_the_status_is_a_message(start_pipeline: StartPipeline) -> None:
+    from google.rpc.status_pb2 import Status
+
+    pipeline = await start_pipeline(protobuf=True)
+    answer = await pipeline.post("traces", b"\xff\xff", {"Content-Type": PROTOBUF})
+    assert (answer.status, answer.content_type) == (400, PROTOBUF)
+    status = Status.FromString(answer.body)
+    assert status.code == 3
+    assert status.message == "The body is not a valid ExportTraceServiceRequest."
+    answer = await pipeline.post("nothing", b"", {"Content-Type": PROTOBUF})
+    assert (answer.status, answer.content_type) == (404, JSON)
+    answer = await pipeline.post("traces", b"", {"Content-Type": PROTOBUF, "Authorization": ""})
+    assert Status.FromString(answer.body).code == 16
