@@ -10,6 +10,8 @@ ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/n
 command -v caddy >/dev/null || missing caddy
 command -v java >/dev/null || missing openjdk-17-jre-headless
 command -v mvn >/dev/null || missing maven
+command -v node >/dev/null || missing nodejs
+command -v npm >/dev/null || missing npm
 
 if [ -n "$packages" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -24,5 +26,8 @@ fi
 # Kafka's jars, before a test waits for them.
 if command -v java >/dev/null && command -v mvn >/dev/null; then
   "$1" -m tests.support.kafka_broker jars || echo "Kafka's jars cannot be brought; its tests are left out."
+fi
+if command -v node >/dev/null && command -v npm >/dev/null; then
+  "$1" -m tests.support.otel_javascript || echo "OpenTelemetry's SDK for JavaScript cannot be brought; its test is left out."
 fi
 exit 0
