@@ -1,7 +1,9 @@
 """From the JSON of an OTLP body to typed structs."""
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, get_args, get_origin
 
 import msgspec
 import orjson
@@ -12,8 +14,6 @@ from ingest_edge.limits import Limits
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 from pipeline_contracts.otlp.values import NestedValues
 
-T = TypeVar("T", bound=msgspec.Struct)
-
 # Each object costs a hundred bytes while it is decoded, and takes three to write.
 _COUNTED_FROM = 2 * 2**20
 _MOST_OBJECTS = 1_000_000
@@ -22,10 +22,10 @@ _MOST_OBJECTS = 1_000_000
 class Decoder:
     """Decodes requests of one type; bodies with snake_case members are renamed first."""
 
-    def __init__(self, type_: type[T]) -> None:
+    def __init__(self, type_: type[msgspec.Struct]) -> None:
         # Integers may be strings.
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(type_, strict=False).decode
-        self._names = _snake_names(type_)
+        self._type = type_
 
     def decode(self, body: bytes, limits: Limits) -> tuple[Any, bytes]:
         """The request, and the body in which each member has its lowerCamelCase name: the same one, as a rule.
@@ -41,10 +41,10 @@ class Decoder:
             try:
                 request = self._decode(body)
             except msgspec.ValidationError:
-                renamed = self._renamed(body, limits)
-                if renamed is None:
+                mended = self._mended(body, limits)
+                if mended is None:
                     raise
-                body = renamed
+                body = mended
                 request = self._decode(body)
         except RecursionError:
             raise InvalidInput("The body is nested too deeply.") from None
@@ -56,51 +56,73 @@ class Decoder:
             raise InvalidInput(f"The body is nested deeper than {limits.json_depth} levels.")
         return request, body
 
-    def _renamed(self, body: bytes, limits: Limits) -> bytes | None:
-        """The body with snake_case members renamed; None if it has none."""
+    def _mended(self, body: bytes, limits: Limits) -> bytes | None:
+        """The body with snake_case members renamed, and without members that values do not have; None if there is
+        neither."""
         if is_nested_deeper(body, limits.json_depth):
             raise InvalidInput(f"The body is nested deeper than {limits.json_depth} levels.")
         try:
             document = orjson.loads(body)
         except orjson.JSONDecodeError:
             return None
-        return orjson.dumps(document) if _rename(document, self._names) else None
+        return orjson.dumps(document) if _mend(document, self._type) else None
 
 
-def _rename(value: Any, names: dict[str, str]) -> bool:
-    """Rename in place, through all levels; whether anything was."""
-    found = False
-    if isinstance(value, dict):
-        for name in [name for name in value if name in names]:
-            value[names[name]] = value.pop(name)
-            found = True
-        members = list(value.values())
-    elif isinstance(value, list):
-        members = value
-    else:
+class _Shape:
+    """What a struct's members are called, and what they hold."""
+
+    __slots__ = ("snake", "children", "closed")
+
+    def __init__(self, type_: type[msgspec.Struct]) -> None:
+        fields = [field for field in msgspec.structs.fields(type_) if "_" not in field.encode_name]
+        names = {field.encode_name: _CAPITAL.sub(_lower, field.encode_name) for field in fields}
+        # snake_case names with what they stand for.
+        self.snake = {snake: name for name, snake in names.items() if snake != name}
+        # The structs in them, straight or in lists.
+        self.children = {
+            field.encode_name: child for field in fields if (child := _struct_in(field.type)) is not None
+        }
+        # The members that there may be; None: others are passed over.
+        self.closed = set(names) if type_.__struct_config__.forbid_unknown_fields else None
+
+
+_CAPITAL = re.compile("[A-Z]")
+
+
+def _lower(found: re.Match[str]) -> str:
+    return "_" + found[0].lower()
+
+
+def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
+    for part in get_args(type_) or (type_,):
+        inner = get_args(part)[0] if get_origin(part) is list else part
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            return inner
+    return None
+
+
+@lru_cache
+def _shape(type_: type[msgspec.Struct]) -> _Shape:
+    return _Shape(type_)
+
+
+def _mend(value: Any, type_: type[msgspec.Struct]) -> bool:
+    """Rename members, and drop those that the type refuses, in place and through all levels; whether anything was."""
+    if isinstance(value, list):
+        found = [_mend(member, type_) for member in value]
+        return any(found)
+    if not isinstance(value, dict):
         return False
-    for member in members:
-        found = _rename(member, names) or found
-    return found
-
-
-def _snake_names(type_: type[msgspec.Struct]) -> dict[str, str]:
-    """Every snake_case name in the type and the types below it, with the name that it stands for."""
-    names: dict[str, str] = {}
-    seen: set[type] = set()
-    waiting: list[Any] = [msgspec.inspect.type_info(type_)]
-    while waiting:
-        info = waiting.pop()
-        match info:
-            case msgspec.inspect.StructType() if info.cls not in seen:
-                seen.add(info.cls)
-                for field in info.fields:
-                    if "_" in field.name:
-                        first, *rest = field.name.split("_")
-                        names[field.name] = first + "".join(part.title() for part in rest)
-                    waiting.append(field.type)
-            case msgspec.inspect.UnionType():
-                waiting.extend(info.types)
-            case msgspec.inspect.ListType():
-                waiting.append(info.item_type)
-    return names
+    shape = _shape(type_)
+    changed = False
+    for name in list(value):
+        if name in shape.snake:
+            value[shape.snake[name]] = value.pop(name)
+            changed = True
+        elif shape.closed is not None and name not in shape.closed:
+            del value[name]
+            changed = True
+    for name, child in shape.children.items():
+        if name in value:
+            changed = _mend(value[name], child) or changed
+    return changed

@@ -15,6 +15,7 @@ from loadtests.bench.consumer import measure_clickhouse, measure_consumer
 from loadtests.bench.edge import measure_edge
 from loadtests.bench.figures import Figure
 from loadtests.bench.on_kafka import measure_consumer_on_kafka, measure_edge_on_kafka
+from loadtests.bench.otlp import measure_heartbeats, measure_otlp_consumer, measure_otlp_edge
 from loadtests.bench.progress import Progress, showing_progress
 from loadtests.bench.report import describe_machine, show_table, to_json
 from loadtests.bench.run_length import FULL, QUICK, RunLength
@@ -27,6 +28,9 @@ _PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
     "consumer": measure_consumer,
     "consumer-kafka": measure_consumer_on_kafka,
     "clickhouse": measure_clickhouse,
+    "otlp-edge": measure_otlp_edge,
+    "otlp-consumer": measure_otlp_consumer,
+    "heartbeats": measure_heartbeats,
     "whole": measure_whole,
 }
 
@@ -38,7 +42,7 @@ def _arguments() -> argparse.Namespace:
         "and memory, beside their targets. CPU time is user and system time; MB are 2^20 bytes.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="short measurements, under two minutes in all (else about six)"
+        "--quick", action="store_true", help="short measurements, about three minutes in all (else about ten)"
     )
     parser.add_argument(
         "--only",

@@ -13,15 +13,19 @@ from typing import Any
 
 import uvloop
 
-from consumers.assemble import assemble_loop
-from consumers.transforms.telemetry_topic import EVENTS, TelemetryTopic
+from consumers.assemble import TRANSFORMS, assemble_loop
+from consumers.chunk import Transform
+from consumers.loop import ConsumerLoop
+from consumers.transforms.telemetry_topic import RECEIPTS
 from embedded_app.allocator import keep_freed_memory
 from loadtests.bench.child_process import say
 from loadtests.bench.null_column_store import NullColumnStore
+from loadtests.bench.otlp_payloads import RECORDS, otlp_bodies
 from loadtests.bench.payloads import batch_id, make_bodies, number_body
 from loadtests.bench.process_usage import cpu_seconds, forget_peak, peak_mb, thread_cpu_seconds
 from pipeline_contracts import topics
 from pipeline_contracts.identifiers import receipt_name
+from pipeline_contracts.otlp.records import Coding, OtlpMeta, encode_otlp_meta
 from pipeline_contracts.records import BatchMeta, encode_meta
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
@@ -42,34 +46,40 @@ _SETTLE_SECONDS = 60.0
 _QUIET_SECONDS = 3.0
 
 
-async def _run(folder: Path, events: int, batch_events: int, into: str, bootstrap: str | None) -> None:
+async def _run(
+    folder: Path, events: int, batch_events: int, into: str, bootstrap: str | None, name: str, coding: Coding
+) -> None:
     async with AsyncExitStack() as exits:
-        log, reader = await _open_log(exits, folder, bootstrap)
+        transform = TRANSFORMS[name]()
+        log, reader = await _open_log(exits, folder, bootstrap, transform.topic)
         store: ColumnStore = (
             NullColumnStore() if into == "nothing" else await open_chdb(folder / "clickhouse")
         )
         exits.push_async_callback(store.close)
         await apply_schema(store)
-        await _fill(log, events, batch_events)
+        if name == "telemetry":
+            await _fill(log, events, batch_events)
+        else:
+            await _fill_otlp(log, transform.topic, name, coding, events)
         gc.collect()
         gc.freeze()
         forget_peak(os.getpid())
-        await _consume(log, reader, store, events)
+        await _consume(transform, log, reader, store, events)
 
 
 async def _open_log(
-    exits: AsyncExitStack, folder: Path, bootstrap: str | None
+    exits: AsyncExitStack, folder: Path, bootstrap: str | None, topic: str
 ) -> tuple[EventLog, LogConsumer]:
     if bootstrap is None:
         embedded = await open_sqlite_log(folder / "event-log.sqlite", 2**40)
         exits.push_async_callback(embedded.close)
-        return embedded, SqliteLogConsumer(embedded, topics.CONSUMER_GROUP, topics.TELEMETRY)
+        return embedded, SqliteLogConsumer(embedded, topics.CONSUMER_GROUP, topic)
     connection = KafkaConnection(bootstrap)
-    log = await open_kafka_log(connection, [topics.TELEMETRY], buffer_bytes=2**26, acknowledge_seconds=20.0)
+    log = await open_kafka_log(connection, [topic], buffer_bytes=2**26, acknowledge_seconds=20.0)
     exits.push_async_callback(log.close)
     while log.stalled_reason() is not None:  # noqa: ASYNC110 (nothing tells)
         await asyncio.sleep(0.02)
-    reader = KafkaLogConsumer(connection, topics.CONSUMER_GROUP, topics.TELEMETRY)
+    reader = KafkaLogConsumer(connection, topics.CONSUMER_GROUP, topic)
     exits.push_async_callback(reader.close)
     return log, reader
 
@@ -82,6 +92,22 @@ async def _fill(log: EventLog, events: int, batch_events: int) -> None:
             *(
                 _append(log, bodies[n % _BODIES], n, batch_events)
                 for n in range(begin, min(begin + _TOGETHER, batches))
+            )
+        )
+
+
+async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, records: int) -> None:
+    # What `AcceptOtlp` makes of a request.
+    bodies = otlp_bodies(signal, coding, _BODIES)
+    meta = encode_otlp_meta(
+        OtlpMeta("acc_1", "prj_1", _ENVIRONMENT, time.time_ns() // 1_000_000, RECORDS, coding)
+    )
+    requests = records // RECORDS
+    for begin in range(0, requests, _TOGETHER):
+        await asyncio.gather(
+            *(
+                log.append(topic, b"%d" % n, meta, bodies[n % _BODIES])
+                for n in range(begin, min(begin + _TOGETHER, requests))
             )
         )
 
@@ -115,14 +141,16 @@ class _ChunkTimes:
             self.seconds.append(time.perf_counter() - self._begun[asyncio.current_task()])
 
 
-async def _consume(log: EventLog, reader: LogConsumer, store: ColumnStore, events: int) -> None:
+async def _consume(
+    transform: Transform, log: EventLog, reader: LogConsumer, store: ColumnStore, events: int
+) -> None:
     settings = Settings()
     chunks = _ChunkTimes()
-    loop = assemble_loop(settings, TelemetryTopic(), consumer=reader, log=log, store=store, on_step=chunks)
+    loop = assemble_loop(settings, transform, consumer=reader, log=log, store=store, on_step=chunks)
     own = os.getpid()
     whole, consumer, begun = cpu_seconds(own), _consumer_cpu_seconds(), time.perf_counter()
     working = asyncio.create_task(loop.run())
-    while loop.metrics.rows[EVENTS] < events and not working.done():  # noqa: ASYNC110 (nothing tells)
+    while _rows(loop) < events and not working.done():  # noqa: ASYNC110 (nothing tells)
         await asyncio.sleep(0.05)
     seconds = time.perf_counter() - begun
     loop.stop.set()
@@ -138,11 +166,16 @@ async def _consume(log: EventLog, reader: LogConsumer, store: ColumnStore, event
         {
             **worked,
             "settled_cpu_seconds": cpu_seconds(own) - whole,
-            "rows": loop.metrics.rows[EVENTS],
+            "rows": _rows(loop),
             "chunk_seconds": chunks.seconds,
             "peak_mb": peak,
         }
     )
+
+
+def _rows(loop: ConsumerLoop) -> int:
+    """Rows of events or records; receipts are none."""
+    return sum(rows for table, rows in loop.metrics.rows.items() if table != RECEIPTS)
 
 
 def _consumer_cpu_seconds() -> float:
@@ -169,7 +202,8 @@ async def _let_merges_end(store: ColumnStore) -> None:
 
 
 def main() -> None:
-    """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into, bootstrap or null."""
+    """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into, bootstrap or null; for
+    OTLP also transform (traces, logs, metrics) and coding."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()
@@ -181,6 +215,8 @@ def main() -> None:
                 arguments["batch_events"],
                 arguments["into"],
                 arguments["bootstrap"],
+                arguments.get("transform", "telemetry"),
+                arguments.get("coding", "json"),
             )
         )
 

@@ -43,20 +43,24 @@ def production(bootstrap: str, redis_url: str) -> Engines:
 
 
 @dataclass(frozen=True, slots=True)
-class _Edge:
+class Edge:
+    """A running edge and what opens it."""
+
     pid: int
     port: int
     ingest_key: str
+    monitor_key: str
 
 
 @asynccontextmanager
-async def _fresh_edge(engines: Engines) -> AsyncIterator[_Edge]:
+async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
+    """An edge in a process of its own."""
     # A log of its own for each measurement: nothing takes records out, and disk space is given back between.
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
         arguments = {"folder": folder, "bootstrap": engines.bootstrap, "redis_url": engines.redis_url}
         async with running_child("edge_process", arguments) as child:
             told = await child.read()
-            yield _Edge(child.pid, told["port"], told["ingest_key"])
+            yield Edge(child.pid, told["port"], told["ingest_key"], told["monitor_key"])
 
 
 async def measure_edge(progress: Progress, length: RunLength, engines: Engines = EMBEDDED) -> list[Figure]:
@@ -71,13 +75,15 @@ async def measure_edge(progress: Progress, length: RunLength, engines: Engines =
 async def _measure_batches(progress: Progress, length: RunLength, engines: Engines) -> list[Figure]:
     part = f"{engines.label}, {_EVENTS} events a request"
     connections = _BATCH_CONNECTIONS * engines.connections
-    async with _fresh_edge(engines) as edge:
+    async with fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, _EVENTS)
-        measured = await _measure(progress, part, edge, requests, connections, length)
+        measured = await measure_requests(progress, part, edge, requests, connections, length)
         peak = peak_mb(edge.pid)
-    async with _fresh_edge(engines) as edge:
+    async with fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, _EVENTS)
-        half = await _measure(progress, part, edge, requests, connections, length, measured.per_second / 2)
+        half = await measure_requests(
+            progress, part, edge, requests, connections, length, measured.per_second / 2
+        )
     return [
         *_batch_figures(part, measured, engines.batch_target_us),
         Figure(part, "peak memory", peak, "MB", target=engines.memory_target_mb),
@@ -88,13 +94,15 @@ async def _measure_batches(progress: Progress, length: RunLength, engines: Engin
 async def _measure_single(progress: Progress, length: RunLength, engines: Engines) -> list[Figure]:
     part = f"{engines.label}, 1 event a request"
     connections = _SINGLE_CONNECTIONS * engines.connections
-    async with _fresh_edge(engines) as edge:
+    async with fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, 1)
-        measured = await _measure(progress, part, edge, requests, connections, length)
+        measured = await measure_requests(progress, part, edge, requests, connections, length)
         peak = peak_mb(edge.pid)
-    async with _fresh_edge(engines) as edge:
+    async with fresh_edge(engines) as edge:
         requests = ingest_requests(edge.ingest_key, 1)
-        half = await _measure(progress, part, edge, requests, connections, length, measured.per_second / 2)
+        half = await measure_requests(
+            progress, part, edge, requests, connections, length, measured.per_second / 2
+        )
     return [
         Figure(part, "requests", measured.per_second, "/s"),
         Figure(part, "CPU a request", measured.cpu_us, "µs", target=engines.single_target_us),
@@ -107,22 +115,24 @@ async def _measure_single(progress: Progress, length: RunLength, engines: Engine
 async def _measure_gzip(progress: Progress, length: RunLength, engines: Engines) -> list[Figure]:
     part = f"{engines.label}, {_EVENTS} events a request, gzip"
     connections = _BATCH_CONNECTIONS * engines.connections
-    async with _fresh_edge(engines) as edge:
+    async with fresh_edge(engines) as edge:
         with progress.step(f"{part}: compressing", None):
             requests = gzip_requests(edge.ingest_key, _EVENTS)
-        measured = await _measure(progress, part, edge, requests, connections, length)
+        measured = await measure_requests(progress, part, edge, requests, connections, length)
         return [*_batch_figures(part, measured, None), Figure(part, "peak memory", peak_mb(edge.pid), "MB")]
 
 
-async def _measure(
+async def measure_requests(
     progress: Progress,
     part: str,
-    edge: _Edge,
+    edge: Edge,
     requests: MakeRequest,
     connections: int,
     length: RunLength,
     per_second: float | None = None,
+    expected: int = 202,
 ) -> Measured:
+    """Full load, or `per_second` requests."""
     return await measure_load(
         progress,
         part if per_second is None else f"{part}, half load",
@@ -130,7 +140,7 @@ async def _measure(
         edge.port,
         requests,
         connections=connections,
-        expected=202,
+        expected=expected,
         warm_up=length.warm_up,
         seconds=length.seconds if per_second is None else length.informative_seconds,
         per_second=per_second,

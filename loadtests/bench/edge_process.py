@@ -40,6 +40,8 @@ from storage_backends.rate_counter.redis import open_redis_rate_counter
 _LOG_BYTES = 2**40
 # Counted like any other, never reached.
 _LIMIT = RateLimit(1e9, 10**9)
+HEARTBEAT = 1
+"""What the monitor key opens."""
 
 
 async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:
@@ -61,7 +63,7 @@ async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) 
 
 
 async def _open_shared(
-    exits: AsyncExitStack, redis_url: str | None, key: KeyEntry
+    exits: AsyncExitStack, redis_url: str | None, keys: list[KeyEntry]
 ) -> tuple[KeyDirectory, RateCounter, float]:
     """Key directory, rate counter, and the seconds of a lease."""
     directory: KeyDirectory
@@ -74,8 +76,20 @@ async def _open_shared(
         slice_seconds = SLICE_SECONDS
     exits.push_async_callback(directory.close)
     exits.push_async_callback(counter.close)
-    await directory.publish_all([key])
+    await directory.publish_all(keys)
     return directory, counter, slice_seconds
+
+
+def _entry(key: str, kind: CredentialKind) -> KeyEntry:
+    return KeyEntry(
+        digest_credential(key),
+        kind,
+        "acc_01jz0000000000000000000000",
+        "prj_01jz0000000000000000000000",
+        "env_01jz0000000000000000000000",
+        _LIMIT,
+        monitor=f"heartbeat/{HEARTBEAT}" if kind is CredentialKind.MONITOR_KEY else None,
+    )
 
 
 async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> None:
@@ -84,20 +98,13 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     # Nothing is ever sent there: it becomes readable when the benchmark ends, however that was.
     loop.add_reader(sys.stdin, stop.set)
-    key = make_credential(CredentialKind.INGEST_KEY)
-    entry = KeyEntry(
-        digest_credential(key),
-        CredentialKind.INGEST_KEY,
-        "acc_01jz0000000000000000000000",
-        "prj_01jz0000000000000000000000",
-        "env_01jz0000000000000000000000",
-        _LIMIT,
-    )
+    key, monitor_key = make_credential(CredentialKind.INGEST_KEY), make_credential(CredentialKind.MONITOR_KEY)
+    keys = [_entry(key, CredentialKind.INGEST_KEY), _entry(monitor_key, CredentialKind.MONITOR_KEY)]
     async with AsyncExitStack() as exits:
         log = await _open_log(exits, folder, bootstrap)
-        directory, counter, slice_seconds = await _open_shared(exits, redis_url, entry)
+        directory, counter, slice_seconds = await _open_shared(exits, redis_url, keys)
         edge = assemble_edge(
-            Settings(),
+            Settings(otlp_protobuf=True),
             directory=directory,
             counter=counter,
             slice_seconds=slice_seconds,
@@ -114,7 +121,7 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
         await web.SockSite(runner, server, backlog=1024).start()
         gc.collect()
         gc.freeze()
-        say({"port": server.getsockname()[1], "ingest_key": key})
+        say({"port": server.getsockname()[1], "ingest_key": key, "monitor_key": monitor_key})
         await stop.wait()
 
 

@@ -1,9 +1,11 @@
-"""Whole ingest requests as bytes, for the load generator."""
+"""Whole requests as bytes, for the load generator."""
 
 import gzip
+import uuid
 from collections.abc import Sequence
 
 from loadtests.bench.load import MakeRequest
+from loadtests.bench.otlp_payloads import otlp_bodies
 from loadtests.bench.payloads import make_bodies, number_body
 
 # As many different bodies as several group commits of the log hold.
@@ -34,13 +36,40 @@ def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
     return lambda number: requests[number % len(requests)]
 
 
-def _head(ingest_key: str, length: int, more: str) -> bytes:
+def otlp_requests(ingest_key: str, signal: str, coding: str) -> MakeRequest:
+    """OTLP requests of 100 records; they go round, for nothing tells them apart."""
+    content_type = "application/json" if coding == "json" else "application/x-protobuf"
+    path = f"/api/v1/otlp/v1/{signal}"
+    requests = [
+        _head(ingest_key, len(body), "", path, content_type) + body
+        for body in otlp_bodies(signal, coding, _BODIES)
+    ]
+    return lambda number: requests[number % len(requests)]
+
+
+def heartbeat_requests(monitor_key: str, heartbeat: int) -> MakeRequest:
+    """Signals of one run each."""
+    requests = []
+    for number in range(_SINGLE_BODIES):
+        run = uuid.UUID(int=number << 64 | 4 << 76)
+        body = b'{"run_id":"%s","signal":"success"}' % str(run).encode()
+        requests.append(_head(monitor_key, len(body), "", f"/api/v1/heartbeats/{heartbeat}") + body)
+    return lambda number: requests[number % len(requests)]
+
+
+def _head(
+    key: str,
+    length: int,
+    more: str,
+    path: str = "/api/v1/ingest",
+    content_type: str = "application/json",
+) -> bytes:
     # The headers that a usual client library sends.
     return (
-        "POST /api/v1/ingest HTTP/1.1\r\n"
+        f"POST {path} HTTP/1.1\r\n"
         "Host: 127.0.0.1\r\n"
-        f"Authorization: Bearer {ingest_key}\r\n"
-        "Content-Type: application/json\r\n"
+        f"Authorization: Bearer {key}\r\n"
+        f"Content-Type: {content_type}\r\n"
         f"{more}"
         "Accept: */*\r\n"
         "Accept-Encoding: gzip, deflate\r\n"

@@ -16,8 +16,12 @@ SnakeCase = Literal["\0"] | None
 """The type of a member's snake_case name, which fits no value: a body that has one is decoded again, renamed."""
 
 
-class AnyValue(Struct, omit_defaults=True, gc=False):
-    """One value; the first member that is there counts, none is the empty value."""
+class AnyValue(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """One value; the first member that is there counts, none is the empty value.
+
+    There are ten of them in a span: other members are found by being refused, which costs nothing where there are
+    none. A body that has some is decoded again without them.
+    """
 
     stringValue: str | None = None
     boolValue: bool | None = None
@@ -27,13 +31,6 @@ class AnyValue(Struct, omit_defaults=True, gc=False):
     kvlistValue: "KeyValueList | None" = None
     bytesValue: str | None = None
     """Base64."""
-    string_value: SnakeCase = None
-    bool_value: SnakeCase = None
-    int_value: SnakeCase = None
-    double_value: SnakeCase = None
-    array_value: SnakeCase = None
-    kvlist_value: SnakeCase = None
-    bytes_value: SnakeCase = None
 
 
 class NestedValues:

@@ -365,3 +365,15 @@ async def test_a_chunk_larger_than_a_block_is_inserted_in_parts(pipeline: OtlpPi
         {"e": pipeline.environment_id},
     )
     assert count.rows[0][0] == 7500
+
+
+async def test_a_value_of_a_kind_of_tomorrow_is_empty(pipeline: OtlpPipeline) -> None:
+    """Unknown members are passed over, in values too."""
+    attributes = [
+        {"key": "new", "value": {"dateValue": "2030-01-01", "x_y": {"z": []}}},
+        {"key": "both", "value": {"stringValue": "old", "dateValue": 5}, "tomorrow": 1},
+    ]
+    assert (await pipeline.post("traces", traces(span(attributes=attributes)))).body == b"{}"
+    await pipeline.consume()
+    (row,) = await pipeline.rows("otel_traces")
+    assert row["SpanAttributes"] == {"new": "", "both": "old"}

@@ -1,0 +1,82 @@
+"""OTLP and heartbeats: the edge a record of each signal and coding, the consumer a record, and into ClickHouse."""
+
+from loadtests.bench.consumer import run_consumer, us_a_row
+from loadtests.bench.edge import EMBEDDED, fresh_edge, measure_requests
+from loadtests.bench.edge_process import HEARTBEAT
+from loadtests.bench.figures import Figure
+from loadtests.bench.ingest_requests import heartbeat_requests, otlp_requests
+from loadtests.bench.otlp_payloads import RECORDS
+from loadtests.bench.process_usage import peak_mb
+from loadtests.bench.progress import Progress
+from loadtests.bench.run_length import RunLength
+
+_CONNECTIONS = 32
+_HEARTBEAT_CONNECTIONS = 64
+_EDGE_TARGET_US = 4.0
+_CONSUMER_TARGET_US = 8.0
+_HEARTBEAT_TARGET_US = 75.0
+_NAMES = {"traces": "span", "logs": "log record", "metrics": "data point"}
+
+
+async def measure_otlp_edge(progress: Progress, length: RunLength) -> list[Figure]:
+    """100 records a request; protobuf beside JSON."""
+    figures = []
+    for signal, name in _NAMES.items():
+        for coding in ("json", "protobuf"):
+            part = f"edge, {RECORDS} {name}s a request, {coding}"
+            async with fresh_edge(EMBEDDED) as edge:
+                requests = otlp_requests(edge.ingest_key, signal, coding)
+                measured = await measure_requests(
+                    progress, part, edge, requests, _CONNECTIONS, length, expected=200
+                )
+                peak = peak_mb(edge.pid)
+            figures += [
+                Figure(part, f"{name}s", measured.per_second * RECORDS, "/s"),
+                Figure(part, f"CPU a {name}", measured.cpu_us / RECORDS, "µs", target=_target(coding)),
+                *measured.latency(part),
+                Figure(part, "peak memory", peak, "MB"),
+            ]
+    return figures
+
+
+def _target(coding: str) -> float | None:
+    return _EDGE_TARGET_US if coding == "json" else None
+
+
+async def measure_otlp_consumer(progress: Progress, length: RunLength) -> list[Figure]:
+    """From the log to where the rows would be inserted; and ClickHouse's share of a row, from JSON."""
+    figures = []
+    for signal, name in _NAMES.items():
+        for coding in ("json", "protobuf"):
+            part = f"consumer of {name}s, {coding}"
+            told = await run_consumer(progress, part, length, "nothing", transform=signal, coding=coding)
+            target = _CONSUMER_TARGET_US if coding == "json" else None
+            figures += [
+                Figure(part, f"{name}s", told["rows"] / told["seconds"], "/s"),
+                Figure(part, f"CPU a {name}", us_a_row(told["cpu_seconds"], told), "µs", target=target),
+                Figure(part, "peak memory", told["peak_mb"], "MB"),
+            ]
+        part = f"consumer of {name}s and ClickHouse"
+        told = await run_consumer(progress, part, length, "clickhouse", transform=signal)
+        inserting = us_a_row(told["cpu_seconds"] - told["consumer_cpu_seconds"], told)
+        figures += [
+            Figure(part, f"{name}s", told["rows"] / told["seconds"], "/s"),
+            Figure(part, "CPU of ClickHouse a row", inserting, "µs"),
+            Figure(part, "peak memory", told["peak_mb"], "MB"),
+        ]
+    return figures
+
+
+async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Figure]:
+    """One signal a request."""
+    part = "edge, heartbeats"
+    async with fresh_edge(EMBEDDED) as edge:
+        requests = heartbeat_requests(edge.monitor_key, HEARTBEAT)
+        measured = await measure_requests(progress, part, edge, requests, _HEARTBEAT_CONNECTIONS, length)
+        peak = peak_mb(edge.pid)
+    return [
+        Figure(part, "heartbeats", measured.per_second, "/s"),
+        Figure(part, "CPU a heartbeat", measured.cpu_us, "µs", target=_HEARTBEAT_TARGET_US),
+        *measured.latency(part),
+        Figure(part, "peak memory", peak, "MB"),
+    ]
