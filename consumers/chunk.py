@@ -69,8 +69,18 @@ class Transform(Protocol):
         its insert is one part; a record that cannot be read weighs (0, -1) and fits anywhere."""
         ...
 
+    async def apply(self, chunk: Chunk, partition: int) -> None:
+        """Change what the chunk changes beside rows, before they are made. Doing it again changes nothing more.
+        Raises `StorageUnavailable`."""
+        ...
+
+    async def caught_up(self, partition: int, as_of_ms: int) -> None:
+        """Nothing was left to read in the partition when it was looked at, at this time (milliseconds since 1970).
+        Called about once a second. Raises `StorageUnavailable`."""
+        ...
+
     async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
-        """The rows of the chunk. The same chunk gives the same rows, whatever was inserted of it before.
+        """The rows of the chunk, if it has any. The same chunk gives the same rows, whatever was inserted of it before.
         Raises `StorageUnavailable`."""
         ...
 

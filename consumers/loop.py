@@ -28,6 +28,7 @@ _LONGEST_PAUSE = 5.0
 _CLAIM_SECONDS = 0.5
 # Chunks in work at once: they overlap the waits for the store, and bound the memory that chunks take.
 _CHUNKS_AT_ONCE = 4
+_TELL_MS = 1000
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class ConsumerLoop:
     """Set it to let `run` end by itself once nothing is left to take."""
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CHUNKS_AT_ONCE))
     _faults: dict[int | None, str] = field(default_factory=dict)
+    _told_ms: dict[int, int] = field(default_factory=dict)
 
     @property
     def failing(self) -> str | None:
@@ -122,6 +124,7 @@ class ConsumerLoop:
         """Work on the next chunk: (position after it, whether to go on looking, whether there was one)."""
         if position.plan_end is not None:
             return await self._carry_out_plan(partition, position.next_offset, position.plan_end)
+        begun_ms = time.time_ns() // 1_000_000
         try:
             first = await self.consumer.read(
                 partition, position.next_offset, None, READ_BYTES, self.limits.seconds
@@ -131,6 +134,7 @@ class ConsumerLoop:
             return Position(gone.next_offset), look, True
         self._faults.pop(partition, None)
         if not first:
+            await self._tell_caught_up(partition, begun_ms)
             return position, look, False
         deadline = time.monotonic() + self.limits.seconds
         async with self._slots:
@@ -140,6 +144,14 @@ class ConsumerLoop:
             await self.on_step("after plan")
             done, found = await self._finish(partition, chunk, tried_before=look)
         return done, look and found > 0, True
+
+    async def _tell_caught_up(self, partition: int, as_of_ms: int) -> None:
+        if as_of_ms - self._told_ms.get(partition, 0) < _TELL_MS:
+            return
+        self._told_ms[partition] = as_of_ms
+        with contextlib.suppress(StorageUnavailable):
+            # The next time will do; nothing waits for it but a clock, which then stands still.
+            await self.transform.caught_up(partition, as_of_ms)
 
     async def _carry_out_plan(self, partition: int, start: int, end: int) -> tuple[Position, bool, bool]:
         logger.info("%s/%d: carrying out the open plan %d-%d", self.transform.topic, partition, start, end)
@@ -159,7 +171,7 @@ class ConsumerLoop:
                 if again:
                     # Still ours? Somebody else may have taken over during the pause.
                     await self.consumer.commit(partition, planned)
-                found = await self._store(chunk, tried_before=tried_before or again)
+                found = await self._store(partition, chunk, tried_before=tried_before or again)
                 await self.on_step("before commit")
                 done = Position(chunk.end)
                 await self.consumer.commit(partition, done)
@@ -178,7 +190,8 @@ class ConsumerLoop:
                 self.metrics.records += len(chunk.records)
                 return done, found
 
-    async def _store(self, chunk: Chunk, *, tried_before: bool) -> int:
+    async def _store(self, partition: int, chunk: Chunk, *, tried_before: bool) -> int:
+        await self.transform.apply(chunk, partition)
         rows = await self.transform.rows(chunk, self.store)
         inserted = await insert_chunk(
             self.store, chunk, rows.tables, self.transform, tried_before=tried_before, on_step=self.on_step

@@ -51,12 +51,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pharos-load-") as folder:
         acknowledged = Path(folder) / "acknowledged"
         acknowledged.touch()
-        _run_locust(arguments, base_url, credentials["ingest_key"], run, acknowledged)
+        _run_locust(arguments, base_url, credentials, run, acknowledged)
         lines = [json.loads(line) for line in acknowledged.read_text().splitlines()]
     batches = {batch: events for batch, events, _ in lines}
     if not batches:
-        print("Nothing was acknowledged.", file=sys.stderr)
-        return 1
+        print("No ingest batch was acknowledged: there is nothing to check.", file=sys.stderr)
+        return 0 if arguments.user else 1
     print(f"Checking {len(batches):,} acknowledged batches …", file=sys.stderr)
     if (url := credentials.get("clickhouse_url")) is not None:
         verdict, _ = asyncio.run(check_in_clickhouse(url, run, batches))
@@ -67,7 +67,9 @@ def main() -> int:
     return 0 if verdict.holds else 1
 
 
-def _run_locust(arguments: argparse.Namespace, base_url: str, key: str, run: str, acknowledged: Path) -> None:
+def _run_locust(
+    arguments: argparse.Namespace, base_url: str, credentials: dict[str, Any], run: str, acknowledged: Path
+) -> None:
     command = [sys.executable, "-m", "locust", "-f", "loadtests/locustfile.py", "--host", base_url]
     if not arguments.page:
         users = str(arguments.users)
@@ -79,7 +81,9 @@ def _run_locust(arguments: argparse.Namespace, base_url: str, key: str, run: str
         env={
             **os.environ,
             "PYTHONPATH": str(_ROOT),
-            "LOAD_INGEST_KEY": key,
+            "LOAD_INGEST_KEY": credentials["ingest_key"],
+            "LOAD_HEARTBEAT": json.dumps(credentials["heartbeat"]),
+            "LOAD_QUEUE": json.dumps(credentials["queue"]),
             "LOAD_RUN": run,
             "LOAD_ACKNOWLEDGED": str(acknowledged),
         },

@@ -1,5 +1,15 @@
 """All kinds of traffic, for `locust -f loadtests/locustfile.py`; `make load` sets the variables that it needs."""
 
 from loadtests.ingest_users import BatchSender, ImpatientSender, SingleSender
+from loadtests.monitor_users import CronJob, QueueReporter, TopOfTheHour
+from loadtests.otlp_users import OtlpExporter
 
-__all__ = ["BatchSender", "ImpatientSender", "SingleSender"]
+__all__ = [
+    "BatchSender",
+    "CronJob",
+    "ImpatientSender",
+    "OtlpExporter",
+    "QueueReporter",
+    "SingleSender",
+    "TopOfTheHour",
+]

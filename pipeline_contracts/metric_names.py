@@ -29,6 +29,10 @@ MetricName = Literal[
     "pharos_consumer_retries",
     # Faults of the loop itself: each is a defect, with its stack in the log.
     "pharos_consumer_failures",
+    # Seconds by which signals of heartbeats are behind: what is due in between is unknown.
+    "pharos_monitor_scan_lag_seconds",
+    # States of heartbeats that time has changed, by state.
+    "pharos_monitor_transitions",
     # Bytes that the log holds on disk; on Kafka, that wait for the brokers.
     "pharos_log_bytes",
     # Requests that the control plane answered, by method and status.

@@ -6,6 +6,7 @@ import msgspec
 
 from analytics_queries.stored_receipts import stored_receipts
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
+from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.telemetry import telemetry_rows
 from pipeline_contracts import topics
 from pipeline_contracts.records import BatchMeta, LogRecord, decode_meta
@@ -36,7 +37,7 @@ class _ReceiptRow(msgspec.Struct, gc=False):
 _encode = msgspec.json.Encoder().encode
 
 
-class TelemetryTopic:
+class TelemetryTopic(RowsOnly):
     """The transform of `topics.TELEMETRY`."""
 
     topic = topics.TELEMETRY

@@ -50,6 +50,9 @@ class HeartbeatState(Base):
     last_success_ms: Mapped[int | None] = mapped_column(BigInteger)
     last_end_ms: Mapped[int | None] = mapped_column(BigInteger)
     failures_in_row: Mapped[int]
+    open_runs: Mapped[int]
+    oldest_start_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """Of the open runs."""
     version: Mapped[int]
 
 

@@ -48,6 +48,8 @@ def _heartbeats() -> None:
         sa.Column("last_success_ms", sa.BigInteger, nullable=True),
         sa.Column("last_end_ms", sa.BigInteger, nullable=True),
         sa.Column("failures_in_row", sa.Integer, nullable=False),
+        sa.Column("open_runs", sa.Integer, nullable=False),
+        sa.Column("oldest_start_ms", sa.BigInteger, nullable=True),
         sa.Column("version", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("heartbeat_id", name="pk_heartbeat_states"),
         sa.ForeignKeyConstraint(

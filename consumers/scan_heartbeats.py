@@ -1,0 +1,106 @@
+"""Looks for heartbeats whose time has come: late, down, or a run that takes too long.
+
+The scan does not trust the clock on the wall but the pipeline: its clock is how far all partitions of signals are
+applied. A backlog of ours then never looks like a job that did not run; what the wall says is due meanwhile becomes
+unknown, and is judged once the signals are there. Any number of scans may run: each change names the version that it
+was made from, and the first one counts.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from pipeline_contracts import topics
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.heartbeat_states import pass_deadlines
+from pipeline_contracts.metric_names import MetricName
+from storage_backends.monitor_states.interface import MonitorStates, Watched
+
+logger = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 2.0
+# An edge reads its clock before the log has the signal: so much later it is there, or the edge has answered 503.
+_MARGIN_MS = 3000
+# Further behind than this the pipeline lags; less is its usual pace.
+_LAG_MS = 15_000
+_AT_ONCE = 1000
+_KEEP_RUNS_MS = 7 * 86_400_000
+_PRUNED_AT_ONCE = 5000
+
+
+class HeartbeatScan(Collector):
+    """One scan; `run` until `stop` is set. Its metrics tell what it did."""
+
+    def __init__(
+        self,
+        states: MonitorStates,
+        stop: asyncio.Event,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._states = states
+        self._stop = stop
+        self._clock = clock
+        self._transitions: Counter[str] = Counter()
+        self._lag_ms = 0
+        self.failing: str | None = None
+        """Why nothing is scanned now, for the readiness answer."""
+
+    async def run(self) -> None:
+        """Scan every two seconds."""
+        while not self._stop.is_set():
+            try:
+                await self.scan_once()
+                self.failing = None
+            except StorageUnavailable as error:
+                if self.failing is None:
+                    logger.warning("heartbeats cannot be scanned now: %s", error)
+                self.failing = str(error)
+            except Exception as error:
+                logger.exception("the scan of heartbeats failed")
+                self.failing = str(error)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), _EVERY_SECONDS)
+
+    async def scan_once(self) -> None:
+        """Bring every heartbeat to what the clock says. Raises `StorageUnavailable`."""
+        now_ms = self._clock()
+        applied_ms = await self._states.slowest_progress(topics.HEARTBEATS)
+        if applied_ms is None:
+            # Nothing was ever taken in: nothing is known of anybody.
+            return
+        clock_ms = min(now_ms, applied_ms) - _MARGIN_MS
+        self._lag_ms = max(0, now_ms - applied_ms)
+        while await self._states.change_due(
+            clock_ms, _AT_ONCE, lambda watched: self._pass(watched, clock_ms)
+        ):
+            if self._stop.is_set():
+                return
+            await asyncio.sleep(0)
+        if self._lag_ms > _LAG_MS:
+            marked = await self._states.mark_unknown(clock_ms, now_ms - _LAG_MS, now_ms)
+            self._transitions["unknown"] += marked
+        await self._states.prune_runs(now_ms - _KEEP_RUNS_MS, _PRUNED_AT_ONCE)
+
+    def _pass(self, watched: Mapping[int, Watched], clock_ms: int) -> list[Watched]:
+        for one in watched.values():
+            before = one.heartbeat.state
+            one.changed += pass_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
+            if one.heartbeat.state != before:
+                self._transitions[one.heartbeat.state] += 1
+        return list(watched.values())
+
+    def collect(self) -> Iterable[Metric]:
+        lag: MetricName = "pharos_monitor_scan_lag_seconds"
+        yield GaugeMetricFamily(lag, "How far signals of heartbeats are behind", value=self._lag_ms / 1000)
+        name: MetricName = "pharos_monitor_transitions"
+        transitions = CounterMetricFamily(name, "States that time has changed", labels=["state"])
+        for state, count in sorted(self._transitions.items()):
+            transitions.add_metric([state], count)
+        yield transitions

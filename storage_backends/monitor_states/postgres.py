@@ -1,0 +1,216 @@
+"""Monitors' present states in the control plane's Postgres, over asyncpg alone."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import asyncpg
+
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.heartbeat_states import Run, recount
+from storage_backends.monitor_states import postgres_statements as sql
+from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
+from storage_backends.monitor_states.rows import (
+    columns_of,
+    run_values,
+    state_values,
+    to_heartbeat,
+    to_run,
+)
+
+T = TypeVar("T")
+
+_CONNECTIONS = 4
+_CONNECT_SECONDS = 5.0
+_STATEMENT_SECONDS = 30.0
+# The server ends a statement after the one above; this is for a server that does not even do that.
+_CALL_SECONDS = 35.0
+# SQLSTATEs of a server that is away, starting, stopping or full, of two transactions in each other's way, and of a
+# database that is behind this version.
+_AWAY_CLASSES = ("08", "53", "57", "58")
+_AWAY_STATES = ("40001", "40P01", "55P03", "25006", "42P01", "42703")
+
+
+class PostgresMonitorStates:
+    """Made by `open_postgres_monitor_states`."""
+
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    async def change(
+        self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
+    ) -> None:
+        async def run(connection: Any) -> None:
+            # Locked in the order of their IDs: two consumers never wait for each other crosswise.
+            watched = _watched(await connection.fetch(sql.READ, sorted(wanted)))
+            keys = [(heartbeat, run) for heartbeat in watched for run in wanted[heartbeat]]
+            if keys:
+                _add_runs(watched, await connection.fetch(sql.READ_RUNS, *columns_of(keys)))
+            changed = change(watched)
+            for one in changed:
+                if one.heartbeat.recount:
+                    rows = await connection.fetch(sql.READ_ALL_RUNS, one.heartbeat.heartbeat_id)
+                    recount(one.heartbeat, _all_runs(one, rows))
+            await _write(connection, changed)
+            if progress is not None:
+                await connection.execute(
+                    sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms
+                )
+
+        await self._in_transaction(run)
+
+    async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
+        async def run(connection: Any) -> int:
+            watched = _watched(await connection.fetch(sql.READ_DUE, clock_ms, most))
+            running = [one for one, found in watched.items() if found.heartbeat.open_runs]
+            if running:
+                _add_runs(watched, await connection.fetch(sql.READ_OPEN_RUNS, running))
+            await _write(connection, change(watched))
+            return len(watched)
+
+        return await self._in_transaction(run)
+
+    async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
+        return _count(await self._execute(sql.MARK_UNKNOWN, now_ms, clock_ms, until_ms))
+
+    async def apply_queues(
+        self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
+    ) -> None:
+        async def run(connection: Any) -> None:
+            if snapshots:
+                await connection.executemany(sql.WRITE_SNAPSHOT, [_snapshot_values(s) for s in snapshots])
+            if workers:
+                await connection.executemany(sql.WRITE_WORKER, [_worker_values(w) for w in workers])
+            await connection.execute(
+                sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms
+            )
+
+        await self._in_transaction(run)
+
+    async def note_progress(self, progress: Progress) -> None:
+        await self._execute(sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms)
+
+    async def slowest_progress(self, topic: str) -> int | None:
+        async def run() -> int | None:
+            slowest: int | None = await self._pool.fetchval(sql.SLOWEST_PROGRESS, topic)
+            return slowest
+
+        return await _asked(run)
+
+    async def prune_runs(self, before_ms: int, most: int) -> int:
+        return _count(await self._execute(sql.PRUNE, before_ms, most))
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def _execute(self, statement: str, *parameters: Any) -> str:
+        async def run() -> str:
+            status: str = await self._pool.execute(statement, *parameters)
+            return status
+
+        return await _asked(run)
+
+    async def _in_transaction(self, run: Callable[[Any], Awaitable[T]]) -> T:
+        async def begin() -> T:
+            async with self._pool.acquire(timeout=_CONNECT_SECONDS) as connection, connection.transaction():
+                return await run(connection)
+
+        return await _asked(begin)
+
+
+async def _asked(run: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await run()
+    except asyncpg.PostgresError as error:
+        state = error.sqlstate or ""
+        if state[:2] in _AWAY_CLASSES or state in _AWAY_STATES:
+            raise StorageUnavailable(f"The database does not answer now ({type(error).__name__}).") from error
+        raise
+    except (OSError, asyncpg.InterfaceError) as error:
+        raise StorageUnavailable(f"The database does not answer now ({type(error).__name__}).") from error
+
+
+def _watched(rows: Sequence[Any]) -> dict[int, Watched]:
+    found = (Watched(to_heartbeat(row)) for row in rows)
+    return {watched.heartbeat.heartbeat_id: watched for watched in found}
+
+
+def _add_runs(watched: Mapping[int, Watched], rows: Sequence[Any]) -> None:
+    for row in rows:
+        heartbeat, run = to_run(row)
+        watched[heartbeat].runs[run.run_id] = run
+
+
+def _all_runs(watched: Watched, rows: Sequence[Any]) -> list[Run]:
+    runs = {run.run_id: run for _, run in map(to_run, rows)}
+    return list((runs | {run.run_id: run for run in watched.changed}).values())
+
+
+async def _write(connection: Any, changed: Sequence[Watched]) -> None:
+    if not changed:
+        return
+    written = await connection.fetch(
+        sql.WRITE_STATES, *columns_of(state_values(one.heartbeat) for one in changed)
+    )
+    # Whose version has moved on was changed by somebody else meanwhile: it is theirs.
+    ours = {row[0] for row in written}
+    runs = [
+        run_values(one.heartbeat.heartbeat_id, run)
+        for one in changed
+        if one.heartbeat.heartbeat_id in ours
+        for run in one.changed
+    ]
+    if runs:
+        await connection.execute(sql.WRITE_RUNS, *columns_of(runs))
+
+
+def _count(status: str) -> int:
+    # "UPDATE 5"
+    return int(status.rpartition(" ")[2])
+
+
+def _snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
+    return (
+        seen.queue_id,
+        seen.snapshot_id,
+        seen.observed_us,
+        seen.received_ms,
+        seen.pending,
+        seen.delayed,
+        seen.reserved,
+        seen.failed,
+        seen.oldest_wait_seconds,
+        seen.environment_id,
+    )
+
+
+def _worker_values(seen: SeenWorker) -> tuple[Any, ...]:
+    return (
+        seen.queue_id,
+        seen.worker_id,
+        seen.sequence,
+        seen.status,
+        seen.job_id,
+        seen.received_ms,
+        seen.environment_id,
+    )
+
+
+async def open_postgres_monitor_states(url: str) -> PostgresMonitorStates:
+    """The states in the control plane's database, `postgresql://user:password@host/name?sslmode=…`, which is migrated.
+    Raises `StorageUnavailable`, which does not repeat the URL."""
+    scheme, _, rest = url.partition("://")
+    try:
+        pool = await asyncpg.create_pool(
+            f"{scheme.removesuffix('+asyncpg')}://{rest}",
+            min_size=1,
+            max_size=_CONNECTIONS,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=_CALL_SECONDS,
+            server_settings={
+                "application_name": "pharos monitors",
+                "statement_timeout": str(int(_STATEMENT_SECONDS * 1000)),
+            },
+        )
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise StorageUnavailable(f"The database cannot be reached ({type(error).__name__}).") from None
+    return PostgresMonitorStates(pool)

@@ -1,0 +1,256 @@
+"""Monitors' present states in the SQLite file of an embedded control plane.
+
+A connection of its own in a thread of its own; the file's journal lets the control plane read meanwhile, and who writes
+waits for the other.
+"""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.heartbeat_states import Run, recount
+from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
+from storage_backends.monitor_states.rows import (
+    HEARTBEAT_COLUMNS,
+    HEARTBEAT_TABLES,
+    OPEN_RUN,
+    RUN_COLUMNS,
+    run_values,
+    state_values,
+    to_heartbeat,
+    to_run,
+)
+
+T = TypeVar("T")
+
+_AT_ONCE = 1000
+
+_READ = (
+    f"SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} "
+    "WHERE s.heartbeat_id IN (SELECT value FROM json_each(?))"
+)
+_READ_DUE = (
+    f"SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} "
+    "WHERE s.deadline_ms <= ? ORDER BY s.deadline_ms LIMIT ?"
+)
+_READ_RUNS = (
+    f"SELECT {RUN_COLUMNS} FROM heartbeat_runs WHERE (heartbeat_id, run_id) IN "
+    "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))"
+)
+_READ_ALL_RUNS = f"SELECT {RUN_COLUMNS} FROM heartbeat_runs WHERE heartbeat_id = ?"
+_READ_OPEN_RUNS = (
+    f"SELECT {RUN_COLUMNS} FROM heartbeat_runs "
+    f"WHERE heartbeat_id IN (SELECT value FROM json_each(?)) AND {OPEN_RUN}"
+)
+_WRITE_STATE = """
+UPDATE heartbeat_states SET state = ?, since_ms = ?, due_ms = ?, deadline_ms = ?, last_signal_ms = ?,
+    last_success_ms = ?, last_end_ms = ?, failures_in_row = ?, open_runs = ?, oldest_start_ms = ?, version = version + 1
+WHERE heartbeat_id = ? AND version = ?
+"""
+_WRITE_RUN = f"INSERT OR REPLACE INTO heartbeat_runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_MARK_UNKNOWN = """
+UPDATE heartbeat_states SET state = 'unknown', since_ms = ?, version = version + 1
+WHERE deadline_ms > ? AND deadline_ms <= ? AND state NOT IN ('unknown', 'down')
+"""
+_WRITE_PROGRESS = """
+INSERT INTO monitor_progress (topic, "partition", applied_through_ms) VALUES (?, ?, ?)
+ON CONFLICT (topic, "partition") DO UPDATE SET applied_through_ms = max(applied_through_ms, excluded.applied_through_ms)
+"""
+_KNOWN_QUEUE = (
+    "SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id "
+    "WHERE queues.id = ? AND environments.public_id = ?"
+)
+_WRITE_SNAPSHOT = f"""
+INSERT INTO queue_states (queue_id, snapshot_id, observed_us, received_ms, pending, delayed, reserved, failed,
+    oldest_wait_seconds)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS ({_KNOWN_QUEUE})
+ON CONFLICT (queue_id) DO UPDATE SET snapshot_id = excluded.snapshot_id, observed_us = excluded.observed_us,
+    received_ms = excluded.received_ms, pending = excluded.pending, delayed = excluded.delayed,
+    reserved = excluded.reserved, failed = excluded.failed, oldest_wait_seconds = excluded.oldest_wait_seconds
+WHERE (excluded.observed_us, excluded.snapshot_id) > (queue_states.observed_us, queue_states.snapshot_id)
+"""
+_WRITE_WORKER = f"""
+INSERT INTO queue_workers (queue_id, worker_id, sequence, status, job_id, received_ms)
+SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS ({_KNOWN_QUEUE})
+ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, status = excluded.status,
+    job_id = excluded.job_id, received_ms = excluded.received_ms
+WHERE excluded.sequence > queue_workers.sequence
+"""
+_PRUNE = f"""
+DELETE FROM heartbeat_runs WHERE (heartbeat_id, run_id) IN
+    (SELECT heartbeat_id, run_id FROM heartbeat_runs WHERE first_ms < ? AND NOT ({OPEN_RUN}) LIMIT ?)
+"""
+
+
+class SqliteMonitorStates:
+    """Made by `open_sqlite_monitor_states`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="monitor-states")
+        self._closed = False
+
+    async def change(
+        self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
+    ) -> None:
+        def run() -> None:
+            with self._transaction():
+                self._change(wanted, change)
+                if progress is not None:
+                    self._note(progress)
+
+        await self._call(run)
+
+    def _change(self, wanted: Mapping[int, Collection[str]], change: Change) -> None:
+        watched = self._read(_READ, (json.dumps(list(wanted)),))
+        keys = [(heartbeat, run) for heartbeat in watched for run in wanted[heartbeat]]
+        for begin in range(0, len(keys), _AT_ONCE):
+            self._add_runs(watched, _READ_RUNS, keys[begin : begin + _AT_ONCE])
+        changed = change(watched)
+        for one in changed:
+            if one.heartbeat.recount:
+                recount(one.heartbeat, self._all_runs(one))
+        self._write(changed)
+
+    async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
+        def run() -> int:
+            with self._transaction():
+                watched = self._read(_READ_DUE, (clock_ms, most))
+                running = [one for one, found in watched.items() if found.heartbeat.open_runs]
+                self._add_runs(watched, _READ_OPEN_RUNS, running)
+                self._write(change(watched))
+            return len(watched)
+
+        return await self._call(run)
+
+    async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
+        return await self._write_once(_MARK_UNKNOWN, (now_ms, clock_ms, until_ms))
+
+    async def apply_queues(
+        self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
+    ) -> None:
+        def run() -> None:
+            with self._transaction():
+                self._connection.executemany(_WRITE_SNAPSHOT, [_snapshot_values(one) for one in snapshots])
+                self._connection.executemany(_WRITE_WORKER, [_worker_values(one) for one in workers])
+                self._note(progress)
+
+        await self._call(run)
+
+    async def note_progress(self, progress: Progress) -> None:
+        await self._write_once(_WRITE_PROGRESS, (progress.topic, progress.partition, progress.through_ms))
+
+    async def slowest_progress(self, topic: str) -> int | None:
+        def run() -> int | None:
+            sql = "SELECT min(applied_through_ms) FROM monitor_progress WHERE topic = ?"
+            slowest: int | None = self._connection.execute(sql, (topic,)).fetchone()[0]
+            return slowest
+
+        return await self._call(run)
+
+    async def prune_runs(self, before_ms: int, most: int) -> int:
+        return await self._write_once(_PRUNE, (before_ms, most))
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._thread.shutdown)
+            self._connection.close()
+
+    def _read(self, sql: str, parameters: tuple[Any, ...]) -> dict[int, Watched]:
+        found = (Watched(to_heartbeat(row)) for row in self._connection.execute(sql, parameters))
+        return {watched.heartbeat.heartbeat_id: watched for watched in found}
+
+    def _add_runs(self, watched: Mapping[int, Watched], sql: str, keys: Sequence[Any]) -> None:
+        if keys:
+            for row in self._connection.execute(sql, (json.dumps(keys),)):
+                heartbeat, run = to_run(row)
+                watched[heartbeat].runs[run.run_id] = run
+
+    def _all_runs(self, watched: Watched) -> list[Run]:
+        rows = self._connection.execute(_READ_ALL_RUNS, (watched.heartbeat.heartbeat_id,))
+        runs = {run.run_id: run for _, run in map(to_run, rows)}
+        return list((runs | {run.run_id: run for run in watched.changed}).values())
+
+    def _write(self, changed: Sequence[Watched]) -> None:
+        # Nobody else writes within the transaction: the version that was read is the version that is there.
+        self._connection.executemany(_WRITE_STATE, [state_values(one.heartbeat) for one in changed])
+        self._connection.executemany(
+            _WRITE_RUN,
+            [run_values(one.heartbeat.heartbeat_id, run) for one in changed for run in one.changed],
+        )
+
+    def _note(self, progress: Progress) -> None:
+        self._connection.execute(_WRITE_PROGRESS, (progress.topic, progress.partition, progress.through_ms))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        # From the beginning as a writer: one that has read first could not become it while another writes.
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    async def _write_once(self, sql: str, parameters: tuple[Any, ...]) -> int:
+        return await self._call(lambda: self._connection.execute(sql, parameters).rowcount)
+
+    async def _call(self, run: Callable[[], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("The monitors' states are closed.")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+        except sqlite3.OperationalError as error:
+            raise StorageUnavailable(f"The database does not answer now ({error}).") from error
+
+
+def _snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
+    return (
+        seen.queue_id,
+        seen.snapshot_id,
+        seen.observed_us,
+        seen.received_ms,
+        seen.pending,
+        seen.delayed,
+        seen.reserved,
+        seen.failed,
+        seen.oldest_wait_seconds,
+        seen.queue_id,
+        seen.environment_id,
+    )
+
+
+def _worker_values(seen: SeenWorker) -> tuple[Any, ...]:
+    return (
+        seen.queue_id,
+        seen.worker_id,
+        seen.sequence,
+        seen.status,
+        seen.job_id,
+        seen.received_ms,
+        seen.queue_id,
+        seen.environment_id,
+    )
+
+
+async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
+    """The states in the control plane's file, which is there and migrated. Raises `StorageUnavailable`."""
+
+    def run() -> sqlite3.Connection:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=10.0, check_same_thread=False)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+    try:
+        return SqliteMonitorStates(await asyncio.to_thread(run))
+    except sqlite3.OperationalError as error:
+        raise StorageUnavailable(f"{path} cannot be opened: {error}") from error

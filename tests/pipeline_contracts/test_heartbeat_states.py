@@ -1,0 +1,265 @@
+"""What signals and time make of a heartbeat: every order of the signals of two overlapping runs, and each deadline."""
+
+import itertools
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipeline_contracts.heartbeat_states import (
+    Heartbeat,
+    Run,
+    pass_deadlines,
+    recount,
+    settle,
+    take_signal,
+)
+from pipeline_contracts.schedules import Schedule
+
+T0 = 1_800_000_000_000
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+NEW = Heartbeat(
+    heartbeat_id=1,
+    environment_id="env_1",
+    schedule=Schedule(3600),
+    grace_ms=5 * MINUTE,
+    max_runtime_ms=30 * MINUTE,
+    failures_before_down=1,
+    paused=False,
+    state="new",
+    since_ms=T0 - HOUR,
+    due_ms=None,
+    deadline_ms=None,
+    last_signal_ms=None,
+    last_success_ms=None,
+    last_end_ms=None,
+    failures_in_row=0,
+    open_runs=0,
+    oldest_start_ms=None,
+    version=0,
+)
+
+
+class Watch:
+    """A heartbeat with all of its runs, to which signals come and time passes."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.heartbeat = replace(NEW, **changes)
+        self.runs: dict[str, Run] = {}
+
+    def signal(self, run_id: str, signal: Any, at_ms: int) -> None:
+        run = self.runs.setdefault(run_id, Run(run_id, at_ms))
+        if take_signal(self.heartbeat, run, signal, at_ms):
+            settle(self.heartbeat, at_ms)
+            if self.heartbeat.recount:
+                recount(self.heartbeat, list(self.runs.values()))
+
+    def at(self, clock_ms: int) -> str:
+        """The state at this moment."""
+        runs = [run for run in self.runs.values() if run.outcome == "open"]
+        pass_deadlines(self.heartbeat, runs, clock_ms)
+        return self.heartbeat.state
+
+    def counts(self) -> tuple[Any, ...]:
+        h = self.heartbeat
+        return (h.state, h.failures_in_row, h.last_success_ms, h.last_end_ms, h.open_runs, h.oldest_start_ms)
+
+
+# Two runs that overlap: a starts, b starts, a ends, b ends. Each signal has its own time of receipt.
+SIGNALS = {
+    end_of: [
+        ("a", "start", T0),
+        ("b", "start", T0 + 60_000),
+        ("a", end_of[0], T0 + 120_000),
+        ("b", end_of[1], T0 + 210_000),
+    ]
+    for end_of in itertools.product(("success", "failure"), repeat=2)
+}
+ENDS = {
+    ("success", "success"): ("up", 0),
+    ("success", "failure"): ("down", 1),
+    ("failure", "success"): ("up", 0),
+    ("failure", "failure"): ("down", 2),
+}
+
+
+@pytest.mark.parametrize("ends", SIGNALS, ids="-".join)
+def test_every_order_of_two_overlapping_runs(ends: tuple[str, str]) -> None:
+    """24 orders of application for each way to end: the same states, counts and durations; repeats change nothing."""
+    seen = set()
+    for order in itertools.permutations(SIGNALS[ends]):
+        watch = Watch()
+        for run_id, signal, at_ms in order:
+            watch.signal(run_id, signal, at_ms)
+            watch.signal(run_id, signal, at_ms + 999)
+        for run_id, signal, at_ms in reversed(order):
+            watch.signal(run_id, signal, at_ms + 5000)
+        assert watch.runs["a"].duration_ms == 120_000
+        assert watch.runs["b"].duration_ms == 150_000
+        assert [run.outcome for run in watch.runs.values()].count("open") == 0
+        seen.add(watch.counts())
+    state, failures = ENDS[ends]
+    (counts,) = seen
+    assert counts[:2] == (state, failures)
+
+
+ORDERS = [
+    # What is received, in the order of receipt a second apart → the run's outcome, its duration in s, the state.
+    (["start", "success"], "succeeded", 1, "up"),
+    (["start", "failure"], "failed", 1, "down"),
+    (["success"], "succeeded", None, "up"),
+    (["failure"], "failed", None, "down"),
+    (["start"], "open", None, "running"),
+    (["success", "start"], "succeeded", None, "up"),
+    (["failure", "start"], "failed", None, "down"),
+    (["start", "success", "success"], "succeeded", 1, "up"),
+    (["start", "start", "success"], "succeeded", 2, "up"),
+    (["start", "success", "failure"], "failed", 2, "down"),
+    (["start", "failure", "success"], "failed", 1, "down"),
+    (["success", "failure"], "failed", None, "down"),
+    (["failure", "success"], "failed", None, "down"),
+    (["success", "start", "failure"], "failed", 1, "down"),
+]
+
+
+@pytest.mark.parametrize(("signals", "outcome", "seconds", "state"), ORDERS, ids=lambda x: str(x))
+def test_one_run(signals: list[str], outcome: str, seconds: int | None, state: str) -> None:
+    """The order in which they were received decides; the order in which they are applied does not."""
+    received = [(signal, T0 + 1000 * n) for n, signal in enumerate(signals)]
+    for order in itertools.permutations(received):
+        watch = Watch()
+        for signal, at_ms in order:
+            watch.signal("a", signal, at_ms)
+        run = watch.runs["a"]
+        assert run.outcome == outcome
+        assert run.duration_ms == (None if seconds is None else 1000 * seconds)
+        assert watch.heartbeat.state == state
+
+
+def test_while_another_run_is_open() -> None:
+    watch = Watch()
+    watch.signal("a", "start", T0)
+    watch.signal("b", "start", T0 + 1)
+    watch.signal("a", "success", T0 + 2)
+    assert watch.heartbeat.state == "running"
+    assert watch.heartbeat.oldest_start_ms == T0 + 1
+    watch.signal("b", "success", T0 + 3)
+    assert (watch.heartbeat.state, watch.heartbeat.due_ms) == ("up", T0 + 3 + HOUR)
+
+
+def test_late_then_down_then_up() -> None:
+    watch = Watch()
+    watch.signal("a", "success", T0)
+    assert watch.at(T0 + HOUR - 1) == "up"
+    assert watch.at(T0 + HOUR) == "late"
+    assert watch.heartbeat.since_ms == T0 + HOUR
+    assert watch.at(T0 + HOUR + 5 * MINUTE - 1) == "late"
+    assert watch.at(T0 + HOUR + 5 * MINUTE) == "down"
+    assert (watch.heartbeat.since_ms, watch.heartbeat.deadline_ms) == (T0 + HOUR + 5 * MINUTE, None)
+    watch.signal("b", "start", T0 + 2 * HOUR)
+    assert watch.heartbeat.state == "down"
+    watch.signal("b", "success", T0 + 2 * HOUR + 1)
+    assert (watch.heartbeat.state, watch.heartbeat.due_ms) == ("up", T0 + 3 * HOUR + 1)
+
+
+def test_both_at_once_when_the_scan_comes_late() -> None:
+    watch = Watch()
+    watch.signal("a", "success", T0)
+    assert watch.at(T0 + 9 * HOUR) == "down"
+    assert watch.heartbeat.since_ms == T0 + HOUR + 5 * MINUTE
+
+
+def test_late_and_then_it_begins() -> None:
+    watch = Watch()
+    watch.signal("a", "success", T0)
+    assert watch.at(T0 + HOUR + 1) == "late"
+    watch.signal("b", "start", T0 + HOUR + 2)
+    assert watch.heartbeat.state == "running"
+    # Its own limit counts now, not the grace.
+    assert watch.at(T0 + HOUR + 20 * MINUTE) == "running"
+    watch.signal("b", "success", T0 + HOUR + 20 * MINUTE)
+    assert watch.heartbeat.state == "up"
+
+
+def test_a_run_that_takes_too_long() -> None:
+    watch = Watch()
+    watch.signal("a", "start", T0)
+    watch.signal("b", "start", T0 + 10 * MINUTE)
+    assert watch.at(T0 + 30 * MINUTE - 1) == "running"
+    assert watch.at(T0 + 30 * MINUTE) == "down"
+    assert [run.outcome for run in watch.runs.values()] == ["timed out", "open"]
+    assert watch.runs["a"].duration_ms == 30 * MINUTE
+    assert watch.at(T0 + 40 * MINUTE) == "down"
+    assert [run.outcome for run in watch.runs.values()] == ["timed out", "timed out"]
+    assert watch.heartbeat.failures_in_row == 2
+    # It ends after all: its own word counts.
+    watch.signal("b", "success", T0 + 50 * MINUTE)
+    assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("up", 0)
+    assert watch.runs["b"].duration_ms == 40 * MINUTE
+
+
+def test_failures_before_down() -> None:
+    watch = Watch(failures_before_down=3)
+    for number in range(2):
+        watch.signal(f"f{number}", "failure", T0 + number)
+        assert watch.heartbeat.state == "up"
+    watch.signal("good", "success", T0 + 10)
+    assert watch.heartbeat.failures_in_row == 0
+    for number in range(3, 6):
+        watch.signal(f"f{number}", "failure", T0 + 10 + number)
+    assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("down", 3)
+
+
+def test_runs_that_do_not_begin_count_as_failures() -> None:
+    watch = Watch(failures_before_down=3)
+    watch.signal("a", "success", T0)
+    assert watch.at(T0 + HOUR + 5 * MINUTE) == "late"
+    assert watch.at(T0 + 2 * HOUR + 5 * MINUTE - 1) == "late"
+    assert (watch.at(T0 + 2 * HOUR + 5 * MINUTE), watch.heartbeat.failures_in_row) == ("late", 2)
+    assert watch.at(T0 + 3 * HOUR + 5 * MINUTE) == "down"
+    assert watch.heartbeat.since_ms == T0 + 3 * HOUR + 5 * MINUTE
+
+
+def test_new_and_paused_never_become_due() -> None:
+    assert Watch().at(T0 + 1000 * HOUR) == "new"
+    watch = Watch(paused=True)
+    watch.signal("a", "failure", T0)
+    assert watch.at(T0 + 1000 * HOUR) == "paused"
+    assert watch.runs["a"].outcome == "failed"
+
+
+def test_an_end_older_than_others_is_counted_where_it_belongs() -> None:
+    watch = Watch(failures_before_down=5)
+    watch.signal("a", "failure", T0 + 100)
+    watch.signal("b", "failure", T0 + 300)
+    watch.signal("c", "success", T0 + 200)
+    assert (watch.heartbeat.failures_in_row, watch.heartbeat.last_success_ms) == (1, T0 + 200)
+    watch.signal("d", "success", T0 + 50)
+    assert (watch.heartbeat.failures_in_row, watch.heartbeat.last_success_ms) == (1, T0 + 200)
+    watch.signal("c", "failure", T0 + 400)
+    assert (watch.heartbeat.failures_in_row, watch.heartbeat.last_success_ms) == (4 - 1, T0 + 50)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_signals_in_any_order(seed: int) -> None:
+    """Random signals of several runs, applied in the order of receipt and in another, give the same counts; and the
+    counts are those that are made anew from all runs."""
+    chance = random.Random(seed)
+    signals = [
+        (chance.choice("abcd"), chance.choice(("start", "success", "failure")), T0 + 1000 * n)
+        for n in range(chance.randrange(1, 12))
+    ]
+    straight, shuffled = Watch(failures_before_down=2), Watch(failures_before_down=2)
+    for one in signals:
+        straight.signal(*one)
+    other = chance.sample(signals, len(signals))
+    for one in [*other, *other]:
+        shuffled.signal(*one)
+    assert straight.counts() == shuffled.counts()
+    anew = Watch(failures_before_down=2)
+    anew.runs = straight.runs
+    anew.heartbeat.last_signal_ms = straight.heartbeat.last_signal_ms
+    recount(anew.heartbeat, list(anew.runs.values()))
+    assert anew.counts() == straight.counts()

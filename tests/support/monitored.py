@@ -1,0 +1,113 @@
+"""A migrated database with heartbeats and queues, and the states that the consumers write into it."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from control_api.database import open_engine, open_sessions
+from control_api.migrations.upgrade import upgrade_database
+from control_api.monitors.tables import Heartbeat, HeartbeatState, Queue
+from control_api.projects.operations import create_environment, create_project
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.monitor_states.interface import MonitorStates
+from storage_backends.monitor_states.postgres import open_postgres_monitor_states
+from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
+
+T0 = 1_800_000_000_000
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+@dataclass(slots=True)
+class Monitored:
+    """The states under test, and the database to look into."""
+
+    states: MonitorStates
+    engine: AsyncEngine
+    environment_id: str
+    _environment: int
+
+    async def add_heartbeats(self, count: int, **changes: Any) -> list[int]:
+        """Heartbeats each hour with 5 minutes of grace and 30 of run time; gives their IDs."""
+        settings = {
+            "period_seconds": 3600,
+            "cron": None,
+            "timezone": "UTC",
+            "grace_seconds": 300,
+            "max_runtime_seconds": 1800,
+            "failures_before_down": 1,
+            "paused": False,
+            **changes,
+        }
+        now = datetime.now(UTC)
+        async with open_sessions(self.engine)() as session, session.begin():
+            rows = [
+                Heartbeat(environment_id=self._environment, name=f"job {n}", created_at=now, **settings)
+                for n in range(count)
+            ]
+            session.add_all(rows)
+            await session.flush()
+            session.add_all(
+                HeartbeatState(
+                    heartbeat_id=row.id,
+                    state="new",
+                    since_ms=T0,
+                    failures_in_row=0,
+                    open_runs=0,
+                    version=0,
+                )
+                for row in rows
+            )
+            return [row.id for row in rows]
+
+    async def add_queue(self) -> int:
+        """A queue; gives its ID."""
+        async with open_sessions(self.engine)() as session, session.begin():
+            queue = Queue(environment_id=self._environment, name="default", created_at=datetime.now(UTC))
+            session.add(queue)
+            await session.flush()
+            return queue.id
+
+    async def rows(self, sql: str) -> list[dict[str, Any]]:
+        """What another connection sees."""
+        async with self.engine.connect() as connection:
+            return [dict(row) for row in (await connection.execute(text(sql))).mappings()]
+
+    async def state_of(self, heartbeat: int) -> dict[str, Any]:
+        (row,) = await self.rows(f"SELECT * FROM heartbeat_states WHERE heartbeat_id = {heartbeat}")
+        return row
+
+
+@contextlib.asynccontextmanager
+async def open_monitored(url: str) -> AsyncIterator[Monitored]:
+    """Over an empty database of either kind."""
+    engine = open_engine(url)
+    await upgrade_database(engine)
+    now = datetime.now(UTC)
+    async with open_sessions(engine)() as session, session.begin():
+        from control_api.accounts.operations import create_account
+
+        account = await create_account(session, "Acme", "acme", RateLimit(10, 10), now)
+        project = await create_project(session, account, "Shop", "shop", now)
+        environment = await create_environment(
+            session, project, "Production", "production", "production", now
+        )
+    states = await open_states(url)
+    try:
+        yield Monitored(states, engine, environment.public_id, environment.id)
+    finally:
+        await states.close()
+        await engine.dispose()
+
+
+async def open_states(url: str) -> MonitorStates:
+    """The states in that database, once more."""
+    if url.startswith("sqlite"):
+        return await open_sqlite_monitor_states(Path(url.partition(":///")[2]))
+    return await open_postgres_monitor_states(url)
