@@ -1,0 +1,244 @@
+"""Signals and reports from the log into the database, and history into the column store."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from consumers.assemble import assemble_loop
+from consumers.loop import ConsumerLoop
+from consumers.scan_heartbeats import HeartbeatScan
+from consumers.transforms.heartbeats_topic import HeartbeatsTopic
+from consumers.transforms.queues_topic import QueuesTopic
+from embedded_app.dead_letters import list_dead_letters
+from pipeline_contracts import topics
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.monitors import MonitorMeta
+from pipeline_contracts.settings import Settings
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from storage_backends.column_store.interface import ColumnStore
+from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from tests.support.monitored import HOUR, T0, Monitored
+
+
+class ColumnStoreAway:
+    """Every call fails, as with a server that is not there."""
+
+    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+        raise StorageUnavailable("away")
+
+    async def query(self, sql: str, parameters: Any = None) -> Any:
+        raise StorageUnavailable("away")
+
+    async def command(self, sql: str) -> None:
+        raise StorageUnavailable("away")
+
+    async def close(self) -> None:
+        return None
+
+
+class Line:
+    """A log, and what is written into it as the edge does."""
+
+    def __init__(self, log: SqliteEventLog, path: Path, monitored: Monitored) -> None:
+        self.log = log
+        self.path = path
+        self.monitored = monitored
+
+    async def append(self, kind: Any, monitor: int, body: Any, received_ms: int = T0) -> None:
+        meta = MonitorMeta(kind, monitor, self.monitored.environment_id, received_ms)
+        topic = topics.HEARTBEATS if kind == "heartbeat" else topics.QUEUES
+        value = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        await self.log.append(topic, b"key", msgspec.msgpack.encode(meta), value)
+
+    async def signal(self, heartbeat: int, run: uuid.UUID, signal: str, received_ms: int = T0) -> None:
+        await self.append("heartbeat", heartbeat, {"run_id": str(run), "signal": signal}, received_ms)
+
+    def loop(self, transform: Any, store: ColumnStore) -> ConsumerLoop:
+        return assemble_loop(
+            Settings(chunk_seconds=0.01),
+            transform,
+            consumer=SqliteLogConsumer(self.log, "group", transform.topic),
+            log=self.log,
+            store=store,
+        )
+
+    async def work(self, transform: Any, store: ColumnStore) -> ConsumerLoop:
+        """Work all off that is there."""
+        loop = self.loop(transform, store)
+        loop.draining = True
+        await asyncio.wait_for(loop.run(), 30)
+        return loop
+
+
+@pytest.fixture
+async def line(tmp_path: Path, monitored: Monitored) -> AsyncIterator[Line]:
+    path = tmp_path / "log.sqlite"
+    log = await open_sqlite_log(path, 2**24)
+    yield Line(log, path, monitored)
+    await log.close()
+
+
+async def test_signals_while_the_column_store_is_away(line: Line) -> None:
+    """Jobs are watched all the same; what is read twice counts once."""
+    first, second = await line.monitored.add_heartbeats(2)
+    a, b = uuid.uuid4(), uuid.uuid4()
+    await line.signal(first, a, "start", T0)
+    await line.signal(first, b, "start", T0 + 5)
+    await line.signal(second, a, "failure", T0 + 6)
+    await line.signal(first, a, "success", T0 + 10)
+    await line.signal(first, a, "success", T0 + 20)
+    await line.work(HeartbeatsTopic(line.monitored.states), ColumnStoreAway())
+    states = [await line.monitored.state_of(heartbeat) for heartbeat in (first, second)]
+    assert [state["state"] for state in states] == ["running", "down"]
+    assert (states[0]["open_runs"], states[0]["oldest_start_ms"]) == (1, T0 + 5)
+
+
+async def test_the_same_chunk_again(line: Line) -> None:
+    """As after a crash before the commit: nothing changes."""
+    (heartbeat,) = await line.monitored.add_heartbeats(1)
+    run = uuid.uuid4()
+    await line.signal(heartbeat, run, "start", T0)
+    await line.signal(heartbeat, run, "failure", T0 + 10)
+    topic = HeartbeatsTopic(line.monitored.states)
+    consumer = SqliteLogConsumer(line.log, "group", topics.HEARTBEATS)
+    records = await consumer.read(0, 0, None, 10**6, 1)
+    from consumers.chunk import Chunk
+
+    chunk = Chunk("log", 0, 2, records)
+    await topic.apply(chunk, 0)
+    before = await line.monitored.state_of(heartbeat)
+    await topic.apply(chunk, 0)
+    assert await line.monitored.state_of(heartbeat) == before
+    assert (before["failures_in_row"], before["version"]) == (1, 1)
+
+
+async def test_what_cannot_be_read_is_put_aside(line: Line) -> None:
+    (heartbeat,) = await line.monitored.add_heartbeats(1)
+    await line.append("heartbeat", heartbeat, b"{")
+    await line.log.append(topics.HEARTBEATS, b"key", b"\xff", b"{}")
+    await line.signal(heartbeat, uuid.uuid4(), "success")
+    loop = await line.work(HeartbeatsTopic(line.monitored.states), ColumnStoreAway())
+    assert loop.metrics.dead_letters == 2
+    letters = list_dead_letters(line.path, topics.HEARTBEATS)
+    assert all("cannot be read" in letter.reason for letter in letters)
+    assert (await line.monitored.state_of(heartbeat))["state"] == "up"
+
+
+async def test_queues_into_the_database_and_the_history(line: Line, column_store: ChdbColumnStore) -> None:
+    """The newest by `observed_at` stands; all join the history, and a worker's old update too."""
+    queue = await line.monitored.add_queue()
+    worker, job = str(uuid.uuid4()), str(uuid.uuid4())
+    for number, second in ((1, 10), (3, 30), (2, 20)):
+        snapshot = {
+            "snapshot_id": str(uuid.UUID(int=number)),
+            "observed_at": f"2026-11-20T12:00:{second}.123456Z",
+            "pending": number,
+            "failed": None,
+            "oldest_wait_seconds": 4,
+        }
+        await line.append("snapshot", queue, snapshot)
+    for sequence, status in ((2, "busy"), (1, "idle"), (3, "stopped")):
+        update = {"worker_id": worker, "sequence": sequence, "status": status}
+        await line.append("worker", queue, {**update, "job_id": job} if status == "busy" else update)
+    await line.append("snapshot", queue, b"[]")
+    loop = await line.work(QueuesTopic(line.monitored.states), column_store)
+    assert loop.metrics.dead_letters == 1
+
+    (state,) = await line.monitored.rows("SELECT pending, observed_us FROM queue_states")
+    assert tuple(state.values()) == (3, 1_795_176_030_123_456)
+    (row,) = await line.monitored.rows("SELECT sequence, status, job_id FROM queue_workers")
+    assert tuple(row.values()) == (3, "stopped", None)
+
+    where = "WHERE environment_id = {e:String} ORDER BY log_offset"
+    bound = {"e": line.monitored.environment_id}
+    sql = f"SELECT pending, failed, oldest_wait_seconds, observed_at FROM pharos.queue_snapshots {where}"
+    history = (await column_store.query(sql, bound)).rows
+    assert [tuple(row[:3]) for row in history] == [(1, None, 4), (3, None, 4), (2, None, 4)]
+    assert history[0][3].isoformat() == "2026-11-20T12:00:10.123456+00:00"
+    sql = f"SELECT sequence, status, job_id FROM pharos.queue_worker_updates {where}"
+    updates = (await column_store.query(sql, bound)).rows
+    assert [(sequence, status) for sequence, status, _ in updates] == [
+        (2, "busy"),
+        (1, "idle"),
+        (3, "stopped"),
+    ]
+    assert [None if found is None else str(found) for _, _, found in updates] == [job, None, None]
+
+
+async def test_an_idle_partition_moves_the_clock_on(line: Line) -> None:
+    """Nothing comes in, and what is due is found all the same."""
+    (heartbeat,) = await line.monitored.add_heartbeats(1, period_seconds=1, grace_seconds=1)
+    import time
+
+    await line.signal(heartbeat, uuid.uuid4(), "success", time.time_ns() // 10**6 - 5000)
+    loop = line.loop(HeartbeatsTopic(line.monitored.states), ColumnStoreAway())
+    stop = asyncio.Event()
+    scan = HeartbeatScan(line.monitored.states, stop)
+    tasks = [asyncio.create_task(loop.run()), asyncio.create_task(scan.run())]
+    try:
+        async with asyncio.timeout(20):
+            while (await line.monitored.state_of(heartbeat))["state"] != "down":
+                await asyncio.sleep(0.1)
+    finally:
+        stop.set()
+        loop.stop.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_a_backlog_is_no_false_alarm(line: Line) -> None:
+    """The job reports in time, but we are an hour behind: unknown meanwhile, up once the signals are worked off."""
+    good, bad = await line.monitored.add_heartbeats(2)
+    states = line.monitored.states
+    for heartbeat in (good, bad):
+        await line.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    await states.note_progress(_progress(T0 + 1000))
+    wall = T0 + HOUR + 20 * 60_000
+    scan = HeartbeatScan(states, asyncio.Event(), lambda: wall)
+    # This one lies in the log, not yet read.
+    await line.signal(good, uuid.uuid4(), "success", T0 + HOUR - 1000)
+    await scan.scan_once()
+    assert [(await line.monitored.state_of(h))["state"] for h in (good, bad)] == ["unknown", "unknown"]
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    await states.note_progress(_progress(wall))
+    await scan.scan_once()
+    judged = [await line.monitored.state_of(h) for h in (good, bad)]
+    assert [state["state"] for state in judged] == ["up", "down"]
+    assert judged[1]["since_ms"] == T0 + HOUR + 5 * 60_000
+    metrics = {sample.labels.get("state"): sample.value for m in scan.collect() for sample in m.samples}
+    assert (metrics["unknown"], metrics["down"]) == (2, 1)
+
+
+async def test_the_slowest_partition_is_the_clock(line: Line) -> None:
+    (heartbeat,) = await line.monitored.add_heartbeats(1)
+    states = line.monitored.states
+    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    wall = T0 + HOUR + 4000
+    scan = HeartbeatScan(states, asyncio.Event(), lambda: wall)
+    await states.note_progress(_progress(wall))
+    await states.note_progress(_progress(T0, partition=1))
+    await scan.scan_once()
+    assert (await line.monitored.state_of(heartbeat))["state"] == "up"
+    await states.note_progress(_progress(wall, partition=1))
+    await scan.scan_once()
+    assert (await line.monitored.state_of(heartbeat))["state"] == "late"
+
+
+async def test_nothing_is_judged_before_anything_was_read(line: Line) -> None:
+    await line.monitored.add_heartbeats(1)
+    await HeartbeatScan(line.monitored.states, asyncio.Event(), lambda: T0 + 9 * HOUR).scan_once()
+    (state,) = await line.monitored.rows("SELECT state FROM heartbeat_states")
+    assert state["state"] == "new"
+
+
+def _progress(through_ms: int, partition: int = 0) -> Any:
+    from storage_backends.monitor_states.interface import Progress
+
+    return Progress(topics.HEARTBEATS, partition, through_ms)
