@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from consumers.chunk import ChunkLimits, OnStep, Step, Transform
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
+from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.otlp.topic import logs_topic, metrics_topic, traces_topic
+from consumers.transforms.queues_topic import QueuesTopic
 from consumers.transforms.telemetry_topic import TelemetryTopic
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.interface import EventLog, LogConsumer
+from storage_backends.monitor_states.interface import MonitorStates
 
 TRANSFORMS: Mapping[str, Callable[[], Transform]] = {
     "telemetry": TelemetryTopic,
@@ -18,7 +21,13 @@ TRANSFORMS: Mapping[str, Callable[[], Transform]] = {
     "logs": logs_topic,
     "metrics": metrics_topic,
 }
-"""What can be consumed, by the names of `pharos consumers --only`."""
+"""What becomes rows, by the names of `pharos consumers --only`."""
+
+MONITORS: Mapping[str, Callable[[MonitorStates], Transform]] = {
+    "heartbeats": HeartbeatsTopic,
+    "queues": QueuesTopic,
+}
+"""What changes the present states of monitors too."""
 
 
 async def no_step(step: Step) -> None:

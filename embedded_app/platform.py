@@ -18,9 +18,10 @@ from typing import Any
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from consumers.assemble import TRANSFORMS, assemble_loop, no_step
+from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
+from consumers.scan_heartbeats import HeartbeatScan
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
@@ -40,6 +41,8 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_ch
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.monitor_states.interface import MonitorStates
+from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 
 logger = logging.getLogger(__name__)
@@ -77,6 +80,9 @@ async def run_platform(
         await apply_schema(store)
         sessions = await _open_database(stack, data / "control.sqlite")
 
+        states = await open_sqlite_monitor_states(data / "control.sqlite")
+        stack.push_async_callback(states.close)
+
         server = bind(host, port)
         base_url = f"http://{_shown_host(host)}:{server.getsockname()[1]}/api"
         credentials = await ensure_first_account(sessions, settings, data / "credentials.json", base_url)
@@ -86,15 +92,20 @@ async def run_platform(
 
         registry = new_registry()
         consumers: dict[str, _Consumer] = {}
-        for name, transform in TRANSFORMS.items():
-            loop = _assemble(settings, transform(), log, store, on_step)
+        transforms = {name: make() for name, make in TRANSFORMS.items()}
+        transforms |= {name: make_of(states) for name, make_of in MONITORS.items()}
+        for name, transform in transforms.items():
+            loop = _assemble(settings, transform, log, store, on_step)
             registry.register(loop.metrics)
             consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
         stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
+        scan = _start_scan(stack, states)
+        registry.register(scan)
 
         checks: dict[str, ReadinessCheck] = {
             f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
         }
+        checks["heartbeat scan"] = lambda: scan.failing
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         control = build_control(sessions, store, receipt_key)
         edge = assemble_edge(
@@ -173,6 +184,19 @@ def _assemble(
 ) -> ConsumerLoop:
     consumer = SqliteLogConsumer(log, topics.CONSUMER_GROUP, transform.topic)
     return assemble_loop(settings, transform, consumer=consumer, log=log, store=store, on_step=on_step)
+
+
+def _start_scan(stack: AsyncExitStack, states: MonitorStates) -> HeartbeatScan:
+    stop = asyncio.Event()
+    scan = HeartbeatScan(states, stop)
+    scanning = asyncio.create_task(scan.run(), name="heartbeat scan")
+
+    async def end() -> None:
+        stop.set()
+        await scanning
+
+    stack.push_async_callback(end)
+    return scan
 
 
 def _consumer_state(loop: ConsumerLoop, working: "asyncio.Task[None]") -> str | None:

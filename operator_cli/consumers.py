@@ -2,20 +2,21 @@
 
 import argparse
 
-from consumers.assemble import TRANSFORMS
+from consumers.assemble import MONITORS, TRANSFORMS
 from operator_cli.run_service import add_listening_arguments, run_service
+
+_NAMES = sorted([*TRANSFORMS, *MONITORS])
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "consumers",
         help="run the consumers from Kafka into ClickHouse",
-        description="Run the consumers: PHAROS_KAFKA_BOOTSTRAP and PHAROS_CLICKHOUSE_URL say from where to where. Any "
-        "number of such processes share the work, up to one a partition.",
+        description="Run the consumers: PHAROS_KAFKA_BOOTSTRAP says from where, PHAROS_CLICKHOUSE_URL and "
+        "PHAROS_DATABASE_URL (for heartbeats and queues) where to. Any number of such processes share the work, "
+        "up to one a partition.",
     )
-    parser.add_argument(
-        "--only", action="append", choices=sorted(TRANSFORMS), help="just this one; may be given again"
-    )
+    parser.add_argument("--only", action="append", choices=_NAMES, help="just this one; may be given again")
     add_listening_arguments(parser, 8001, "/health and /metrics")
     parser.set_defaults(run=_run)
 
@@ -25,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from service_processes.consumers import run_consumers
 
     keep_freed_memory()
-    names = sorted(set(arguments.only or TRANSFORMS))
+    names = sorted(set(arguments.only or _NAMES))
     return run_service(
         "consumers", arguments, lambda settings, server: run_consumers(settings, names, server)
     )

@@ -1,13 +1,16 @@
-"""The consumers as a process: from Kafka into ClickHouse."""
+"""The consumers as a process: from Kafka into ClickHouse, and into the database for monitors."""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from consumers.assemble import TRANSFORMS, assemble_loop, no_step
-from consumers.chunk import OnStep
+from prometheus_client import CollectorRegistry
+
+from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
+from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
+from consumers.scan_heartbeats import HeartbeatScan
 from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
@@ -18,15 +21,20 @@ from storage_backends.column_store.clickhouse_server import open_clickhouse_serv
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.monitor_states.interface import MonitorStates
+from storage_backends.monitor_states.postgres import open_postgres_monitor_states
 
 
 @asynccontextmanager
 async def run_consumers(
     settings: Settings, names: Sequence[str], server: socket.socket, *, on_step: OnStep = no_step
 ) -> AsyncIterator[None]:
-    """The consumers of these names (`TRANSFORMS`), with their health on a bound socket. At the end each finishes
-    the chunk that it works on and leaves its group, so that others take over at once. Raises `BadSettings`."""
-    _, clickhouse_url = need(settings, "kafka_bootstrap", "clickhouse_url")
+    """The consumers of these names (`TRANSFORMS` and `MONITORS`), with their health on a bound socket. At the end each
+    finishes the chunk that it works on and leaves its group, so that others take over at once. Raises `BadSettings`."""
+    monitors = [name for name in names if name in MONITORS]
+    _, clickhouse_url, *_ = need(
+        settings, "kafka_bootstrap", "clickhouse_url", *(["database_url"] if monitors else [])
+    )
     connection = KafkaConnection.from_settings(settings)
     loops: dict[asyncio.Task[None], ConsumerLoop] = {}
 
@@ -58,8 +66,11 @@ async def run_consumers(
             acknowledge_seconds=settings.kafka_timeout_seconds,
         )
         stack.push_async_callback(log.close)
-        for name in names:
-            transform = TRANSFORMS[name]()
+        transforms: list[Transform] = [TRANSFORMS[name]() for name in names if name in TRANSFORMS]
+        if monitors:
+            states = await _open_states(stack, settings, registry)
+            transforms += [MONITORS[name](states) for name in monitors]
+        for transform in transforms:
             consumer = KafkaLogConsumer(
                 connection,
                 topics.CONSUMER_GROUP,
@@ -75,6 +86,26 @@ async def run_consumers(
             stack.push_async_callback(consumer.close)
             stack.push_async_callback(_finish, loop, working)
         yield
+
+
+async def _open_states(
+    stack: AsyncExitStack, settings: Settings, registry: CollectorRegistry
+) -> MonitorStates:
+    """The present states of monitors, and a scan of heartbeats on them: any number of processes may do it."""
+    (database_url,) = need(settings, "database_url")
+    states = await when_there(lambda: open_postgres_monitor_states(database_url))
+    stack.push_async_callback(states.close)
+    stop = asyncio.Event()
+    scan = HeartbeatScan(states, stop)
+    registry.register(scan)
+    scanning = asyncio.create_task(scan.run(), name="heartbeat scan")
+
+    async def end() -> None:
+        stop.set()
+        await scanning
+
+    stack.push_async_callback(end)
+    return states
 
 
 async def _finish(loop: ConsumerLoop, working: "asyncio.Task[None]") -> None:
