@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
 from control_api.receipts.routes import router as receipts
+from control_api.recorded_deployments.routes import router as recorded_deployments
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from storage_backends.column_store.interface import ColumnStore
 
@@ -109,5 +110,6 @@ def build_control(
     api = APIRouter(prefix="/api")
     api.include_router(accounts)
     api.include_router(receipts)
+    api.include_router(recorded_deployments)
     app.include_router(api)
     return app

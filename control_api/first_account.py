@@ -1,5 +1,5 @@
 """What the first start makes, so that there is something to send to: an account, a person, a project, a production
-environment and their keys."""
+environment, a heartbeat, a queue, and their keys."""
 
 import json
 import os
@@ -22,6 +22,7 @@ from control_api.accounts.operations import (
     set_ingest_limit,
 )
 from control_api.accounts.tables import Account, Membership, Person
+from control_api.monitors.first_monitors import ensure_first_monitors
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
 from control_api.projects.tables import Environment, Project
 from pipeline_contracts.rate_limits import RateLimit
@@ -58,16 +59,20 @@ async def ensure_first_account(
 
 async def _ensure(
     sessions: async_sessionmaker[AsyncSession], settings: Settings, present: Mapping[str, Any]
-) -> Mapping[str, str]:
+) -> Mapping[str, Any]:
     """What has to be added to the credentials, in one transaction. Raises `IntegrityError` where another was faster."""
+    now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
+        made: dict[str, Any] = {}
         if account is None or not all(name in present for name in _KEYS):
-            return await _make(session, account, settings)
-        if settings.ingest_rate is not None or settings.ingest_burst is not None:
-            limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
-            await set_ingest_limit(session, account.public_id, limit)
-        return {}
+            made, environment = await _make(session, account, settings, now)
+        else:
+            environment = await _first_environment(session, account)
+            if settings.ingest_rate is not None or settings.ingest_burst is not None:
+                limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
+                await set_ingest_limit(session, account.public_id, limit)
+        return {**made, **await ensure_first_monitors(session, environment, present, now)}
 
 
 def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
@@ -77,8 +82,9 @@ def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:
     )
 
 
-async def _make(session: AsyncSession, account: Account | None, settings: Settings) -> Mapping[str, str]:
-    now = datetime.now(UTC)
+async def _make(
+    session: AsyncSession, account: Account | None, settings: Settings, now: datetime
+) -> tuple[dict[str, Any], Environment]:
     if account is None:
         account = await create_account(
             session, "My account", "my-account", _limit(settings, _DEFAULT_LIMIT), now
@@ -98,26 +104,28 @@ async def _make(session: AsyncSession, account: Account | None, settings: Settin
                 .limit(1)
             )
         ).scalar_one()
-        project = (
-            await session.execute(
-                select(Project).where(Project.account_id == account.id).order_by(Project.id).limit(1)
-            )
-        ).scalar_one()
-        environment = (
-            await session.execute(
-                select(Environment)
-                .where(Environment.project_id == project.id)
-                .order_by(Environment.id)
-                .limit(1)
-            )
-        ).scalar_one()
-    return {
+        environment = await _first_environment(session, account)
+    project_id = select(Project.public_id).where(Project.id == environment.project_id)
+    made = {
         "account_id": account.public_id,
         "api_token": await create_api_token(session, account, person, "first start", SCOPES, now),
-        "project_id": project.public_id,
+        "project_id": (await session.execute(project_id)).scalar_one(),
         "environment_id": environment.public_id,
         "ingest_key": await create_ingest_key(session, environment, now),
     }
+    return made, environment
+
+
+async def _first_environment(session: AsyncSession, account: Account) -> Environment:
+    """The first environment of the account's first project."""
+    query = (
+        select(Environment)
+        .join(Project, Project.id == Environment.project_id)
+        .where(Project.account_id == account.id)
+        .order_by(Project.id, Environment.id)
+        .limit(1)
+    )
+    return (await session.execute(query)).scalar_one()
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from control_api.monitors.operations import live_monitor_keys
 from control_api.projects.operations import live_ingest_keys
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
@@ -27,7 +28,7 @@ async def publish_keys(
     Raises `StorageUnavailable` and what the database raises.
     """
     async with sessions() as session:
-        entries = await live_ingest_keys(session, now)
+        entries = [*await live_ingest_keys(session, now), *await live_monitor_keys(session, now)]
     await directory.publish_all(entries)
     return len(entries)
 
@@ -60,3 +61,8 @@ async def keep_published(
             away = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), every)
+
+
+def untold(error: StorageUnavailable) -> str:
+    """The warning where the edges could not be told of a key at once."""
+    return f"The edges could not be told: {error} They learn of it within a minute of Redis' return."

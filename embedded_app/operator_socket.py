@@ -8,11 +8,11 @@ import orjson
 from aiohttp import web
 
 from analytics_queries.newest_events import EventCursor, newest_events
-from control_api.projects.keys import KeyRefused, Sessions, create_key, list_keys, revoke_key
+from control_api.operator_actions import ACTIONS, Engines
+from control_api.refusals import Refused
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryRefused
-from storage_backends.key_directory.interface import KeyDirectory
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -20,9 +20,7 @@ _MOST_EVENTS = 1000
 _MOST_SQL = 256 * 1024
 
 
-def build_operator_app(
-    store: ChdbColumnStore, sessions: Sessions, directory: KeyDirectory
-) -> web.Application:
+def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Application:
     """The routes of the socket."""
 
     async def events(request: web.Request) -> web.StreamResponse:
@@ -44,22 +42,17 @@ def build_operator_app(
         lines = await store.query_json_lines(await request.text())
         return web.Response(body=lines, content_type="application/x-ndjson")
 
-    async def keys(request: web.Request) -> web.StreamResponse:
-        return _json(list(await list_keys(sessions)))
-
-    async def make_key(request: web.Request) -> web.StreamResponse:
-        environment = (await request.json()).get("environment_id")
-        return _json(await create_key(sessions, directory, environment, datetime.now(UTC)))
-
-    async def drop_key(request: web.Request) -> web.StreamResponse:
-        key_id = int(request.match_info["id"])
-        return _json(await revoke_key(sessions, directory, key_id, datetime.now(UTC)))
+    async def act(request: web.Request) -> web.StreamResponse:
+        action = ACTIONS.get(request.match_info["name"])
+        if action is None:
+            raise web.HTTPNotFound(text="This version has no such action.")
+        return _json(await action(engines, await request.json(), datetime.now(UTC)))
 
     @web.middleware
     async def explain(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
-        except (QueryRefused, KeyRefused, ValueError) as error:
+        except (QueryRefused, Refused, ValueError) as error:
             return web.Response(status=400, text=str(error))
         except StorageUnavailable as error:
             return web.Response(status=503, text=str(error))
@@ -67,9 +60,7 @@ def build_operator_app(
     app = web.Application(middlewares=[explain], client_max_size=_MOST_SQL)
     app.router.add_get("/events", events)
     app.router.add_post("/query", query)
-    app.router.add_get("/keys", keys)
-    app.router.add_post("/keys", make_key)
-    app.router.add_delete("/keys/{id}", drop_key)
+    app.router.add_post("/actions/{name:.+}", act)
     return app
 
 

@@ -26,6 +26,7 @@ from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.migrations.upgrade import upgrade_database
+from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
 from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.operator_socket import build_operator_app
@@ -120,7 +121,8 @@ async def run_platform(
             otherwise=asgi_handler(control),
         )
         await _serve(stack, edge, server, readiness)
-        await _serve_operator(stack, build_operator_app(store, sessions, directory), data / "operator.sock")
+        operator = build_operator_app(store, Engines(sessions, directory))
+        await _serve_operator(stack, operator, data / "operator.sock")
         yield Platform(base_url, credentials)
 
 

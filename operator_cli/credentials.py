@@ -33,3 +33,11 @@ def read_credentials(data: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
     return credentials
+
+
+def base_url_of(data: Path) -> str:
+    """The API root that the credentials name, or how to write it where there are none."""
+    try:
+        return str(read_credentials(data)["base_url"])
+    except (CommandFailed, KeyError):
+        return "https://your-host/api"

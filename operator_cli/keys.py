@@ -1,24 +1,18 @@
 """`pharos keys list|create|revoke`: the ingest keys of all environments."""
 
 import argparse
-import asyncio
 import json
-from datetime import UTC, datetime
 from typing import Any
 
+from operator_cli.ask import WHICH, ask
 from operator_cli.credentials import add_data_argument
-from operator_cli.failure import CommandFailed
-from operator_cli.operator_client import ask_operator
-from operator_cli.process_settings import load_settings
-from pipeline_contracts.settings import Settings
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "keys",
         help="list, make or revoke ingest keys",
-        description="Ingest keys. With PHAROS_DATABASE_URL and PHAROS_REDIS_URL set, those of that installation, else "
-        "those of the `pharos up` that runs on the data folder.",
+        description=f"Ingest keys. {WHICH}",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="show each with its environment and its state")
@@ -33,9 +27,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    settings = load_settings()
-    away = settings.database_url is None
-    told = asyncio.run(_ask_running(arguments) if away else _ask_engines(settings, arguments))
+    if arguments.action == "list":
+        told = ask(arguments, "keys/list")
+    elif arguments.action == "create":
+        told = ask(arguments, "keys/create", {"environment_id": arguments.environment})
+    else:
+        told = ask(arguments, "keys/revoke", {"id": arguments.id})
     if arguments.json:
         print(json.dumps(told))
     elif arguments.action == "list":
@@ -47,36 +44,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json and arguments.action != "list" and "warning" in told:
         print(told["warning"])
     return 0
-
-
-async def _ask_running(arguments: argparse.Namespace) -> Any:
-    if arguments.action == "list":
-        answer = await ask_operator(arguments.data, "GET", "/keys")
-    elif arguments.action == "create":
-        body = json.dumps({"environment_id": arguments.environment})
-        answer = await ask_operator(arguments.data, "POST", "/keys", body=body)
-    else:
-        answer = await ask_operator(arguments.data, "DELETE", f"/keys/{arguments.id}")
-    return json.loads(answer)
-
-
-async def _ask_engines(settings: Settings, arguments: argparse.Namespace) -> Any:
-    # Only here: the socket of `pharos up` needs none of it.
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from control_api.projects.keys import KeyRefused, create_key, list_keys, revoke_key
-    from service_processes.keys import key_engines
-
-    try:
-        async with key_engines(settings) as (sessions, directory):
-            now = datetime.now(UTC)
-            if arguments.action == "list":
-                return list(await list_keys(sessions))
-            if arguments.action == "create":
-                return await create_key(sessions, directory, arguments.environment, now)
-            return await revoke_key(sessions, directory, arguments.id, now)
-    except (KeyRefused, SQLAlchemyError) as error:
-        raise CommandFailed(str(error)) from error
 
 
 def _show(keys: list[dict[str, Any]]) -> None:

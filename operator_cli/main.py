@@ -22,6 +22,11 @@ _COMMANDS = {
     "query": "ask the column store in SQL",
     "dead-letters": "list or replay records that could not be stored",
     "keys": "list, make or revoke ingest keys",
+    "heartbeat": "make, list, show and pause heartbeats of scheduled jobs",
+    "heartbeats": "show all heartbeats at a glance",
+    "queue": "make, list and show queues of jobs",
+    "queues": "show all queues at a glance",
+    "run": "run a scheduled job, and report it to its heartbeat",
     "settings": "list all PHAROS_* variables",
 }
 

@@ -9,8 +9,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, get_args
 
 PREFIX = "PHAROS_"
-# Read by the test suite, not by the program.
-_RESERVED = "PHAROS_TEST_"
+# Read by the test suite, and by `pharos run` around a job: a server may live in the same environment.
+_RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL")
 
 
 class BadSettings(Exception):

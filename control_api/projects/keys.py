@@ -7,18 +7,16 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from control_api.projects.operations import create_ingest_key, live_ingest_keys
+from control_api.projects.operations import choose_environment, create_ingest_key, live_ingest_keys
 from control_api.projects.tables import Environment, IngestKey
+from control_api.publish_keys import untold
+from control_api.refusals import Refused
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import format_time
 from storage_backends.key_directory.interface import KeyDirectory
 
 Sessions = async_sessionmaker[AsyncSession]
-
-
-class KeyRefused(Exception):
-    """What was asked for does not exist, or cannot be told which."""
 
 
 async def list_keys(sessions: Sessions) -> Sequence[dict[str, Any]]:
@@ -47,27 +45,20 @@ async def create_key(
     """A new ingest key: id, environment_id and its secret, which is told here and never again.
 
     It works at every edge from now on. `environment_id` may be left out where there is one environment only. Raises
-    `KeyRefused`. When the edges cannot be told the key is made all the same, and `warning` says so.
+    `Refused`. When the edges cannot be told the key is made all the same, and `warning` says so.
     """
     async with sessions() as session, session.begin():
-        chosen = select(Environment)
-        if environment_id is not None:
-            chosen = chosen.where(Environment.public_id == environment_id)
-        environments = (await session.execute(chosen.limit(2))).scalars().all()
-        if not environments:
-            raise KeyRefused(f"There is no environment {environment_id or 'at all'}.")
-        if len(environments) > 1:
-            raise KeyRefused("There are several environments: name one.")
-        secret = await create_ingest_key(session, environments[0], now)
+        environment = await choose_environment(session, environment_id)
+        secret = await create_ingest_key(session, environment, now)
         digest = digest_credential(secret)
         (key,) = (await session.execute(select(IngestKey.id).where(IngestKey.digest == digest))).one()
         (entry,) = [e for e in await live_ingest_keys(session, now) if e.digest == digest]
-        told = {"id": key, "environment_id": environments[0].public_id, "ingest_key": secret}
+        told = {"id": key, "environment_id": environment.public_id, "ingest_key": secret}
     # After the commit: what is published exists.
     try:
         await directory.publish(entry)
     except StorageUnavailable as error:
-        told["warning"] = _untold(error)
+        told["warning"] = untold(error)
     return told
 
 
@@ -76,14 +67,14 @@ async def revoke_key(
 ) -> dict[str, Any]:
     """Revoke a key: no edge takes it any more within 5 s. Doing it again changes nothing.
 
-    Raises `KeyRefused` for an ID that is none.
+    Raises `Refused` for an ID that is none.
     """
     async with sessions() as session, session.begin():
         digest = (
             await session.execute(select(IngestKey.digest).where(IngestKey.id == key_id))
         ).scalar_one_or_none()
         if digest is None:
-            raise KeyRefused(f"There is no key {key_id}; `pharos keys list` shows all.")
+            raise Refused(f"There is no key {key_id}; `pharos keys list` shows all.")
         await session.execute(
             update(IngestKey)
             .where(IngestKey.id == key_id, IngestKey.revoked_at.is_(None))
@@ -93,9 +84,5 @@ async def revoke_key(
     try:
         await directory.revoke(digest)
     except StorageUnavailable as error:
-        told["warning"] = _untold(error)
+        told["warning"] = untold(error)
     return told
-
-
-def _untold(error: StorageUnavailable) -> str:
-    return f"The edges could not be told: {error} They learn of it within a minute of Redis' return."

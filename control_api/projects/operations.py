@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
 from control_api.projects.tables import Environment, IngestKey, Project
+from control_api.refusals import Refused
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
@@ -46,6 +47,19 @@ async def create_environment(
     session.add(environment)
     await session.flush()
     return environment
+
+
+async def choose_environment(session: AsyncSession, public_id: str | None) -> Environment:
+    """The environment of this ID; it may be left out where there is only one. Raises `Refused`."""
+    chosen = select(Environment)
+    if public_id is not None:
+        chosen = chosen.where(Environment.public_id == public_id)
+    environments = (await session.execute(chosen.limit(2))).scalars().all()
+    if not environments:
+        raise Refused(f"There is no environment {public_id or 'at all'}.")
+    if len(environments) > 1:
+        raise Refused("There are several environments: name one.")
+    return environments[0]
 
 
 async def create_ingest_key(session: AsyncSession, environment: Environment, now: datetime) -> str:

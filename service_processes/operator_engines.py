@@ -1,18 +1,17 @@
-"""The engines that `pharos keys` works on where the parts are processes of their own."""
+"""The engines that an operator's commands work on where the parts are processes of their own."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_api.database import open_engine, open_sessions
-from control_api.projects.keys import Sessions
+from control_api.operator_actions import Engines
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
-from storage_backends.key_directory.interface import KeyDirectory
 from storage_backends.key_directory.redis import open_redis_key_directory
 
 
 @asynccontextmanager
-async def key_engines(settings: Settings) -> AsyncIterator[tuple[Sessions, KeyDirectory]]:
+async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
     """The database and the key directory. Raises `BadSettings` and `StorageUnavailable`."""
     database_url, redis_url = need(settings, "database_url", "redis_url")
     async with AsyncExitStack() as stack:
@@ -20,4 +19,4 @@ async def key_engines(settings: Settings) -> AsyncIterator[tuple[Sessions, KeyDi
         stack.push_async_callback(engine.dispose)
         directory = await open_redis_key_directory(redis_url, follow=False)
         stack.push_async_callback(directory.close)
-        yield open_sessions(engine), directory
+        yield Engines(open_sessions(engine), directory)

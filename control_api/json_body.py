@@ -1,0 +1,23 @@
+"""Reads a JSON body within its limit, before anything is parsed."""
+
+from fastapi import Request
+
+from pipeline_contracts.errors import PayloadTooLarge, UnsupportedMediaType
+
+_MOST_BYTES = 64 * 1024
+
+
+async def read_json_body(request: Request, most: int = _MOST_BYTES) -> bytes:
+    """The body's bytes. Raises `UnsupportedMediaType` unless it says that it is JSON, and `PayloadTooLarge`, at the
+    first byte over the limit."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise UnsupportedMediaType("The body must be application/json.")
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaType("This operation takes no Content-Encoding.")
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise PayloadTooLarge(f"The body is over {most} bytes.")
+    return bytes(body)

@@ -1,0 +1,98 @@
+"""What an operator's commands may ask, by name: the same on the socket of `pharos up` and straight on the engines."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from control_api.monitors import actions as monitors
+from control_api.projects import keys
+from storage_backends.key_directory.interface import KeyDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What an action works on."""
+
+    sessions: async_sessionmaker[AsyncSession]
+    directory: KeyDirectory
+
+
+Wanted = dict[str, Any]
+Action = Callable[[Engines, Wanted, datetime], Awaitable[Any]]
+"""Gets the parameters as they came, gives a document. Raises `Refused`, `ValueError` and `KeyError` for bad ones."""
+
+
+async def _list_keys(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return list(await keys.list_keys(engines.sessions))
+
+
+async def _create_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await keys.create_key(engines.sessions, engines.directory, wanted.get("environment_id"), now)
+
+
+async def _revoke_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await keys.revoke_key(engines.sessions, engines.directory, int(wanted["id"]), now)
+
+
+async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return list(await monitors.list_heartbeats(engines.sessions))
+
+
+async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.show_heartbeat(engines.sessions, int(wanted["id"]))
+
+
+async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
+
+
+async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.pause_heartbeat(engines.sessions, int(wanted["id"]), bool(wanted["paused"]), now)
+
+
+async def _list_queues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return list(await monitors.list_queues(engines.sessions, now))
+
+
+async def _show_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.show_queue(engines.sessions, int(wanted["id"]), now)
+
+
+async def _create_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.add_queue(engines.sessions, engines.directory, wanted, now)
+
+
+async def _create_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.add_key(
+        engines.sessions, engines.directory, str(wanted["kind"]), int(wanted["id"]), now
+    )
+
+
+async def _revoke_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await monitors.revoke_monitor_key(
+        engines.sessions,
+        engines.directory,
+        str(wanted["kind"]),
+        int(wanted["id"]),
+        int(wanted["key_id"]),
+        now,
+    )
+
+
+ACTIONS: Mapping[str, Action] = {
+    "keys/list": _list_keys,
+    "keys/create": _create_key,
+    "keys/revoke": _revoke_key,
+    "heartbeats/list": _list_heartbeats,
+    "heartbeats/show": _show_heartbeat,
+    "heartbeats/create": _create_heartbeat,
+    "heartbeats/pause": _pause_heartbeat,
+    "queues/list": _list_queues,
+    "queues/show": _show_queue,
+    "queues/create": _create_queue,
+    "monitor-keys/create": _create_monitor_key,
+    "monitor-keys/revoke": _revoke_monitor_key,
+}

@@ -1,0 +1,145 @@
+"""Prints heartbeats and queues as tables."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from operator_cli.durations import show_duration
+
+_COLOURS = {
+    "up": "green",
+    "running": "cyan",
+    "late": "yellow",
+    "down": "bold red",
+    "unknown": "magenta",
+    "succeeded": "green",
+    "open": "cyan",
+    "failed": "bold red",
+    "timed out": "bold red",
+    "busy": "cyan",
+    "lost": "bold red",
+}
+
+
+def show_heartbeats(heartbeats: list[dict[str, Any]]) -> None:
+    """One line each: what it is, how it is, and when it was last well."""
+    if not heartbeats:
+        print("No heartbeats yet. `pharos heartbeat create NAME --period 1h` makes one.")
+        return
+    table = Table("ID", "Name", "State", "Since", "Schedule", "Last success", "Due", box=None, pad_edge=False)
+    table.add_column("Failures", justify="right")
+    for heartbeat in heartbeats:
+        table.add_row(
+            str(heartbeat["id"]),
+            Text(heartbeat["name"]),
+            _coloured(heartbeat["state"]),
+            _ago(heartbeat["since"]),
+            schedule(heartbeat),
+            _ago(heartbeat["last_success_at"]),
+            _moment(heartbeat["due_at"]),
+            str(heartbeat["failures_in_row"] or "-"),
+        )
+    Console().print(table)
+
+
+def schedule(heartbeat: dict[str, Any]) -> str:
+    """Its schedule in words."""
+    if heartbeat["cron"] is not None:
+        return f"{heartbeat['cron']} {heartbeat['timezone']}"
+    return f"every {show_duration(heartbeat['period_seconds'])}"
+
+
+def show_heartbeat(heartbeat: dict[str, Any]) -> None:
+    """All of one, and its newest runs."""
+    console = Console()
+    state = heartbeat["state"]
+    console.print(Text(heartbeat["name"], style="bold"), _coloured(state), f"since {heartbeat['since']}")
+    for label, value in (
+        ("schedule", schedule(heartbeat)),
+        ("grace", show_duration(heartbeat["grace_seconds"])),
+        ("longest run", show_duration(heartbeat["max_runtime_seconds"])),
+        ("down after", f"{heartbeat['failures_before_down']} in a row, now {heartbeat['failures_in_row']}"),
+        ("due", _moment(heartbeat["due_at"])),
+        ("environment", heartbeat["environment_id"]),
+        ("keys", ", ".join(f"{key['id']} {key['state']}" for key in heartbeat["keys"])),
+    ):
+        console.print(f"{label:<12} {value}", highlight=False)
+    if not heartbeat["runs"]:
+        console.print("No runs yet.")
+        return
+    table = Table("Run", "Outcome", "First signal", box=None, pad_edge=False)
+    table.add_column("Took", justify="right")
+    for run in heartbeat["runs"]:
+        table.add_row(
+            run["run_id"],
+            _coloured(run["outcome"]),
+            run["first_signal_at"],
+            show_duration(run["duration_seconds"]),
+        )
+    console.print(table)
+
+
+def show_queues(queues: list[dict[str, Any]]) -> None:
+    """One line each: its counts, and its workers by what they do."""
+    if not queues:
+        print("No queues yet. `pharos queue create NAME` makes one.")
+        return
+    table = Table("ID", "Name", "Observed", box=None, pad_edge=False)
+    for column in ("Pending", "Delayed", "Reserved", "Failed", "Oldest wait", "Busy", "Idle", "Lost"):
+        table.add_column(column, justify="right")
+    for queue in queues:
+        statuses = [worker["status"] for worker in queue["workers"]]
+        lost = statuses.count("lost")
+        table.add_row(
+            str(queue["id"]),
+            Text(queue["name"]),
+            _ago(queue["observed_at"]),
+            *(_count(queue[name]) for name in ("pending", "delayed", "reserved", "failed")),
+            show_duration(queue["oldest_wait_seconds"]),
+            str(statuses.count("busy")),
+            str(statuses.count("idle")),
+            Text(str(lost), style=_COLOURS["lost"] if lost else ""),
+        )
+    Console().print(table)
+
+
+def show_queue(queue: dict[str, Any]) -> None:
+    """One queue, and each of its workers."""
+    show_queues([queue])
+    console = Console()
+    keys = ", ".join(f"{key['id']} {key['state']}" for key in queue["keys"])
+    console.print(f"keys         {keys}", highlight=False)
+    if not queue["workers"]:
+        console.print("No workers yet.")
+        return
+    table = Table("Worker", "Status", "Job", "Last heard", box=None, pad_edge=False)
+    for worker in queue["workers"]:
+        table.add_row(
+            worker["worker_id"],
+            _coloured(worker["status"]),
+            worker["job_id"] or "-",
+            _ago(worker["last_heard_at"]),
+        )
+    console.print(table)
+
+
+def _coloured(state: str) -> Text:
+    return Text(state, style=_COLOURS.get(state, ""))
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def _moment(time: str | None) -> str:
+    return "-" if time is None else f"{time[:10]} {time[11:19]}"
+
+
+def _ago(time: str | None) -> str:
+    if time is None:
+        return "-"
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds()
+    return f"{show_duration(max(0, int(seconds)))} ago"
