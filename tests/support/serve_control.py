@@ -1,0 +1,23 @@
+"""Serves the control plane on a free loopback port, as the embedded platform does."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiohttp import web
+
+from embedded_app.asgi_bridge import asgi_handler
+from ingest_edge.app import Edge, edge_runner
+from ingest_edge.metrics import EdgeMetrics
+
+
+@contextlib.asynccontextmanager
+async def serving_control(app: Any) -> AsyncIterator[str]:
+    """`http://127.0.0.1:…` of the application."""
+    runner = edge_runner(Edge(EdgeMetrics(), asgi_handler(app)))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
