@@ -1,0 +1,175 @@
+"""Heartbeats and queues at the edge: what is taken, what is refused, and that a 202 lies in the log."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from pipeline_contracts import topics
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.monitors import MonitorMeta
+from pipeline_contracts.rate_limits import RateLimit
+from tests.ingest_edge.conftest import Answer, RunningEdge, StartEdge
+
+RUN = "0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e1f"
+HEARTBEAT = "/api/v1/heartbeats/7"
+SNAPSHOTS = "/api/v1/queues/3/snapshots"
+WORKERS = "/api/v1/queues/3/workers"
+SIGNAL = {"run_id": RUN, "signal": "start"}
+SNAPSHOT = {"snapshot_id": RUN, "observed_at": "2026-11-20T12:00:00.5Z", "pending": 5}
+UPDATE = {"worker_id": RUN, "sequence": 1, "status": "idle"}
+GOOD: dict[str, dict[str, Any]] = {HEARTBEAT: SIGNAL, SNAPSHOTS: SNAPSHOT, WORKERS: UPDATE}
+
+
+async def post(
+    edge: RunningEdge, path: str, body: Any, key: str, headers: Mapping[str, str] | None = None
+) -> Answer:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    sent = {"Content-Type": "application/json", "Authorization": f"Bearer {key}", **(headers or {})}
+    return await edge.request("POST", path, data=data, headers=sent)
+
+
+async def keys(edge: RunningEdge) -> dict[str, str]:
+    """A key for each path."""
+    heartbeat = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="heartbeat/7")
+    queue = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="queue/3")
+    return {HEARTBEAT: heartbeat, SNAPSHOTS: queue, WORKERS: queue}
+
+
+@pytest.mark.parametrize("path", GOOD)
+async def test_what_is_taken_lies_in_the_log(edge: RunningEdge, path: str) -> None:
+    answer = await post(edge, path, GOOD[path], (await keys(edge))[path])
+    assert (answer.status, answer.document()) == (202, {"data": {"status": "accepted"}})
+    assert answer.headers["X-Request-Id"]
+    topic = topics.HEARTBEATS if path == HEARTBEAT else topics.QUEUES
+    (record,) = await edge.appended(topic)
+    assert json.loads(record.value) == GOOD[path]
+    meta = msgspec.msgpack.decode(record.meta, type=MonitorMeta)
+    kind = {HEARTBEAT: "heartbeat", SNAPSHOTS: "snapshot", WORKERS: "worker"}[path]
+    assert (meta.kind, meta.monitor, meta.environment_id) == (kind, 7 if path == HEARTBEAT else 3, "env_1")
+    assert record.key == (b"heartbeat/7" if path == HEARTBEAT else b"queue/3")
+
+
+MORE = [
+    (HEARTBEAT, {**SIGNAL, "signal": "success", "tomorrow": {}}),
+    (HEARTBEAT, {**SIGNAL, "run_id": RUN.upper(), "signal": "failure"}),
+    (SNAPSHOTS, {**SNAPSHOT, "delayed": 0, "reserved": 1, "failed": None, "oldest_wait_seconds": 2**62}),
+    (SNAPSHOTS, {**SNAPSHOT, "observed_at": "2026-11-20t12:00:00z"}),
+    (WORKERS, {**UPDATE, "status": "busy", "job_id": RUN}),
+    (WORKERS, {**UPDATE, "status": "stopped", "job_id": None}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), MORE)
+async def test_what_else_is_taken(edge: RunningEdge, path: str, body: Any) -> None:
+    assert (await post(edge, path, body, (await keys(edge))[path])).status == 202
+
+
+BAD: list[tuple[str, Any, list[str]]] = [
+    (HEARTBEAT, b"", [""]),
+    (HEARTBEAT, b"{", [""]),
+    (HEARTBEAT, b"[]", [""]),
+    (HEARTBEAT, {}, ["run_id", "signal"]),
+    (HEARTBEAT, {"run_id": None, "signal": None}, ["run_id", "signal"]),
+    (HEARTBEAT, {**SIGNAL, "run_id": "17"}, ["run_id"]),
+    (HEARTBEAT, {**SIGNAL, "run_id": 17}, ["run_id"]),
+    (HEARTBEAT, {**SIGNAL, "signal": "done"}, ["signal"]),
+    (HEARTBEAT, {"run_id": "x", "signal": 1}, ["run_id", "signal"]),
+    (SNAPSHOTS, {}, ["snapshot_id", "observed_at", "pending"]),
+    (SNAPSHOTS, {**SNAPSHOT, "observed_at": "2026-11-20T12:00:00+00:00"}, ["observed_at"]),
+    (SNAPSHOTS, {**SNAPSHOT, "observed_at": "2026-11-20T12:00:00"}, ["observed_at"]),
+    (SNAPSHOTS, {**SNAPSHOT, "observed_at": 5}, ["observed_at"]),
+    (SNAPSHOTS, {**SNAPSHOT, "pending": -1}, ["pending"]),
+    (SNAPSHOTS, {**SNAPSHOT, "pending": 1.5}, ["pending"]),
+    (SNAPSHOTS, {**SNAPSHOT, "pending": "5"}, ["pending"]),
+    (SNAPSHOTS, {**SNAPSHOT, "pending": 2**63}, ["pending"]),
+    (SNAPSHOTS, {**SNAPSHOT, "delayed": -1, "failed": True}, ["delayed", "failed"]),
+    (WORKERS, {}, ["worker_id", "sequence", "status"]),
+    (WORKERS, {**UPDATE, "sequence": 0}, ["sequence"]),
+    (WORKERS, {**UPDATE, "sequence": 2**63}, ["sequence"]),
+    (WORKERS, {**UPDATE, "status": "asleep"}, ["status"]),
+    (WORKERS, {**UPDATE, "status": "busy"}, ["job_id"]),
+    (WORKERS, {**UPDATE, "status": "busy", "job_id": None}, ["job_id"]),
+    (WORKERS, {**UPDATE, "job_id": "x"}, ["job_id"]),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "fields"), BAD, ids=lambda value: str(value)[:70])
+async def test_every_field_at_fault_is_named(
+    edge: RunningEdge, path: str, body: Any, fields: list[str]
+) -> None:
+    answer = await post(edge, path, body, (await keys(edge))[path])
+    assert (answer.status, answer.fields()) == (422, fields)
+    assert await edge.appended(topics.HEARTBEATS) == await edge.appended(topics.QUEUES) == []
+
+
+async def test_a_key_opens_one_monitor(edge: RunningEdge) -> None:
+    """Another ID with it is 404; an ingest key, or none, is 401."""
+    of = await keys(edge)
+    for path, key, status in [
+        ("/api/v1/heartbeats/8", of[HEARTBEAT], 404),
+        ("/api/v1/heartbeats/07", of[HEARTBEAT], 404),
+        ("/api/v1/heartbeats/7/", of[HEARTBEAT], 404),
+        ("/api/v1/heartbeats/x", of[HEARTBEAT], 404),
+        ("/api/v1/heartbeats/", of[HEARTBEAT], 404),
+        ("/api/v1/heartbeats/3", of[SNAPSHOTS], 404),
+        (HEARTBEAT, of[SNAPSHOTS], 404),
+        (SNAPSHOTS, of[HEARTBEAT], 404),
+        ("/api/v1/queues/4/snapshots", of[SNAPSHOTS], 404),
+        ("/api/v1/queues/3", of[SNAPSHOTS], 404),
+        ("/api/v1/queues/3/other", of[SNAPSHOTS], 404),
+        (HEARTBEAT, edge.key, 401),
+        (HEARTBEAT, "phr_mon_" + "a" * 38, 401),
+        (HEARTBEAT, "", 401),
+    ]:
+        answer = await post(edge, path, SIGNAL, key)
+        assert (path, answer.status) == (path, status)
+    assert await edge.appended(topics.HEARTBEATS) == []
+
+
+async def test_the_head_is_judged_first(edge: RunningEdge) -> None:
+    key = (await keys(edge))[HEARTBEAT]
+    assert (await post(edge, HEARTBEAT, b"{", key, {"Content-Type": "text/plain"})).status == 415
+    assert (await post(edge, HEARTBEAT, b"{", key, {"Content-Encoding": "br"})).status == 415
+    assert (await post(edge, HEARTBEAT, b" " * 17_000, key)).status == 413
+    answer = await edge.request("GET", HEARTBEAT, headers={"Authorization": f"Bearer {key}"})
+    assert (answer.status, answer.headers["Allow"]) == (405, "POST")
+
+
+async def test_signals_take_no_tokens(start_edge: StartEdge) -> None:
+    """A job has to be able to say that it ran, whatever else its account sends."""
+    edge = await start_edge()
+    key = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="heartbeat/7", limit=RateLimit(0.001, 1))
+    for _ in range(5):
+        assert (await post(edge, HEARTBEAT, SIGNAL, key)).status == 202
+
+
+async def test_a_full_disk_is_503(edge: RunningEdge) -> None:
+    key = (await keys(edge))[HEARTBEAT]
+    await edge.fill_disk()
+    answers = [
+        await post(edge, HEARTBEAT, {**SIGNAL, "noise": uuid.uuid4().hex * 400}, key) for _ in range(8)
+    ]
+    refused = [answer for answer in answers if answer.status == 503]
+    assert refused and all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
+    await edge.free_disk()
+    assert (await post(edge, HEARTBEAT, SIGNAL, key)).status == 202
+
+
+async def test_ten_thousand_at_the_top_of_the_hour(edge: RunningEdge) -> None:
+    """All at once over many connections: none is lost, none is doubled."""
+    key = (await keys(edge))[HEARTBEAT]
+    runs = [str(uuid.uuid4()) for _ in range(10_000)]
+    waiting = iter(runs)
+
+    async def work() -> None:
+        for run in waiting:
+            assert (await post(edge, HEARTBEAT, {"run_id": run, "signal": "success"}, key)).status == 202
+
+    await asyncio.gather(*(work() for _ in range(100)))
+    stored = [json.loads(record.value)["run_id"] for record in await edge.appended(topics.HEARTBEATS)]
+    assert sorted(stored) == sorted(runs)
