@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -151,9 +152,8 @@ async def test_signals_take_no_tokens(start_edge: StartEdge) -> None:
 async def test_a_full_disk_is_503(edge: RunningEdge) -> None:
     key = (await keys(edge))[HEARTBEAT]
     await edge.fill_disk()
-    answers = [
-        await post(edge, HEARTBEAT, {**SIGNAL, "noise": uuid.uuid4().hex * 400}, key) for _ in range(8)
-    ]
+    noisy = [{**SIGNAL, "noise": secrets.token_hex(8000)} for _ in range(20)]
+    answers = [await post(edge, HEARTBEAT, body, key) for body in noisy]
     refused = [answer for answer in answers if answer.status == 503]
     assert refused and all(int(answer.headers["Retry-After"]) >= 1 for answer in refused)
     await edge.free_disk()
