@@ -16,16 +16,16 @@ def parse_duration(text: str) -> int:
 
 
 def show_duration(seconds: float | None) -> str:
-    """The duration in its largest whole unit, two units at most; `-` for none."""
+    """The duration in its two largest units, `1h 15m`; `-` for none."""
     if seconds is None:
         return "-"
     if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
+        return f"{1000 * seconds:.0f}ms"
     if seconds < 60:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
+        return f"{seconds:.1f}s".replace(".0s", "s")
     left, parts = int(seconds), []
     for unit, size in reversed(_UNITS.items()):
         count, left = divmod(left, size)
         if count:
-            parts.append(f"{count} {unit}")
+            parts.append(f"{count}{unit}")
     return " ".join(parts[:2])

@@ -88,8 +88,9 @@ def show_queues(queues: list[dict[str, Any]]) -> None:
         print("No queues yet. `pharos queue create NAME` makes one.")
         return
     table = Table("ID", "Name", "Observed", box=None, pad_edge=False)
-    for column in ("Pending", "Delayed", "Reserved", "Failed", "Oldest wait", "Busy", "Idle", "Lost"):
-        table.add_column(column, justify="right")
+    table.columns[2].no_wrap = True
+    for column in ("Pending", "Delayed", "Reserved", "Failed", "Wait", "Busy", "Idle", "Lost"):
+        table.add_column(column, justify="right", no_wrap=True)
     for queue in queues:
         statuses = [worker["status"] for worker in queue["workers"]]
         lost = statuses.count("lost")

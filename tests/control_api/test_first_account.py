@@ -17,6 +17,7 @@ from control_api.accounts.tables import Account
 from control_api.database import open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret, write_private
 from control_api.migrations.upgrade import upgrade_database
+from control_api.monitors.operations import live_monitor_keys
 from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
@@ -141,3 +142,35 @@ async def test_first_starts_at_once_share_one_account(
             assert await find_by_ingest_key(session, key, datetime.now(UTC)) is not None
     for engine in engines:
         await engine.dispose()
+
+
+async def test_it_makes_a_heartbeat_and_a_queue_with_working_keys(sessions: Sessions, tmp_path: Path) -> None:
+    credentials = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    async with sessions() as session:
+        entries = {entry.monitor: entry for entry in await live_monitor_keys(session, NOW)}
+    assert set(entries) == {
+        f"heartbeat/{credentials['heartbeat']['id']}",
+        f"queue/{credentials['queue']['id']}",
+    }
+    for kind in ("heartbeat", "queue"):
+        entry = entries[f"{kind}/{credentials[kind]['id']}"]
+        assert entry.digest == digest_credential(credentials[kind]["key"])
+        assert (entry.account_id, entry.environment_id) == (
+            credentials["account_id"],
+            credentials["environment_id"],
+        )
+
+
+async def test_an_installation_from_before_monitors_gets_them(sessions: Sessions, tmp_path: Path) -> None:
+    """What it has stays; what was made and never written down gets a new key, and is not made again."""
+    path = tmp_path / "credentials.json"
+    before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    older = {name: value for name, value in before.items() if name not in ("heartbeat", "queue")}
+    write_private(path, json.dumps(older))
+    after = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert {name: after[name] for name in older} == older
+    assert [after[kind]["id"] for kind in ("heartbeat", "queue")] == [
+        before[kind]["id"] for kind in ("heartbeat", "queue")
+    ]
+    assert after["heartbeat"]["key"] != before["heartbeat"]["key"]
+    assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after

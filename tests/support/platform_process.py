@@ -101,10 +101,12 @@ class PlatformProcess:
         credentials: dict[str, Any] = json.loads((self.data / "credentials.json").read_text())
         return credentials
 
-    def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Another command of `pharos` on the same data folder."""
+    def run(
+        self, *arguments: str, stdin: str | None = None, data: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Another command of `pharos` on the same data folder; `data`: name it behind the arguments."""
         return subprocess.run(
-            [str(PHAROS), *arguments, "--data", str(self.data)],
+            [str(PHAROS), *arguments, *(("--data", str(self.data)) if data else ())],
             input=stdin,
             capture_output=True,
             text=True,

@@ -1,0 +1,176 @@
+"""Heartbeats and queues on a running platform, from the command line and over HTTP."""
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.platform_process import PlatformProcess, platform_process
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+    with platform_process(tmp_path_factory.mktemp("monitors") / "data") as running:
+        yield running
+
+
+def report(platform: PlatformProcess, path: str, key: str, body: Any) -> int:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    return platform.request("POST", f"/api/v1{path}", body=json.dumps(body).encode(), headers=headers).status
+
+
+def ask(platform: PlatformProcess, *command: str) -> Any:
+    done = platform.run(*command, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def until(seconds: float, look: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + seconds
+    while not look():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_a_heartbeat_from_its_first_signal_to_down(platform: PlatformProcess) -> None:
+    made = ask(
+        platform, "heartbeat", "create", "fast", "--period", "2s", "--grace", "2s", "--max-runtime", "5s"
+    )
+    run = str(uuid.uuid4())
+    path = f"/heartbeats/{made['id']}"
+
+    def state() -> str:
+        shown: str = ask(platform, "heartbeat", "show", str(made["id"]))["state"]
+        return shown
+
+    assert state() == "new"
+    assert report(platform, path, made["key"], {"run_id": run, "signal": "start"}) == 202
+    until(5, lambda: state() == "running")
+    assert report(platform, path, made["key"], {"run_id": run, "signal": "success"}) == 202
+    begun = time.monotonic()
+    until(5, lambda: state() == "up")
+    until(20, lambda: state() == "late")
+    assert time.monotonic() - begun < 2 + 10
+    until(20, lambda: state() == "down")
+    assert time.monotonic() - begun < 4 + 10
+    shown = ask(platform, "heartbeat", "show", str(made["id"]))
+    (of_run,) = shown["runs"]
+    assert (of_run["run_id"], of_run["outcome"], shown["failures_in_row"]) == (run, "succeeded", 1)
+    assert 0 <= of_run["duration_seconds"] < 10
+    listed = platform.run("heartbeats").stdout
+    assert "fast" in listed and "down" in listed and made["key"] not in listed
+
+
+def test_around_a_real_job(platform: PlatformProcess) -> None:
+    """`pharos run` with the data folder's own heartbeat: a good run, a failing one, a killed one."""
+    heartbeat = platform.credentials["heartbeat"]["id"]
+    wrapped = ("run", "--heartbeat", str(heartbeat), "--data", str(platform.data), "--", sys.executable, "-c")
+    statuses = []
+    for script in ("pass", "raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)"):
+        done = platform.run(*wrapped, script, data=False)
+        statuses.append(done.returncode)
+    assert statuses == [0, 3, 137]
+
+    def runs() -> list[str]:
+        return [run["outcome"] for run in ask(platform, "heartbeat", "show", str(heartbeat))["runs"]]
+
+    until(10, lambda: runs() == ["failed", "failed", "succeeded"])
+    assert ask(platform, "heartbeat", "show", str(heartbeat))["state"] == "down"
+
+
+def test_pausing_and_keys(platform: PlatformProcess) -> None:
+    made = ask(platform, "heartbeat", "create", "cron", "--cron", "0 3 * * *", "--timezone", "Europe/Oslo")
+    number, path = str(made["id"]), f"/heartbeats/{made['id']}"
+    assert ask(platform, "heartbeat", "pause", number)["state"] == "paused"
+    assert report(platform, path, made["key"], {"run_id": str(uuid.uuid4()), "signal": "failure"}) == 202
+    until(10, lambda: len(ask(platform, "heartbeat", "show", number)["runs"]) == 1)
+    assert ask(platform, "heartbeat", "show", number)["state"] == "paused"
+    assert ask(platform, "heartbeat", "resume", number)["state"] == "new"
+    other = ask(platform, "heartbeat", "new-key", number)
+    ask(platform, "heartbeat", "revoke-key", number, str(made["key_id"]))
+    body = {"run_id": str(uuid.uuid4()), "signal": "success"}
+    assert report(platform, path, made["key"], body) == 401
+    assert report(platform, path, other["key"], body) == 202
+    until(10, lambda: ask(platform, "heartbeat", "show", number)["state"] == "up")
+    shown = ask(platform, "heartbeat", "show", number)
+    assert datetime.fromisoformat(shown["due_at"]) > datetime.now(UTC)
+    assert shown["keys"] == [
+        {"id": made["key_id"], "state": "revoked"},
+        {"id": other["key_id"], "state": "live"},
+    ]
+
+
+def test_a_queue_and_its_workers(platform: PlatformProcess) -> None:
+    first = platform.credentials["queue"]
+    path = f"/queues/{first['id']}"
+    for second, pending in ((10, 4), (30, 9), (20, 6)):
+        snapshot = {
+            "snapshot_id": str(uuid.uuid4()),
+            "observed_at": f"2026-11-20T12:00:{second}Z",
+            "pending": pending,
+            "oldest_wait_seconds": 75,
+        }
+        assert report(platform, f"{path}/snapshots", first["key"], snapshot) == 202
+    worker = {"worker_id": str(uuid.uuid4()), "sequence": 2, "status": "busy", "job_id": str(uuid.uuid4())}
+    for update in (worker, {**worker, "sequence": 1, "status": "idle"}):
+        assert report(platform, f"{path}/workers", first["key"], update) == 202
+
+    def shown() -> Any:
+        return ask(platform, "queue", "show", str(first["id"]))
+
+    until(10, lambda: shown()["pending"] == 9 and len(shown()["workers"]) == 1)
+    told = shown()
+    assert told["observed_at"] == "2026-11-20T12:00:30.000Z"
+    assert told["workers"][0]["status"] == "busy"
+    assert "1m 15s" in platform.run("queues").stdout
+    until(
+        20,
+        lambda: (
+            platform.query("SELECT count() AS n FROM pharos.queue_snapshots") == [{"n": 3}]
+            and platform.query("SELECT count() AS n FROM pharos.queue_worker_updates") == [{"n": 2}]
+        ),
+    )
+    made = ask(platform, "queue", "create", "mail")
+    assert made["key"].startswith("phr_mon_")
+    assert [queue["name"] for queue in ask(platform, "queues")] == ["default", "mail"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["heartbeat", "create", "x", "--cron", "61 * * * *"], "'61 * * * *' is no cron expression"),
+        (["heartbeat", "create", "x", "--period", "1h", "--timezone", "Mars"], "'Mars' is no time zone"),
+        (["heartbeat", "create", "", "--period", "1h"], "A name has 1 to 100 printable characters"),
+        (
+            ["heartbeat", "create", "first-heartbeat", "--period", "1h"],
+            "has one of the name 'first-heartbeat'",
+        ),
+        (["heartbeat", "create", "x", "--period", "1h", "--failures", "0"], "failures before down is 1 to"),
+        (["heartbeat", "create", "x", "--period", "1h", "--environment", "env_no"], "no environment env_no"),
+        (["heartbeat", "show", "999"], "There is no heartbeat 999; `pharos heartbeat list` shows all."),
+        (["heartbeat", "pause", "999"], "There is no heartbeat 999"),
+        (["heartbeat", "revoke-key", "1", "999"], "Heartbeat 1 has no key 999"),
+        (["queue", "show", "999"], "There is no queue 999; `pharos queue list` shows all."),
+        (["queue", "new-key", "999"], "There is no queue 999"),
+        (["queue", "create", "default"], "has one of the name 'default'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_is_said(platform: PlatformProcess, command: list[str], told: str) -> None:
+    done = platform.run(*command)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_first_lines_of_create_tell_the_key_once(platform: PlatformProcess) -> None:
+    done = platform.run("heartbeat", "create", "told", "--period", "1h")
+    assert done.returncode == 0
+    assert "shown this once" in done.stdout and "pharos run --heartbeat" in done.stdout
+    assert Path(platform.data / "credentials.json").exists()
