@@ -7,8 +7,11 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from control_api import reading
 from control_api.monitors import actions as monitors
 from control_api.projects import keys
+from control_api.refusals import Refused
+from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
 
@@ -18,6 +21,14 @@ class Engines:
 
     sessions: async_sessionmaker[AsyncSession]
     directory: KeyDirectory
+    store: ColumnStore | None = None
+    """What was taken in; None where it cannot be reached from here."""
+
+    def column_store(self) -> ColumnStore:
+        """Raises `Refused` where it is not set."""
+        if self.store is None:
+            raise Refused("Set PHAROS_CLICKHOUSE_URL as well: what was taken in lies there.")
+        return self.store
 
 
 Wanted = dict[str, Any]
@@ -82,6 +93,22 @@ async def _revoke_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -
     )
 
 
+async def _list_traces(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await reading.list_traces(engines.column_store(), wanted, now)
+
+
+async def _show_trace(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await reading.show_trace(engines.column_store(), wanted)
+
+
+async def _list_logs(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await reading.list_logs(engines.column_store(), wanted, now)
+
+
+async def _list_issues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await reading.list_issues(engines.column_store(), engines.sessions, wanted, now)
+
+
 ACTIONS: Mapping[str, Action] = {
     "keys/list": _list_keys,
     "keys/create": _create_key,
@@ -95,4 +122,8 @@ ACTIONS: Mapping[str, Action] = {
     "queues/create": _create_queue,
     "monitor-keys/create": _create_monitor_key,
     "monitor-keys/revoke": _revoke_monitor_key,
+    "traces/list": _list_traces,
+    "traces/show": _show_trace,
+    "logs/list": _list_logs,
+    "issues/list": _list_issues,
 }

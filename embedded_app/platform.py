@@ -121,7 +121,7 @@ async def run_platform(
             otherwise=asgi_handler(control),
         )
         await _serve(stack, edge, server, readiness)
-        operator = build_operator_app(store, Engines(sessions, directory))
+        operator = build_operator_app(store, Engines(sessions, directory, store))
         await _serve_operator(stack, operator, data / "operator.sock")
         yield Platform(base_url, credentials)
 

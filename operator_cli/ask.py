@@ -9,6 +9,7 @@ from typing import Any
 from operator_cli.failure import CommandFailed
 from operator_cli.operator_client import ask_operator
 from operator_cli.process_settings import load_settings
+from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings
 
 WHICH = (
@@ -38,5 +39,5 @@ async def _ask_engines(settings: Settings, action: str, wanted: dict[str, Any]) 
     try:
         async with operator_engines(settings) as engines:
             return await ACTIONS[action](engines, wanted, datetime.now(UTC))
-    except (Refused, ValueError, SQLAlchemyError) as error:
+    except (Refused, ValueError, SQLAlchemyError, StorageUnavailable) as error:
         raise CommandFailed(str(error)) from error

@@ -2,7 +2,7 @@
 
 import argparse
 
-from operator_cli.logs import start_logs
+from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
 from operator_cli.run_service import add_listening_arguments, run_service
 

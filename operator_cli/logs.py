@@ -1,34 +1,69 @@
-"""Structured logs: one JSON object a line on standard error."""
+"""`pharos logs`: the newest log records, over OTLP and as telemetry events."""
 
-import logging
-import sys
-from datetime import UTC, datetime
+import argparse
+import json
+from typing import Any
 
-import orjson
+from operator_cli.ask import WHICH, ask
+from operator_cli.durations import show_duration
+from operator_cli.reading_arguments import add_reading_arguments
 
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if (identity := getattr(record, "request_id", None)) is not None:
-            line["request_id"] = identity
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line).decode()
+# OpenTelemetry's least numbers.
+_SEVERITIES = {"debug": 5, "info": 9, "warning": 13, "error": 17, "critical": 21}
+_COLOURS = ((21, "bold red"), (17, "red"), (13, "yellow"), (9, ""), (0, "dim"))
 
 
-def start_logs(level: str) -> None:
-    """Send all log lines of `level` and above to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Alembic tells each migration context; asyncio and aiohttp each slow callback and malformed request.
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("aiohttp.server").setLevel(logging.ERROR)
-    # While the brokers are away aiokafka tells each attempt, ten a second; the adapters tell the outage.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "logs",
+        help="show the newest log records",
+        description="Log records that came over OTLP and telemetry events of type log, the newest last. "
+        f"{WHICH} PHAROS_CLICKHOUSE_URL is needed as well then.",
+    )
+    parser.add_argument("--service", default="", metavar="NAME", help="of this service")
+    parser.add_argument("--severity", choices=list(_SEVERITIES), help="of this one or worse")
+    parser.add_argument("--search", default="", metavar="TEXT", help="with this in their text")
+    parser.add_argument("--trace", default="", metavar="ID", help="of this trace")
+    add_reading_arguments(parser, since="1h", lines=50)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    records = ask(
+        arguments,
+        "logs/list",
+        {
+            "environment_id": arguments.environment,
+            "since_seconds": arguments.since,
+            "service": arguments.service,
+            "trace_id": arguments.trace,
+            "search": arguments.search,
+            "least_severity": _SEVERITIES.get(arguments.severity or "", 0),
+            "limit": arguments.lines,
+        },
+    )
+    if arguments.json:
+        print(json.dumps(records))
+    elif not records:
+        print(
+            f"No such log records in the last {show_duration(arguments.since)}; --since looks further back."
+        )
+    else:
+        _show(records[::-1])
+    return 0
+
+
+def _show(records: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from operator_cli.plain_text import plain
+
+    console = Console(highlight=False, soft_wrap=True)
+    for record in records:
+        style = next(style for least, style in _COLOURS if record["severity_number"] >= least)
+        at = f"{record['at'][:10]} {record['at'][11:23]}"
+        severity = plain(record["severity"], most=8)
+        line = Text(f"{at}  {severity:<8}  ", style=style)
+        parts = [plain(record["service"], most=40), plain(record["text"], most=2000)]
+        console.print(line.append("  ".join(part for part in parts if part)))

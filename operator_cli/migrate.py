@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from operator_cli.failure import CommandFailed
-from operator_cli.logs import start_logs
+from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings

@@ -17,7 +17,7 @@ from embedded_app.platform import DataFolderInUse, Platform, run_platform
 from ingest_edge.listening import PortInUse
 from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed
-from operator_cli.logs import start_logs
+from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings

@@ -7,16 +7,26 @@ from control_api.database import open_engine, open_sessions
 from control_api.operator_actions import Engines
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.key_directory.redis import open_redis_key_directory
 
 
 @asynccontextmanager
 async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
-    """The database and the key directory. Raises `BadSettings` and `StorageUnavailable`."""
+    """The database, the key directory and, where it is set, ClickHouse. Raises `BadSettings` and
+    `StorageUnavailable`."""
     database_url, redis_url = need(settings, "database_url", "redis_url")
     async with AsyncExitStack() as stack:
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
         directory = await open_redis_key_directory(redis_url, follow=False)
         stack.push_async_callback(directory.close)
-        yield Engines(open_sessions(engine), directory)
+        store = None
+        if settings.clickhouse_url is not None:
+            store = await open_clickhouse_server(
+                settings.clickhouse_url,
+                cluster=settings.clickhouse_cluster,
+                statement_seconds=settings.clickhouse_timeout_seconds,
+            )
+            stack.push_async_callback(store.close)
+        yield Engines(open_sessions(engine), directory, store)

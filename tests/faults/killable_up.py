@@ -8,7 +8,7 @@ from pathlib import Path
 
 from consumers.chunk import OnStep
 from embedded_app.platform import run_platform
-from operator_cli.logs import start_logs
+from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
 
 

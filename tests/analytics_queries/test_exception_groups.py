@@ -1,0 +1,245 @@
+"""How exceptions are grouped into issues: what they say without what changes, and where they were raised."""
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from analytics_queries.exception_groups import exception_groups
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+
+NOW = datetime.now(UTC)
+
+
+def at(seconds: float = 0) -> str:
+    return (NOW - timedelta(minutes=10) + timedelta(seconds=seconds)).isoformat()
+
+
+def event(environment: str, offset: int, **members: Any) -> tuple[str, dict[str, Any]]:
+    row = {
+        "environment_id": environment,
+        "type": "exception",
+        "timestamp": at(offset),
+        "received_at": at(offset),
+        "service": "shop",
+        "log": environment,
+        "log_offset": offset,
+        **members,
+    }
+    return "pharos.telemetry_events", row
+
+
+def span_event(environment: str, offset: int, span: str, **attributes: str) -> tuple[str, dict[str, Any]]:
+    row = {
+        "EnvironmentId": environment,
+        "Timestamp": at(offset),
+        "ReceivedAt": at(offset),
+        "TraceId": "ab" * 16,
+        "SpanId": span,
+        "ServiceName": "api",
+        "SpanAttributes": {"user.id": f"user {offset % 3}"},
+        "Events.Timestamp": [at(offset)],
+        "Events.Name": ["exception"],
+        "Events.Attributes": [attributes],
+        "log": environment,
+        "log_offset": offset,
+    }
+    return "pharos.otel_traces", row
+
+
+def log_record(environment: str, offset: int, span: str, **attributes: str) -> tuple[str, dict[str, Any]]:
+    row = {
+        "EnvironmentId": environment,
+        "Timestamp": at(offset),
+        "ReceivedAt": at(offset),
+        "TraceId": "ab" * 16,
+        "SpanId": span,
+        "ServiceName": "api",
+        "Body": "it broke",
+        "LogAttributes": attributes,
+        "log": environment,
+        "log_offset": offset,
+    }
+    return "pharos.otel_logs", row
+
+
+async def put(store: ChdbColumnStore, *rows: tuple[str, dict[str, Any]]) -> None:
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for table, row in rows:
+        tables.setdefault(table, []).append(row)
+    for table, of_table in tables.items():
+        lines = "".join(json.dumps(row) + "\n" for row in of_table).encode()
+        await store.insert(table, lines, len(of_table), uuid.uuid4().hex)
+
+
+async def groups(store: ChdbColumnStore, environment: str, **options: Any) -> list[dict[str, Any]]:
+    since = int((NOW - timedelta(days=1)).timestamp() * 1000)
+    return await exception_groups(
+        store, environment_id=environment, since_ms=since, **{"limit": 100, **options}
+    )
+
+
+# Two messages that are one issue.
+SAME = [
+    ("user 17 not found", "user 18 not found"),
+    ("took 1.5 s", "took 20.25 s"),
+    ("at 12:30:05 it ended", "at 9:05:01 it ended"),
+    ("no row 550e8400-e29b-41d4-a716-446655440000", "no row 6BA7B810-9DAD-11D1-80B4-00C04FD430C8"),
+    ("mail to ada@example.com failed", "mail to bob.b+x@mail.example.org failed"),
+    ("object at 0x7f3a2b", "object at 0xDEADBEEF"),
+    ("commit 9fceb02d0ae598e9 is gone", "commit 00ff12aa9bc3d471 is gone"),
+    ('no key "colour"', 'no key "size"'),
+    ("no key 'colour'", "no key 'size of it'"),
+    ("table `a` is locked", "table `b` is locked"),
+    ("GET https://a.example/x?y=1 timed out", "GET http://b.example/z timed out"),
+    ("order 1,000 of 2,000", "order 7 of 9"),
+    ("port 8080 in use", "port 9090 in use"),
+    ("line 5\nof two", "line 6\nof two"),
+]
+# Two that are not.
+DIFFERENT = [
+    ("user not found", "order not found"),
+    ("connection refused", "connection reset"),
+    ("timeout", "Timeout"),
+    ("a 1", "b 1"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+async def test_one_issue(column_store: ChdbColumnStore, one: str, other: str) -> None:
+    environment = uuid.uuid4().hex
+    await put(column_store, event(environment, 1, title=one), event(environment, 2, title=other))
+    (group,) = await groups(column_store, environment)
+    assert (group["count"], group["newest_message"]) == (2, other)
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+async def test_two_issues(column_store: ChdbColumnStore, one: str, other: str) -> None:
+    environment = uuid.uuid4().hex
+    await put(column_store, event(environment, 1, title=one), event(environment, 2, title=other))
+    assert len(await groups(column_store, environment)) == 2
+
+
+PYTHON = """Traceback (most recent call last):
+  File "/app/main.py", line {0}, in main
+    work()
+  File "/app/shop/cart.py", line {1}, in add
+    raise KeyError(name)
+KeyError: 'colour'
+"""
+NODE = """TypeError: Cannot read properties of undefined (reading 'id')
+    at add (/app/shop/cart.js:{0}:{1})
+    at main (/app/main.js:5:7)
+"""
+JAVA = """java.lang.IllegalStateException: no cart
+\tat com.shop.Cart.add(Cart.java:{0})
+\tat com.shop.Main.main(Main.java:{1})
+Caused by: java.io.IOException: gone
+"""
+GO = """goroutine 17 [running]:
+main.add(0x1)
+\t/app/cart.go:{0} +0x1d
+main.main()
+\t/app/main.go:{1} +0x2a
+"""
+RUBY = """/app/cart.rb:{0}:in `add': no cart (RuntimeError)
+\tfrom /app/main.rb:{1}:in `main'
+"""
+STACKS = [
+    (PYTHON, "/app/shop/cart.py in add"),
+    (NODE, "add (/app/shop/cart.js)"),
+    (JAVA, "com.shop.Cart.add(Cart.java)"),
+    (GO, "/app/cart.go"),
+    (RUBY, "/app/cart.rb:in `add': no cart (RuntimeError)"),
+    ("no stack at all {0} {1}", ""),
+]
+
+
+@pytest.mark.parametrize(("stack", "frame"), STACKS, ids=lambda value: value[:20])
+async def test_the_innermost_frame_without_its_line(
+    column_store: ChdbColumnStore, stack: str, frame: str
+) -> None:
+    """An edit above moves the line, not the issue; the same text raised elsewhere is another issue."""
+    environment = uuid.uuid4().hex
+    elsewhere = stack.format(1, 2).replace("cart", "stock").replace("Cart", "Stock")
+    await put(
+        column_store,
+        event(environment, 1, title="it broke", details=stack.format(10, 20)),
+        event(environment, 2, title="it broke", details=stack.format(11, 22)),
+        event(environment, 3, title="it broke", details=elsewhere),
+    )
+    found = await groups(column_store, environment)
+    if not frame:
+        assert [group["count"] for group in found] == [3]
+        return
+    assert [(group["count"], group["top_frame"]) for group in found if "tock" not in group["top_frame"]] == [
+        (2, frame)
+    ]
+    assert len(found) == 2
+
+
+async def test_the_senders_fingerprint_stands(column_store: ChdbColumnStore) -> None:
+    environment = uuid.uuid4().hex
+    await put(
+        column_store,
+        event(environment, 1, title="a", fingerprint="f"),
+        event(environment, 2, title="b", fingerprint="f"),
+        event(environment, 3, title="b"),
+    )
+    assert [group["count"] for group in await groups(column_store, environment)] == [1, 2]
+
+
+async def test_a_span_and_a_log_record_of_one_exception(column_store: ChdbColumnStore) -> None:
+    """Reported by both it counts once; each adds its own otherwise."""
+    environment = uuid.uuid4().hex
+    told = {
+        "exception.type": "KeyError",
+        "exception.message": "no 'x'",
+        "exception.stacktrace": PYTHON.format(1, 2),
+    }
+    await put(
+        column_store,
+        *[span_event(environment, n, f"{n:016x}", **told) for n in range(1, 5)],
+        *[log_record(environment, n, f"{n:016x}", **told) for n in range(3, 7)],
+        log_record(environment, 9, "", **told),
+    )
+    (group,) = await groups(column_store, environment)
+    assert (group["count"], group["exception_type"], group["services"]) == (7, "KeyError", ["api"])
+    assert group["affected_users"] == 3
+    assert group["newest_trace_id"] == "ab" * 16
+    (same,) = await groups(column_store, environment, group_id=group["id"])
+    assert same == group
+
+
+async def test_users_that_an_event_tells(column_store: ChdbColumnStore) -> None:
+    environment = uuid.uuid4().hex
+    await put(
+        column_store,
+        event(environment, 1, title="a", affected_users=12),
+        event(environment, 2, title="a", affected_users=7, attributes='{"user.id": "1"}'),
+    )
+    (group,) = await groups(column_store, environment)
+    assert group["affected_users"] == 12
+
+
+async def test_a_hundred_thousand_of_fifty_kinds(column_store: ChdbColumnStore) -> None:
+    """Grouped within the store: what comes back is the groups."""
+    environment = uuid.uuid4().hex
+    rows = [
+        event(environment, n % 500, title=f"kind {chr(65 + n % 50)}{chr(97 + n % 25)} of {n}", position=n)
+        for n in range(100_000)
+    ]
+    await put(column_store, *rows)
+    found = await groups(column_store, environment, limit=1000)
+    assert [group["count"] for group in found] == [2000] * 50
+
+
+async def test_environments_are_apart(column_store: ChdbColumnStore) -> None:
+    one, other = uuid.uuid4().hex, uuid.uuid4().hex
+    await put(column_store, event(one, 1, title="a"), event(other, 1, title="a"))
+    (group,) = await groups(column_store, one)
+    (elsewhere,) = await groups(column_store, other)
+    assert group["environment_id"] == one
+    assert group["id"] != elsewhere["id"]
