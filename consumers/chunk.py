@@ -74,8 +74,13 @@ class Transform(Protocol):
         Raises `StorageUnavailable`."""
         ...
 
+    @property
+    def follows_time(self) -> bool:
+        """Whether it wants to be told by `caught_up`, which costs a question to the log."""
+        ...
+
     async def caught_up(self, partition: int, as_of_ms: int) -> None:
-        """Nothing was left to read in the partition when it was looked at, at this time (milliseconds since 1970).
+        """Nothing was left to read in the partition when the log was asked, at this time (milliseconds since 1970).
         Called about once a second. Raises `StorageUnavailable`."""
         ...
 

@@ -124,7 +124,6 @@ class ConsumerLoop:
         """Work on the next chunk: (position after it, whether to go on looking, whether there was one)."""
         if position.plan_end is not None:
             return await self._carry_out_plan(partition, position.next_offset, position.plan_end)
-        begun_ms = time.time_ns() // 1_000_000
         try:
             first = await self.consumer.read(
                 partition, position.next_offset, None, READ_BYTES, self.limits.seconds
@@ -134,7 +133,7 @@ class ConsumerLoop:
             return Position(gone.next_offset), look, True
         self._faults.pop(partition, None)
         if not first:
-            await self._tell_caught_up(partition, begun_ms)
+            await self._tell_caught_up(partition, position.next_offset)
             return position, look, False
         deadline = time.monotonic() + self.limits.seconds
         async with self._slots:
@@ -145,13 +144,16 @@ class ConsumerLoop:
             done, found = await self._finish(partition, chunk, tried_before=look)
         return done, look and found > 0, True
 
-    async def _tell_caught_up(self, partition: int, as_of_ms: int) -> None:
-        if as_of_ms - self._told_ms.get(partition, 0) < _TELL_MS:
+    async def _tell_caught_up(self, partition: int, next_offset: int) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        if not self.transform.follows_time or now_ms - self._told_ms.get(partition, 0) < _TELL_MS:
             return
-        self._told_ms[partition] = as_of_ms
         with contextlib.suppress(StorageUnavailable):
-            # The next time will do; nothing waits for it but a clock, which then stands still.
-            await self.transform.caught_up(partition, as_of_ms)
+            # While the log is away a read comes back empty too: only the log itself can say that nothing is left. If it
+            # cannot, the next time will do; nothing waits for it but a clock, which then stands still.
+            if await self.consumer.end(partition) <= next_offset:
+                await self.transform.caught_up(partition, now_ms)
+                self._told_ms[partition] = now_ms
 
     async def _carry_out_plan(self, partition: int, start: int, end: int) -> tuple[Position, bool, bool]:
         logger.info("%s/%d: carrying out the open plan %d-%d", self.transform.topic, partition, start, end)

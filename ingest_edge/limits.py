@@ -17,6 +17,7 @@ class Limits:
     json_depth: int
     in_flight_bytes: int
     body_timeout: float
+    protobuf_bytes: int
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Limits":
@@ -28,6 +29,7 @@ class Limits:
             json_depth=settings.max_json_depth,
             in_flight_bytes=settings.max_in_flight_bytes,
             body_timeout=settings.body_timeout_seconds,
+            protobuf_bytes=settings.max_protobuf_bytes,
         )
 
 

@@ -117,6 +117,9 @@ class Settings:
         64 * 2**20, "Bytes of bodies in work before the edge answers 503", minimum=1024
     )
     otlp_protobuf: bool = _setting(False, "Take OTLP in protobuf too: 1 or 0")
+    max_protobuf_bytes: int = _setting(
+        4 * 2**20, "Largest OTLP body in protobuf when decompressed", minimum=1024
+    )
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
 
     log_max_bytes: int = _setting(

@@ -36,6 +36,7 @@ class HeartbeatsTopic:
     """The transform of `topics.HEARTBEATS`."""
 
     topic = topics.HEARTBEATS
+    follows_time = True
 
     def __init__(self, states: MonitorStates) -> None:
         self._states = states

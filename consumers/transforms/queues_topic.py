@@ -31,6 +31,7 @@ class QueuesTopic:
     """The transform of `topics.QUEUES`."""
 
     topic = topics.QUEUES
+    follows_time = True
 
     def __init__(self, states: MonitorStates) -> None:
         self._states = states

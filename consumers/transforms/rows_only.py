@@ -6,6 +6,8 @@ from consumers.chunk import Chunk
 class RowsOnly:
     """Changes nothing beside the rows."""
 
+    follows_time = False
+
     async def apply(self, chunk: Chunk, partition: int) -> None:
         """Nothing beside the rows changes."""
 

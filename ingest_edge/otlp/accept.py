@@ -3,7 +3,7 @@
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -55,8 +55,16 @@ class AcceptOtlp:
     protobuf: bool = False
     """Whether bodies in protobuf are taken too."""
     _protobuf: Any = field(init=False, default=None)
+    _protobuf_limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
+        limits = self.intake.limits
+        # A message of two bytes takes a hundred and eighty in memory: its parser builds all before anybody can count.
+        self._protobuf_limits = replace(
+            limits,
+            body_bytes=min(limits.body_bytes, limits.protobuf_bytes),
+            decompressed_bytes=min(limits.decompressed_bytes, limits.protobuf_bytes),
+        )
         if self.protobuf:
             # Only here: the messages take 10 MB that an edge without them does not need.
             from ingest_edge.otlp import protobuf
@@ -80,13 +88,14 @@ class AcceptOtlp:
             _check_json(request)
         reserved: list[int] = []
         try:
-            body = await intake.read(request, intake.limits, reserved)
+            limits = self._protobuf_limits if in_protobuf else intake.limits
+            body = await intake.read(request, limits, reserved)
             coding: Coding = "json"
             if in_protobuf:
-                coding, verdict = "protobuf", self._protobuf.judge(path, body, intake.limits)
+                coding, verdict = "protobuf", self._protobuf.judge(path, body, limits)
             else:
-                decoded, body = signal.decoder.decode(body, intake.limits)
-                verdict = signal.judge(decoded, len(body), intake.limits)
+                decoded, body = signal.decoder.decode(body, limits)
+                verdict = signal.judge(decoded, len(body), limits)
                 # It has been validated; what goes on is the body.
                 del decoded
             headers: Mapping[str, str] = {}

@@ -1,12 +1,16 @@
 """OTLP and heartbeats: the edge a record of each signal and coding, the consumer a record, and into ClickHouse."""
 
+import asyncio
+import time
+
 from loadtests.bench.consumer import run_consumer, us_a_row
 from loadtests.bench.edge import EMBEDDED, fresh_edge, measure_requests
 from loadtests.bench.edge_process import HEARTBEAT
-from loadtests.bench.figures import Figure
+from loadtests.bench.figures import Figure, latency_figures
 from loadtests.bench.ingest_requests import heartbeat_requests, otlp_requests
+from loadtests.bench.load import running_load
 from loadtests.bench.otlp_payloads import RECORDS
-from loadtests.bench.process_usage import peak_mb
+from loadtests.bench.process_usage import cpu_seconds, peak_mb
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 
@@ -15,6 +19,7 @@ _HEARTBEAT_CONNECTIONS = 64
 _EDGE_TARGET_US = 4.0
 _CONSUMER_TARGET_US = 8.0
 _HEARTBEAT_TARGET_US = 75.0
+_BURST = 10_000
 _NAMES = {"traces": "span", "logs": "log record", "metrics": "data point"}
 
 
@@ -68,7 +73,7 @@ async def measure_otlp_consumer(progress: Progress, length: RunLength) -> list[F
 
 
 async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Figure]:
-    """One signal a request."""
+    """One signal a request; and the top of the hour: 10,000 within one second, from a standing start."""
     part = "edge, heartbeats"
     async with fresh_edge(EMBEDDED) as edge:
         requests = heartbeat_requests(edge.monitor_key, HEARTBEAT)
@@ -79,4 +84,32 @@ async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Figu
         Figure(part, "CPU a heartbeat", measured.cpu_us, "µs", target=_HEARTBEAT_TARGET_US),
         *measured.latency(part),
         Figure(part, "peak memory", peak, "MB"),
+        *await _measure_burst(progress),
+    ]
+
+
+async def _measure_burst(progress: Progress) -> list[Figure]:
+    part = f"edge, {_BURST:,} heartbeats in one second"
+    async with fresh_edge(EMBEDDED) as edge:
+        requests = heartbeat_requests(edge.monitor_key, HEARTBEAT)
+        begun, cpu = time.perf_counter(), cpu_seconds(edge.pid)
+        with progress.step(part, None):
+            async with running_load(
+                edge.port,
+                requests,
+                connections=_HEARTBEAT_CONNECTIONS,
+                expected=202,
+                limit=_BURST,
+                per_second=_BURST,
+            ) as load:
+                async with asyncio.timeout(30):
+                    while load.answered + sum(load.failures.values()) < _BURST:  # noqa: ASYNC110 (nothing tells)
+                        await asyncio.sleep(0.005)
+        took = time.perf_counter() - begun
+        used = cpu_seconds(edge.pid) - cpu
+    return [
+        Figure(part, "answered with 202", load.answered, "", target=_BURST, bound="at_least"),
+        Figure(part, "until the last answer", took, "s"),
+        Figure(part, "CPU of the edge", used, "s"),
+        *latency_figures(part, "request", load.latencies),
     ]

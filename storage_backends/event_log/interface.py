@@ -59,6 +59,11 @@ class LogConsumer(Protocol):
         `StorageUnavailable` when the log is away."""
         ...
 
+    async def end(self, partition: int) -> int:
+        """The offset behind the last record that the log has now: asked of the log itself, which an empty read does
+        not do. Raises `StorageUnavailable` and `PartitionLost`."""
+        ...
+
     async def backlog(self) -> int:
         """Records behind the committed positions of this consumer's partitions."""
         ...

@@ -28,6 +28,7 @@ from storage_backends.event_log.kafka_topics import partition_counts, read_ident
 
 logger = logging.getLogger(__name__)
 
+_ASK_SECONDS = 5.0
 _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
 _POLL_MS = 3_600_000
@@ -158,6 +159,16 @@ class KafkaLogConsumer:
     def has_partitions(self) -> bool:
         """Whether it has claimed any and still holds them."""
         return bool(self._positions) and self._claimed == self._assignment
+
+    async def end(self, partition: int) -> int:
+        place = TopicPartition(self._topic, partition)
+        try:
+            async with asyncio.timeout(_ASK_SECONDS):
+                ends: dict[TopicPartition, int] = await self._mine(partition).end_offsets([place])
+        except (KafkaError, ConsumerStoppedError, TimeoutError) as error:
+            raise StorageUnavailable(f"The event log cannot be asked: {error!r}") from error
+        self._mine(partition)
+        return ends[place]
 
     async def backlog(self) -> int:
         consumer = self._consumer

@@ -71,13 +71,19 @@ class SqliteLogConsumer:
         connection.execute("PRAGMA incremental_vacuum(64)").fetchall()
         return sum(size for (size,) in removed)
 
+    async def end(self, partition: int) -> int:
+        return int(await self._log.call(self._read_end))
+
+    def _read_end(self, connection: sqlite3.Connection) -> int:
+        row = connection.execute("SELECT next_offset FROM topics WHERE topic = ?", (self._topic,)).fetchone()
+        return row[0] if row else 0
+
     async def backlog(self) -> int:
         return int(await self._log.call(self._count_backlog))
 
     def _count_backlog(self, connection: sqlite3.Connection) -> int:
-        row = connection.execute("SELECT next_offset FROM topics WHERE topic = ?", (self._topic,)).fetchone()
         position = self._read_position(connection)
-        return (row[0] if row else 0) - (position[0] if position else 0)
+        return self._read_end(connection) - (position[0] if position else 0)
 
     async def close(self) -> None:
         return None

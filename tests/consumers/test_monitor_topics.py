@@ -191,6 +191,29 @@ async def test_an_idle_partition_moves_the_clock_on(line: Line) -> None:
         await asyncio.gather(*tasks)
 
 
+class LogGone(SqliteLogConsumer):
+    """A log whose brokers went away after they took records: reads come back empty, as if nothing were there."""
+
+    async def read(self, *arguments: Any) -> Any:
+        await asyncio.sleep(0.01)
+        return []
+
+    async def end(self, partition: int) -> int:
+        raise StorageUnavailable("away")
+
+
+async def test_an_empty_read_of_a_log_that_is_away_moves_no_clock(line: Line) -> None:
+    """What it took before lies in it unread: a clock that went on would call the job late."""
+    topic = HeartbeatsTopic(line.monitored.states)
+    loop = line.loop(topic, ColumnStoreAway())
+    loop.consumer = LogGone(line.log, "group", topics.HEARTBEATS)
+    running = asyncio.create_task(loop.run())
+    await asyncio.sleep(1.5)
+    loop.stop.set()
+    await running
+    assert await line.monitored.states.slowest_progress(topics.HEARTBEATS) is None
+
+
 async def test_a_backlog_is_no_false_alarm(line: Line) -> None:
     """The job reports in time, but we are an hour behind: unknown meanwhile, up once the signals are worked off."""
     good, bad = await line.monitored.add_heartbeats(2)

@@ -167,6 +167,18 @@ async def test_the_backlog_counts_what_is_not_committed(logged: LogUnderTest) ->
     assert await logged.consumer.backlog() == 3
 
 
+async def test_the_end_is_behind_the_last_record(logged: LogUnderTest) -> None:
+    """Wherever the consumer stands, and whatever it has read."""
+    await claimed(logged.consumer)
+    ends = [await logged.consumer.end(0)]
+    for _ in range(3):
+        await append(logged.log, logged.topic, b"x")
+        ends.append(await logged.consumer.end(0))
+    await read_all(logged, 3)
+    await logged.consumer.commit(0, Position(3))
+    assert [*ends, await logged.consumer.end(0)] == [0, 1, 2, 3, 3]
+
+
 async def test_a_closed_log_refuses(logged: LogUnderTest) -> None:
     await logged.log.close()
     assert logged.log.stalled_reason() is not None

@@ -1,6 +1,7 @@
 """Malformed requests: status, google.rpc.Status code and message of each, and that nothing of them is stored."""
 
 import asyncio
+import gzip
 import secrets
 from typing import Any
 
@@ -78,3 +79,16 @@ async def test_in_protobuf_the_status_is_a_message(start_pipeline: StartPipeline
     assert (answer.status, answer.content_type) == (404, JSON)
     answer = await pipeline.post("traces", b"", {"Content-Type": PROTOBUF, "Authorization": ""})
     assert Status.FromString(answer.body).code == 16
+
+
+async def test_a_message_has_a_limit_of_its_own(start_pipeline: StartPipeline) -> None:
+    """Two bytes of it may take a hundred and eighty in memory."""
+    pipeline = await start_pipeline(protobuf=True, max_protobuf_bytes=5000)
+    for headers, body in (
+        ({}, b"\x0a\x00" * 2501),
+        ({"Content-Encoding": "gzip"}, gzip.compress(bytes(5001))),
+    ):
+        answer = await pipeline.post("traces", body, {"Content-Type": PROTOBUF, **headers})
+        assert (answer.status, answer.content_type) == (413, PROTOBUF)
+    answer = await pipeline.post("traces", b"\x0a\x00" * 2500, {"Content-Type": PROTOBUF})
+    assert answer.status == 200
