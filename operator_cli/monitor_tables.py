@@ -29,8 +29,10 @@ def show_heartbeats(heartbeats: list[dict[str, Any]]) -> None:
     if not heartbeats:
         print("No heartbeats yet. `pharos heartbeat create NAME --period 1h` makes one.")
         return
-    table = Table("ID", "Name", "State", "Since", "Schedule", "Last success", "Due", box=None, pad_edge=False)
-    table.add_column("Failures", justify="right")
+    table = Table("ID", "Name", "State", "Since", "Schedule", "Success", "Due", box=None, pad_edge=False)
+    table.add_column("Failed", justify="right")
+    for column in (2, 3, 5, 6):
+        table.columns[column].no_wrap = True
     for heartbeat in heartbeats:
         table.add_row(
             str(heartbeat["id"]),
@@ -136,7 +138,7 @@ def _count(number: int | None) -> str:
 
 
 def _moment(time: str | None) -> str:
-    return "-" if time is None else f"{time[:10]} {time[11:19]}"
+    return "-" if time is None else f"{time[5:10]} {time[11:16]}"
 
 
 def _ago(time: str | None) -> str:

@@ -67,13 +67,14 @@ def _show_table(traces: list[dict[str, Any]]) -> None:
     from operator_cli.plain_text import cell
 
     table = Table("Began", "Service", "Name", box=None, pad_edge=False)
-    table.add_column("Took", justify="right")
+    table.columns[0].no_wrap = True
+    table.add_column("Took", justify="right", no_wrap=True)
     table.add_column("Spans", justify="right")
     table.add_column("Errors", justify="right")
     table.add_column("Trace", no_wrap=True)
     for trace in traces:
         table.add_row(
-            trace["started_at"][11:23],
+            trace["started_at"][11:19],
             cell(trace["service"], most=40),
             cell(trace["name"], most=60),
             show_duration(trace["duration_ms"] / 1000),
