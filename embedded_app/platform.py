@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
@@ -92,21 +93,7 @@ async def run_platform(
         receipt_key = (settings.receipt_key or ensure_secret(data / "receipt.key")).encode()
 
         registry = new_registry()
-        consumers: dict[str, _Consumer] = {}
-        transforms = {name: make() for name, make in TRANSFORMS.items()}
-        transforms |= {name: make_of(states) for name, make_of in MONITORS.items()}
-        for name, transform in transforms.items():
-            loop = _assemble(settings, transform, log, store, on_step)
-            registry.register(loop.metrics)
-            consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
-        stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
-        scan = _start_scan(stack, states)
-        registry.register(scan)
-
-        checks: dict[str, ReadinessCheck] = {
-            f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
-        }
-        checks["heartbeat scan"] = lambda: scan.failing
+        checks = _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         control = build_control(sessions, store, receipt_key)
         edge = assemble_edge(
@@ -179,6 +166,32 @@ async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Pat
         await web.UnixSite(runner, str(path)).start()
     finally:
         os.umask(before)
+
+
+def _start_consumers(
+    stack: AsyncExitStack,
+    settings: Settings,
+    log: SqliteEventLog,
+    store: ChdbColumnStore,
+    states: MonitorStates,
+    registry: CollectorRegistry,
+    on_step: OnStep,
+) -> dict[str, ReadinessCheck]:
+    """Start a consumer of each topic, and the scan of heartbeats; gives what tells how they are."""
+    transforms = {name: make() for name, make in TRANSFORMS.items()}
+    transforms |= {name: make_of(states) for name, make_of in MONITORS.items()}
+    consumers: dict[str, _Consumer] = {}
+    for name, transform in transforms.items():
+        loop = _assemble(settings, transform, log, store, on_step)
+        registry.register(loop.metrics)
+        consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
+    stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
+    scan = _start_scan(stack, states)
+    registry.register(scan)
+    checks: dict[str, ReadinessCheck] = {
+        f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
+    }
+    return {**checks, "heartbeat scan": lambda: scan.failing}
 
 
 def _assemble(

@@ -112,11 +112,14 @@ def _ask(arguments: argparse.Namespace) -> Any:
 
 def _tell_key(arguments: argparse.Namespace, told: dict[str, Any]) -> None:
     print(f"Heartbeat {told['id']}. Its key, shown this once:\n{told['key']}\n")
+    url = base_url_of(arguments.data)
     print("Around the job:")
-    print(f"  PHAROS_HEARTBEAT_KEY={told['key']} pharos run --heartbeat {told['id']} -- your-command")
+    print(
+        f"  PHAROS_URL={url} PHAROS_HEARTBEAT_KEY={told['key']} pharos run --heartbeat {told['id']} -- your-command"
+    )
     print("Or from anywhere:")
     print(
-        f"  curl -sS {base_url_of(arguments.data)}/v1/heartbeats/{told['id']} -H 'Authorization: Bearer {told['key']}' "
+        f"  curl -sS {url}/v1/heartbeats/{told['id']} -H 'Authorization: Bearer {told['key']}' "
         "-H 'Content-Type: application/json' "
         f'-d "{{\\"run_id\\": \\"$(cat /proc/sys/kernel/random/uuid)\\", \\"signal\\": \\"success\\"}}"'
     )

@@ -6,6 +6,7 @@ on standard error and nothing more. It runs in cron on many machines, so nothing
 
 import argparse
 import contextlib
+import http.client
 import os
 import queue
 import signal
@@ -18,6 +19,7 @@ import urllib.request
 import uuid
 from pathlib import Path
 from types import FrameType
+from typing import Any
 from urllib.parse import urlsplit
 
 from operator_cli.credentials import DEFAULT_DATA, read_credentials
@@ -31,6 +33,7 @@ _CALL_SECONDS = 3.0
 _PATIENCE_SECONDS = 10.0
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # As a shell says it.
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -75,20 +78,37 @@ def _destination(arguments: argparse.Namespace) -> tuple[str, str | None]:
     """Where signals go, and the key; without a key nothing can be reported, and the job runs all the same."""
     key = arguments.key or os.environ.get(KEY_VARIABLE)
     url = arguments.url or os.environ.get(URL_VARIABLE)
-    if key is None or url is None:
-        try:
-            known = read_credentials(arguments.data)
-        except CommandFailed:
-            known = {}
-        url = url or known.get("base_url")
-        heartbeat = known.get("heartbeat") or {}
-        if key is None and heartbeat.get("id") == arguments.heartbeat:
-            key = heartbeat.get("key")
-    if key is None or url is None or urlsplit(url).scheme not in ("http", "https"):
-        missing = "key" if key is None else "address (http://host/api)"
+    if not key or not url:
+        known_url, known_key = _of_data_folder(arguments.data, arguments.heartbeat)
+        url, key = url or known_url, key or known_key
+    root = (url or "").strip().rstrip("/")
+    if not key or not _is_address(root):
+        missing = "address (http://host/api)" if key else "key"
         _complain(f"there is no {missing} of heartbeat {arguments.heartbeat}; see pharos run --help")
-        key = None
-    return f"{(url or '').rstrip('/')}/v1/heartbeats/{arguments.heartbeat}", key
+        return root, None
+    return f"{root}/v1/heartbeats/{arguments.heartbeat}", key.strip()
+
+
+def _of_data_folder(data: Path, heartbeat: int) -> tuple[str | None, str | None]:
+    """The address, and the key of this heartbeat, as far as the data folder has them."""
+    known: Any
+    try:
+        known = read_credentials(data)
+    except CommandFailed:
+        return None, None
+    if not isinstance(known, dict):
+        return None, None
+    url, first = known.get("base_url"), known.get("heartbeat")
+    key = first.get("key") if isinstance(first, dict) and first.get("id") == heartbeat else None
+    return url if isinstance(url, str) else None, key if isinstance(key, str) else None
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _run_command(command: list[str]) -> int:
@@ -108,10 +128,10 @@ def _run_command(command: list[str]) -> int:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(number)
 
+    # What is ignored here (nohup, a job in the background) the command is to ignore as well.
+    passed_on = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     # Before the command starts: there must be no moment in which a signal would end this process alone.
-    before = {
-        number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    }
+    before = {number: signal.signal(number, pass_on) for number in passed_on}
     try:
         child = subprocess.Popen(command, env=environment)
         for number in early:
@@ -129,12 +149,21 @@ def _run_command(command: list[str]) -> int:
     return status if status >= 0 else _BY_SIGNAL - status
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The key is for this address only, and a signal that becomes a GET elsewhere reports nothing."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 class _Reports:
     """Sends signals one after the other, beside the command."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self._url = url
         self._key = key
+        self._host = urlsplit(url).netloc.rpartition("@")[2] if key else ""
+        self._opener = urllib.request.build_opener(_NoRedirects)
         self._run_id = str(uuid.uuid4())
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._ended = threading.Event()
@@ -153,7 +182,10 @@ class _Reports:
         self._ended.set()
         self._waiting.put(None)
         if self._key is not None:
-            self._thread.join(_PATIENCE_SECONDS + _CALL_SECONDS)
+            # Looking the host's name up heeds no time limit.
+            self._thread.join(_PATIENCE_SECONDS + 1)
+            if self._thread.is_alive():
+                _complain(f"the end was not reported: {self._host} does not answer in time")
 
     def _work(self) -> None:
         while (name := self._waiting.get()) is not None:
@@ -183,18 +215,27 @@ class _Reports:
         body = f'{{"run_id":"{self._run_id}","signal":"{name}"}}'.encode()
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         request = urllib.request.Request(self._url, body, headers, method="POST")
+        left = max(0.5, self._deadline - time.monotonic())
         try:
-            with urllib.request.urlopen(request, timeout=_CALL_SECONDS):
+            with self._opener.open(request, timeout=min(_CALL_SECONDS, left)):
                 return None, True
         except urllib.error.HTTPError as error:
             with error:
                 return f"the answer was {error.code}", error.code < 500 and error.code != 429
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            return f"{urlsplit(self._url).netloc} does not answer ({reason})", isinstance(error, ValueError)
+        except OSError as error:
+            reason = " ".join(str(getattr(error, "reason", error)).split())
+            return f"{self._host} does not answer ({reason})", False
+        except (ValueError, http.client.InvalidURL):
+            # Not in the error's own words: they may hold the key.
+            return "the address or the key has characters that cannot be sent", True
+        except http.client.HTTPException as error:
+            return f"{self._host} does not speak HTTP ({type(error).__name__})", False
 
 
 def _complain(text: str) -> None:
+    if sys.stderr is None:
+        # Closed from the start; `print` would write among what the job prints.
+        return
     # Whoever reads the job's errors may be gone; the job is not to end for that.
     with contextlib.suppress(OSError):
         print(f"pharos run: {text}", file=sys.stderr, flush=True)

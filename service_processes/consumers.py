@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from prometheus_client import CollectorRegistry
@@ -37,20 +37,9 @@ async def run_consumers(
     )
     connection = KafkaConnection.from_settings(settings)
     loops: dict[asyncio.Task[None], ConsumerLoop] = {}
-
-    def state() -> str | None:
-        if not loops:
-            return "the column store has not answered yet"
-        for task, loop in loops.items():
-            if task.done():
-                return f"the consumer of {loop.transform.topic} has ended"
-            if loop.failing is not None:
-                return loop.failing
-        return None
-
     async with AsyncExitStack() as stack:
         registry = new_registry()
-        await serve_health(stack, server, {"consumers": state}, registry)
+        await serve_health(stack, server, {"consumers": lambda: _state(loops)}, registry)
         store = await when_there(
             lambda: open_clickhouse_server(
                 clickhouse_url,
@@ -86,6 +75,18 @@ async def run_consumers(
             stack.push_async_callback(consumer.close)
             stack.push_async_callback(_finish, loop, working)
         yield
+
+
+def _state(loops: Mapping["asyncio.Task[None]", ConsumerLoop]) -> str | None:
+    """Why the consumers are not all at work; None while they are."""
+    if not loops:
+        return "the column store has not answered yet"
+    for task, loop in loops.items():
+        if task.done():
+            return f"the consumer of {loop.transform.topic} has ended"
+        if loop.failing is not None:
+            return loop.failing
+    return None
 
 
 async def _open_states(

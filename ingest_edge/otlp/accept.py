@@ -24,6 +24,7 @@ from pipeline_contracts.otlp.logs import LogsRequest
 from pipeline_contracts.otlp.metrics import MetricsRequest
 from pipeline_contracts.otlp.records import Coding, OtlpMeta, encode_otlp_meta
 from pipeline_contracts.otlp.traces import TracesRequest
+from storage_backends.key_directory.interface import KeyEntry
 
 OTLP = "/api/v1/otlp/"
 
@@ -75,53 +76,50 @@ class AcceptOtlp:
         """Answers 200 once the log has what was accepted. The body's own bytes go into it, as they came, with the
         places of the records that were rejected. Raises a `Problem`, which `status_answer` turns into a Status."""
         received_ms = now_ms()
+        # First of all: the answer, whatever it says, has the request's type.
+        in_protobuf = self._is_protobuf(request)
         path = request.path.removeprefix(OTLP)
         signal = _SIGNALS.get(path)
         if signal is None:
             raise NotFound("OTLP is taken at v1/traces, v1/logs and v1/metrics.")
         if request.method != "POST":
             raise MethodNotAllowed("OTLP takes POST only.", headers={hdrs.ALLOW: "POST"})
-        in_protobuf = self._is_protobuf(request)
         intake = self.intake
         key = await intake.authenticate(request, CredentialKind.INGEST_KEY, received_ms)
         if not in_protobuf:
             _check_json(request)
+        limits = self._protobuf_limits if in_protobuf else intake.limits
         reserved: list[int] = []
         try:
-            limits = self._protobuf_limits if in_protobuf else intake.limits
             body = await intake.read(request, limits, reserved)
-            coding: Coding = "json"
             if in_protobuf:
-                coding, verdict = "protobuf", self._protobuf.judge(path, body, limits)
+                verdict = self._protobuf.judge(path, body, limits)
             else:
-                decoded, body = signal.decoder.decode(body, limits)
-                verdict = signal.judge(decoded, len(body), limits)
-                # It has been validated; what goes on is the body.
-                del decoded
-            headers: Mapping[str, str] = {}
-            if verdict.accepted:
-                meta = OtlpMeta(
-                    key.account_id,
-                    key.project_id,
-                    key.environment_id,
-                    received_ms,
-                    verdict.accepted,
-                    coding,
-                    tuple(verdict.rejected),
-                )
-                headers = await intake.store(
-                    key,
-                    verdict.accepted,
-                    signal.topic,
-                    b"%d" % (next(_turns) % _TURNS),
-                    encode_otlp_meta(meta),
-                    body,
-                )
+                verdict, body = _judge_json(signal, body, limits)
+            coding: Coding = "protobuf" if in_protobuf else "json"
+            headers = await self._store(key, signal.topic, coding, verdict, body, received_ms)
         finally:
             intake.release(reserved)
         if in_protobuf:
             return self._protobuf.success_answer(path, verdict, headers)  # type: ignore[no-any-return]
         return success_answer(signal.rejected_name, len(verdict.rejected), verdict.reasons, headers)
+
+    async def _store(
+        self, key: KeyEntry, topic: str, coding: Coding, verdict: Verdict, body: bytes, received_ms: int
+    ) -> Mapping[str, str]:
+        if not verdict.accepted:
+            return {}
+        meta = OtlpMeta(
+            key.account_id,
+            key.project_id,
+            key.environment_id,
+            received_ms,
+            verdict.accepted,
+            coding,
+            tuple(verdict.rejected),
+        )
+        turn = b"%d" % (next(_turns) % _TURNS)
+        return await self.intake.store(key, verdict.accepted, topic, turn, encode_otlp_meta(meta), body)
 
     def _is_protobuf(self, request: web.BaseRequest) -> bool:
         content_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
@@ -129,6 +127,12 @@ class AcceptOtlp:
             return False
         request[WANTS_PROTOBUF] = True
         return True
+
+
+def _judge_json(signal: _Signal, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
+    """The verdict, and the body as it goes on. What is decoded for it is not kept."""
+    decoded, body = signal.decoder.decode(body, limits)
+    return signal.judge(decoded, len(body), limits), body
 
 
 def _check_json(request: web.BaseRequest) -> None:

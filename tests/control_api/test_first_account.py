@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from control_api.accounts.operations import find_caller
@@ -18,6 +18,7 @@ from control_api.database import open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret, write_private
 from control_api.migrations.upgrade import upgrade_database
 from control_api.monitors.operations import live_monitor_keys
+from control_api.monitors.tables import Heartbeat, HeartbeatState, MonitorKey, Queue
 from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
@@ -174,3 +175,36 @@ async def test_an_installation_from_before_monitors_gets_them(sessions: Sessions
     ]
     assert after["heartbeat"]["key"] != before["heartbeat"]["key"]
     assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after
+
+
+async def test_upgrades_at_once_share_one_heartbeat_and_one_queue(
+    sessions: Sessions, database_url: str, tmp_path: Path
+) -> None:
+    """Several processes of the new version start on an installation that has neither."""
+    before = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    async with sessions() as session, session.begin():
+        for table in (MonitorKey, HeartbeatState, Heartbeat, Queue):
+            await session.execute(delete(table))
+    older = {name: value for name, value in before.items() if name not in ("heartbeat", "queue")}
+    engines = [open_engine(database_url) for _ in range(4)]
+    for n in range(4):
+        write_private(tmp_path / f"{n}.json", json.dumps(older))
+    made = await asyncio.gather(
+        *(
+            ensure_first_account(open_sessions(engine), Settings(), tmp_path / f"{n}.json", "http://x/api")
+            for n, engine in enumerate(engines)
+        )
+    )
+    async with sessions() as session:
+        entries = {
+            entry.digest: entry.monitor for entry in await live_monitor_keys(session, datetime.now(UTC))
+        }
+        assert (await session.execute(select(func.count()).select_from(HeartbeatState))).scalar_one() == 1
+    for credentials in made:
+        assert {name: credentials[name] for name in older} == older
+        for kind in ("heartbeat", "queue"):
+            assert entries[digest_credential(credentials[kind]["key"])] == f"{kind}/{credentials[kind]['id']}"
+    assert len(entries) == 8
+    assert len(set(entries.values())) == 2
+    for engine in engines:
+        await engine.dispose()

@@ -1,8 +1,10 @@
 """`pharos run` around real commands, with a real server that takes the signals, fails, or is not there."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,6 +29,7 @@ class Recorder(ThreadingHTTPServer):
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
         self.statuses: list[int] = []
         self.delay = 0.0
+        self.location: str | None = None
 
     @property
     def url(self) -> str:
@@ -45,22 +48,44 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(self.server.delay)
         status = self.server.statuses.pop(0) if self.server.statuses else 202
         self.send_response(status)
+        if self.server.location is not None:
+            self.send_header("Location", self.server.location)
         self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.calls.append((self.path, self.headers["Authorization"] or "", {"signal": "GET"}))
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *arguments: Any) -> None:
         return None
 
 
-@pytest.fixture
-def recorder() -> Iterator[Recorder]:
+@contextlib.contextmanager
+def recording() -> Iterator[Recorder]:
     server = Recorder()
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    with recording() as server:
+        yield server
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A port on which nobody answers unless the test does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 def _command(*command: str, url: str | None = None) -> list[str]:
@@ -180,6 +205,109 @@ def test_the_key_of_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
         )  # fmt: skip
         assert (done.returncode, len(recorder.calls)) == (0, calls)
     assert "there is no key of heartbeat 8" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://[bad", "there is no address"),
+        ("ftp://127.0.0.1", "there is no address"),
+        ("http://", "there is no address"),
+        ("127.0.0.1:8000/api", "there is no address"),
+        ("http://127.0.0.1:9/a b", "characters that cannot be sent"),
+        ("http://127.0.0.1:port/api", "characters that cannot be sent"),
+    ],
+)
+def test_an_address_that_cannot_be_used(url: str, told: str) -> None:
+    """The job runs all the same."""
+    done = run("sh", "-c", "echo ran; exit 4", url=url)
+    assert (done.returncode, done.stdout) == (4, "ran\n")
+    assert all(line.startswith("pharos run: ") and told in line for line in done.stderr.splitlines())
+    assert 1 <= len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    "content", ['["x"]', "1", "{", "\\xff", '{"base_url": 1, "heartbeat": "x"}', '{"heartbeat": []}']
+)
+def test_credentials_that_are_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "credentials.json").write_bytes(content.encode().decode("unicode_escape").encode("latin-1"))
+    done = subprocess.run([*_command("true")[:6], "--data", str(tmp_path), "--", "true"],
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert (done.returncode, done.stderr.count("there is no key of heartbeat 7")) == (0, 1)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_key_is_never_shown(recorder: Recorder) -> None:
+    """Not even one that HTTP cannot carry."""
+    for key in ("phr_mon_\nsecret", "phr_mon_sécret", "phr_mon_€secret"):
+        done = subprocess.run([*_command("true", url=recorder.url)[:-2], "--key", key, "--", "true"],
+                              capture_output=True, text=True, timeout=60)  # fmt: skip
+        assert done.returncode == 0
+        assert "cret" not in done.stderr + done.stdout
+
+
+def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
+    """The key stays here, and a page that is found elsewhere is no report."""
+    with recording() as elsewhere:
+        recorder.statuses = [302, 307]
+        recorder.location = elsewhere.url
+        done = run("true", url=recorder.url)
+        assert elsewhere.calls == []
+    assert done.returncode == 0
+    assert ["the answer was 302" in done.stderr, "the answer was 307" in done.stderr] == [True, True]
+
+
+def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
+    """Both signals are tried, and each is one line."""
+    heard = []
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    heard.append(connection.recv(65536))
+                    connection.sendall(b"220 mail.example ESMTP\r\n")
+
+    threading.Thread(target=answer, daemon=True).start()
+    done = run("sh", "-c", "exit 3", url=f"http://127.0.0.1:{listener.getsockname()[1]}/api")
+    listener.shutdown(socket.SHUT_RDWR)
+    assert done.returncode == 3
+    assert any(b"failure" in request for request in heard)
+    assert [line.partition(" was ")[0] for line in done.stderr.splitlines()] == [
+        "pharos run: start",
+        "pharos run: failure",
+    ]
+
+
+def test_a_server_that_hangs_costs_ten_seconds_at_most(listener: socket.socket) -> None:
+    begun = time.monotonic()
+    done = run("sh", "-c", "exit 6", url=f"http://127.0.0.1:{listener.getsockname()[1]}/api")
+    assert done.returncode == 6
+    assert time.monotonic() - begun < 12
+    assert [line.partition(" was ")[0] for line in done.stderr.splitlines()] == [
+        "pharos run: start",
+        "pharos run: failure",
+    ]
+
+
+def test_what_was_ignored_stays_so(recorder: Recorder) -> None:
+    """`nohup pharos run …`: the job outlives its terminal, as it would alone."""
+    script = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    command = [
+        "sh",
+        "-c",
+        'trap "" HUP; exec "$@"',
+        "sh",
+        *_command(sys.executable, "-c", script, url=recorder.url),
+    ]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).stdout == "True\n"
+
+
+def test_complaints_do_not_mix_with_what_the_job_prints() -> None:
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *_command("echo", "ran", url="http://[bad")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
 
 
 def test_nothing_to_run() -> None:

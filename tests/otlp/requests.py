@@ -42,3 +42,13 @@ def nested(levels: int) -> dict[str, Any]:
     for _ in range(levels):
         value = {"arrayValue": {"values": [value]}}
     return value
+
+
+def snake(value: Any) -> Any:
+    """Members in snake_case, at all levels."""
+    if isinstance(value, dict):
+        return {
+            "".join("_" + c.lower() if c.isupper() else c for c in name): snake(member)
+            for name, member in value.items()
+        }
+    return [snake(member) for member in value] if isinstance(value, list) else value

@@ -76,7 +76,7 @@ async def test_in_protobuf_the_status_is_a_message(start_pipeline: StartPipeline
     assert status.code == 3
     assert status.message == "The body is not a valid ExportTraceServiceRequest."
     answer = await pipeline.post("nothing", b"", {"Content-Type": PROTOBUF})
-    assert (answer.status, answer.content_type) == (404, JSON)
+    assert (answer.status, answer.content_type, Status.FromString(answer.body).code) == (404, PROTOBUF, 5)
     answer = await pipeline.post("traces", b"", {"Content-Type": PROTOBUF, "Authorization": ""})
     assert Status.FromString(answer.body).code == 16
 

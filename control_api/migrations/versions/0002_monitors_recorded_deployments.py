@@ -11,6 +11,7 @@ _time = sa.DateTime(timezone=True)
 
 def upgrade() -> None:
     _heartbeats()
+    _heartbeat_states()
     _queues()
     _keys_and_progress()
     _recorded_deployments()
@@ -37,6 +38,9 @@ def _heartbeats() -> None:
             ["environment_id"], ["environments.id"], name="fk_heartbeats_environment_id_environments"
         ),
     )
+
+
+def _heartbeat_states() -> None:
     op.create_table(
         "heartbeat_states",
         sa.Column("heartbeat_id", sa.Integer, autoincrement=False, nullable=False),
