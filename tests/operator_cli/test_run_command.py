@@ -227,10 +227,10 @@ def test_an_address_that_cannot_be_used(url: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ['["x"]', "1", "{", "\\xff", '{"base_url": 1, "heartbeat": "x"}', '{"heartbeat": []}']
+    "content", [b'["x"]', b"1", b"{", b"\xff", b'{"base_url": 1, "heartbeat": "x"}', b'{"heartbeat": []}']
 )
-def test_credentials_that_are_none(tmp_path: Path, content: str) -> None:
-    (tmp_path / "credentials.json").write_bytes(content.encode().decode("unicode_escape").encode("latin-1"))
+def test_credentials_that_are_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "credentials.json").write_bytes(content)
     done = subprocess.run([*_command("true")[:6], "--data", str(tmp_path), "--", "true"],
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert (done.returncode, done.stderr.count("there is no key of heartbeat 7")) == (0, 1)

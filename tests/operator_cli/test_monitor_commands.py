@@ -1,0 +1,245 @@
+"""`pharos heartbeat`, `heartbeats`, `queue` and `queues` on both kinds of installation: a running `pharos up`, and the
+engines of parts that are processes of their own."""
+
+import argparse
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_api.accounts.operations import create_account
+from control_api.database import open_engine, open_sessions
+from control_api.migrations.upgrade import upgrade_database
+from control_api.projects.operations import create_environment, create_project
+from control_api.publish_keys import publish_keys
+from operator_cli.durations import parse_duration
+from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support.databases import empty_database
+from tests.support.engines import or_skip
+from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
+from tests.support.redis_server import running_redis
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+_CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
+
+
+@pytest.fixture(scope="module")
+async def on_socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PlatformProcess]:
+    with platform_process(tmp_path_factory.mktemp("monitor-commands") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def own_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis that holds the keys of one installation only."""
+    with or_skip(running_redis(tmp_path_factory.mktemp("monitor-commands-redis"))) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+async def on_engines(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, own_redis_url: str
+) -> AsyncIterator[Run]:
+    """Commands with Postgres and Redis set, where nothing else runs."""
+    empty = tmp_path_factory.mktemp("nothing-here")
+    async with empty_database("postgres", request, empty) as url:
+        engine = open_engine(url)
+        await upgrade_database(engine)
+        now = datetime.now(UTC)
+        async with open_sessions(engine)() as session, session.begin():
+            account = await create_account(session, "Acme", "acme", RateLimit(10, 20), now)
+            project = await create_project(session, account, "Shop", "shop", now)
+            await create_environment(session, project, "Production", "production", "production", now)
+        directory = await open_redis_key_directory(own_redis_url, follow=False)
+        # As the control plane does when it starts.
+        await publish_keys(open_sessions(engine), directory, now)
+        await directory.close()
+        await engine.dispose()
+        environment = {**_CLEAN, "PHAROS_DATABASE_URL": url, "PHAROS_REDIS_URL": own_redis_url}
+
+        def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(
+                [str(PHAROS), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env=environment,
+                cwd=empty,
+            )
+
+        yield run
+
+
+@pytest.fixture(params=["socket", "engines"])
+def pharos(request: pytest.FixtureRequest) -> Run:
+    if request.param == "engines":
+        run: Run = request.getfixturevalue("on_engines")
+        return run
+    platform: PlatformProcess = request.getfixturevalue("on_socket")
+    return platform.run
+
+
+def ask(pharos: Run, *command: str) -> Any:
+    done = pharos(*command, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_a_heartbeat_through_its_commands(pharos: Run) -> None:
+    options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m", "--max-runtime", "2h")
+    made = ask(pharos, "heartbeat", "create", "nightly [red]", *options, "--failures", "2")
+    assert is_well_formed(made["key"], CredentialKind.MONITOR_KEY)
+    number = str(made["id"])
+    shown = ask(pharos, "heartbeat", "show", number)
+    names = ("name", "cron", "timezone", "grace_seconds", "max_runtime_seconds", "failures_before_down")
+    assert [shown[name] for name in names] == ["nightly [red]", "0 3 * * *", "Europe/Oslo", 1800, 7200, 2]
+    assert (shown["state"], shown["runs"]) == ("new", [])
+    assert ask(pharos, "heartbeat", "pause", number)["state"] == "paused"
+    assert ask(pharos, "heartbeats") == ask(pharos, "heartbeat", "list")
+    assert "paused" in {one["state"] for one in ask(pharos, "heartbeats")}
+    resumed = pharos("heartbeat", "resume", number)
+    assert (resumed.returncode, resumed.stdout) == (0, f"Heartbeat {number} is new.\n")
+    told = pharos("heartbeat", "show", number).stdout
+    assert all(part in told for part in ("nightly [red]", "0 3 * * * Europe/Oslo", "30m", "2h"))
+
+
+def test_a_queue_through_its_commands(pharos: Run) -> None:
+    made = ask(pharos, "queue", "create", "mail")
+    shown = ask(pharos, "queue", "show", str(made["id"]))
+    assert (shown["name"], shown["pending"], shown["workers"]) == ("mail", None, [])
+    assert ask(pharos, "queues") == ask(pharos, "queue", "list")
+    for command in (["queues"], ["queue", "list"], ["queue", "show", str(made["id"])]):
+        done = pharos(*command)
+        assert (done.returncode, done.stderr, "mail" in done.stdout) == (0, "", True)
+        assert made["key"] not in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["heartbeat", "queue"])
+def test_keys_are_told_once_and_revoked(pharos: Run, kind: str) -> None:
+    schedule = ["--period", "1h"] if kind == "heartbeat" else []
+    done = pharos(kind, "create", "told once", *schedule)
+    assert done.returncode == 0
+    first, _, rest = done.stdout.partition("\n")
+    assert first.endswith("Its key, shown this once:")
+    key, number = rest.partition("\n")[0], first.split()[1].rstrip(".")
+    assert is_well_formed(key, CredentialKind.MONITOR_KEY)
+    other = ask(pharos, kind, "new-key", number)
+    assert other["key"] != key
+    assert key not in pharos(kind, "show", number).stdout + pharos(f"{kind}s").stdout
+    keys = ask(pharos, kind, "show", number)["keys"]
+    assert [one["state"] for one in keys] == ["live", "live"]
+    revoked = pharos(kind, "revoke-key", number, str(keys[0]["id"]))
+    assert revoked.stdout == f"Key {keys[0]['id']} is revoked.\n"
+    assert [one["state"] for one in ask(pharos, kind, "show", number)["keys"]] == ["revoked", "live"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["heartbeat", "create", "x", "--period", "1h", "--timezone", "Mars"], "'Mars' is no time zone"),
+        (["heartbeat", "create", "x", "--period", "1h", "--environment", "env_no"], "no environment env_no"),
+        (["heartbeat", "show", "9999"], "There is no heartbeat 9999; `pharos heartbeat list` shows all."),
+        (["queue", "new-key", "9999"], "There is no queue 9999; `pharos queue list` shows all."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
+    done = pharos(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pharos: ") and told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_name_twice(pharos: Run) -> None:
+    for command in (["heartbeat", "create", "twice", "--period", "1h"], ["queue", "create", "twice"]):
+        assert pharos(*command).returncode == 0
+        again = pharos(*command)
+        assert again.returncode == 1
+        assert again.stderr == "pharos: The environment has one of the name 'twice' already.\n"
+
+
+async def _look_up(redis_url: str, key: str) -> KeyEntry | None:
+    """What an edge finds that has never asked before."""
+    directory = await open_redis_key_directory(redis_url, follow=False)
+    try:
+        return await directory.find(digest_credential(key))
+    finally:
+        await directory.close()
+
+
+async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, own_redis_url: str) -> None:
+    """At once, in Redis; and gone when it is revoked."""
+    made = ask(on_engines, "heartbeat", "create", "told the edges", "--period", "90s")
+    entry = await _look_up(own_redis_url, made["key"])
+    assert entry is not None
+    assert (entry.monitor, entry.limit) == (f"heartbeat/{made['id']}", RateLimit(10, 20))
+    ask(on_engines, "heartbeat", "revoke-key", str(made["id"]), str(made["key_id"]))
+    assert await _look_up(own_redis_url, made["key"]) is None
+
+
+def _line(told: str, word: str) -> str:
+    (line,) = [line for line in told.splitlines() if word in line]
+    return line
+
+
+def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> None:
+    """In a shell, in any folder."""
+    heartbeat = on_socket.run("heartbeat", "create", "pasted", "--period", "1h").stdout
+    queue = on_socket.run("queue", "create", "pasted").stdout
+    search = {**_CLEAN, "PATH": f"{PHAROS.parent}:{os.environ['PATH']}"}
+    for line in (_line(heartbeat, "curl"), _line(queue, "curl")):
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        assert (done.stderr, json.loads(done.stdout)) == ("", {"data": {"status": "accepted"}})
+    line = _line(heartbeat, "pharos run").replace("your-command", "echo done")
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=search
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_arguments_that_are_wrong(tmp_path: Path) -> None:
+    """Refused before anything is asked."""
+    create = ("heartbeat", "create", "x")
+    for arguments, told in (
+        (create, "one of the arguments --period --cron is required"),
+        ((*create, "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
+        ((*create, "--period", "1w"), "'1w' is no duration; write 90s, 30m, 2h or 1d"),
+        (("heartbeat", "show", "first"), "invalid int value: 'first'"),
+        (("queue",), "the following arguments are required: ACTION"),
+    ):
+        done = subprocess.run(
+            [str(PHAROS), *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=_CLEAN
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert told in done.stderr
+
+
+def test_nothing_runs_there(tmp_path: Path) -> None:
+    for command in ("heartbeats", "queues"):
+        done = subprocess.run(
+            [str(PHAROS), command, "--data", str(tmp_path)], capture_output=True, text=True, env=_CLEAN
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"pharos: Nothing runs on {tmp_path}. Start `pharos up")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400), ("45", 45), (" 1h ", 3600)],
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "1w", "-1h", "1.5h", "1h30m", "9" * 10])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is no duration"):
+        parse_duration(text)
