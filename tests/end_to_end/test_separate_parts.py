@@ -162,8 +162,8 @@ def test_several_workers_share_a_port_and_are_started_again(stack: Stack) -> Non
 
 
 def _ingest_as_a_sender(part: Part, key: str, batch: str) -> None:
-    """With a second try after a 503: a worker that has just started asks Redis for the key in a fraction of a second, and
-    on a busy machine that is not always enough."""
+    """With a second try after a 503: a worker that has just started asks Redis for the key in a fraction of a second,
+    and on a busy machine that is not always enough."""
     deadline = time.monotonic() + 20
     while (status := ingest(f"{part.url}/api", key, batch)[0]) != 202:
         assert status == 503
