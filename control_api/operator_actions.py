@@ -36,6 +36,14 @@ Action = Callable[[Engines, Wanted, datetime], Awaitable[Any]]
 """Gets the parameters as they came, gives a document. Raises `Refused`, `ValueError` and `KeyError` for bad ones."""
 
 
+def _number(wanted: Wanted, name: str) -> int:
+    """An ID. Raises `Refused` for one that no column holds."""
+    number = int(wanted[name])
+    if not 0 < number < 2**31:
+        raise Refused(f"{number} is no ID.")
+    return number
+
+
 async def _list_keys(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return list(await keys.list_keys(engines.sessions))
 
@@ -45,7 +53,7 @@ async def _create_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _revoke_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await keys.revoke_key(engines.sessions, engines.directory, int(wanted["id"]), now)
+    return await keys.revoke_key(engines.sessions, engines.directory, _number(wanted, "id"), now)
 
 
 async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -53,7 +61,7 @@ async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> A
 
 
 async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.show_heartbeat(engines.sessions, int(wanted["id"]))
+    return await monitors.show_heartbeat(engines.sessions, _number(wanted, "id"))
 
 
 async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -61,7 +69,9 @@ async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> 
 
 
 async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.pause_heartbeat(engines.sessions, int(wanted["id"]), bool(wanted["paused"]), now)
+    return await monitors.pause_heartbeat(
+        engines.sessions, _number(wanted, "id"), bool(wanted["paused"]), now
+    )
 
 
 async def _list_queues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -69,7 +79,7 @@ async def _list_queues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _show_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.show_queue(engines.sessions, int(wanted["id"]), now)
+    return await monitors.show_queue(engines.sessions, _number(wanted, "id"), now)
 
 
 async def _create_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -78,7 +88,7 @@ async def _create_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _create_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await monitors.add_key(
-        engines.sessions, engines.directory, str(wanted["kind"]), int(wanted["id"]), now
+        engines.sessions, engines.directory, str(wanted["kind"]), _number(wanted, "id"), now
     )
 
 
@@ -87,8 +97,8 @@ async def _revoke_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -
         engines.sessions,
         engines.directory,
         str(wanted["kind"]),
-        int(wanted["id"]),
-        int(wanted["key_id"]),
+        _number(wanted, "id"),
+        _number(wanted, "key_id"),
         now,
     )
 

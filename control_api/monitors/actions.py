@@ -21,16 +21,15 @@ from control_api.monitors.operations import (
     newest_runs,
     to_ms,
 )
-from control_api.monitors.tables import MonitorKey
+from control_api.monitors.tables import HeartbeatState, MonitorKey
 from control_api.projects.operations import choose_environment
 from control_api.projects.tables import Environment
 from control_api.publish_keys import untold
 from control_api.refusals import Refused
 from pipeline_contracts import topics
-from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.schedules import BadSchedule, Schedule, check_schedule
-from storage_backends.key_directory.interface import KeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 Sessions = async_sessionmaker[AsyncSession]
 
@@ -114,18 +113,16 @@ async def _add(
         async with sessions() as session, session.begin():
             environment = await choose_environment(session, wanted.get("environment_id"))
             told = await make(session, environment)
+            entries = await live_monitor_keys(session, now, told["key_id"])
     except IntegrityError:
-        raise Refused(f"The environment has one of the name {wanted['name']!r} already.") from None
-    return await _publish(sessions, directory, told, now)
+        raise Refused(f"The environment has one of the name {_name(wanted)!r} already.") from None
+    return await _publish(directory, told, entries)
 
 
 async def _publish(
-    sessions: Sessions, directory: KeyDirectory, told: dict[str, Any], now: datetime
+    directory: KeyDirectory, told: dict[str, Any], entries: Sequence[KeyEntry]
 ) -> dict[str, Any]:
-    """Tell the edges of the new key; a `warning` where they cannot be told now."""
-    digest = digest_credential(told["key"])
-    async with sessions() as session:
-        entries = [entry for entry in await live_monitor_keys(session, now) if entry.digest == digest]
+    """Tell the edges of the new key, after the commit; a `warning` where they cannot be told now."""
     try:
         for entry in entries:
             await directory.publish(entry)
@@ -166,12 +163,21 @@ async def pause_heartbeat(
         (seen,) = found
         if seen.heartbeat.paused != paused:
             seen.heartbeat.paused = paused
-            seen.state.state = "paused" if paused else "new"
-            seen.state.since_ms = to_ms(now)
-            seen.state.due_ms = seen.state.deadline_ms = None
-            # What failed or did not come while nobody looked is no reason for an alarm.
-            seen.state.failures_in_row = 0
-            seen.state.version += 1
+            # All in one statement: SQLite locks nothing when it reads, and a consumer may have written since.
+            await session.execute(
+                update(HeartbeatState)
+                .where(HeartbeatState.heartbeat_id == heartbeat_id)
+                .values(
+                    state="paused" if paused else "new",
+                    since_ms=to_ms(now),
+                    due_ms=None,
+                    deadline_ms=None,
+                    # What failed or did not come while nobody looked is no reason for an alarm.
+                    failures_in_row=0,
+                    version=HeartbeatState.version + 1,
+                )
+            )
+            await session.refresh(seen.state)
         return describe_heartbeat(seen)
 
 
@@ -220,7 +226,8 @@ async def add_key(
             heartbeat_id=monitor_id if kind == "heartbeat" else None,
             queue_id=monitor_id if kind == "queue" else None,
         )
-    return await _publish(sessions, directory, {"id": monitor_id, "key_id": key_id, "key": secret}, now)
+        entries = await live_monitor_keys(session, now, key_id)
+    return await _publish(directory, {"id": monitor_id, "key_id": key_id, "key": secret}, entries)
 
 
 async def revoke_monitor_key(

@@ -89,10 +89,12 @@ async def create_monitor_key(
     return key.id, secret
 
 
-async def live_monitor_keys(session: AsyncSession, now: datetime) -> Sequence[KeyEntry]:
-    """Every monitor key that works now, as the edges need it."""
+async def live_monitor_keys(
+    session: AsyncSession, now: datetime, key_id: int | None = None
+) -> Sequence[KeyEntry]:
+    """Every monitor key that works now, or the one of this ID, as the edges need it."""
     environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
-    rows = await session.execute(
+    query = (
         select(MonitorKey, Environment.public_id, Project.public_id, Account)
         .outerjoin(Heartbeat, Heartbeat.id == MonitorKey.heartbeat_id)
         .outerjoin(Queue, Queue.id == MonitorKey.queue_id)
@@ -101,6 +103,8 @@ async def live_monitor_keys(session: AsyncSession, now: datetime) -> Sequence[Ke
         .join(Account, Account.id == Project.account_id)
         .where(MonitorKey.revoked_at.is_(None))
     )
+    if key_id is not None:
+        query = query.where(MonitorKey.id == key_id)
     return [
         KeyEntry(
             digest=key.digest,
@@ -112,7 +116,7 @@ async def live_monitor_keys(session: AsyncSession, now: datetime) -> Sequence[Ke
             expires_ms=None if key.expires_at is None else to_ms(key.expires_at),
             monitor=f"heartbeat/{key.heartbeat_id}" if key.queue_id is None else f"queue/{key.queue_id}",
         )
-        for key, environment, project, account in rows
+        for key, environment, project, account in await session.execute(query)
         if key.expires_at is None or key.expires_at > now
     ]
 

@@ -266,7 +266,11 @@ def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
             while True:
                 connection, _ = listener.accept()
                 with connection:
-                    heard.append(connection.recv(65536))
+                    # Head and body come one after the other.
+                    request = b""
+                    while b"}" not in request and (piece := connection.recv(65536)):
+                        request += piece
+                    heard.append(request)
                     connection.sendall(b"220 mail.example ESMTP\r\n")
 
     threading.Thread(target=answer, daemon=True).start()
