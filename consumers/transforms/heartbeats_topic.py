@@ -90,6 +90,7 @@ def _read(record: LogRecord) -> "_Received | str":
 def _take(received: Sequence[_Received], watched: Mapping[int, Watched]) -> list[Watched]:
     """Apply the signals in their order; gives the heartbeats that they have changed."""
     changed: dict[int, tuple[Watched, int]] = {}
+    written: set[tuple[int, str]] = set()
     for one in received:
         found = watched.get(one.meta.monitor)
         if found is None or found.heartbeat.environment_id != one.meta.environment_id:
@@ -100,7 +101,8 @@ def _take(received: Sequence[_Received], watched: Mapping[int, Watched]) -> list
         if run is None:
             run = found.runs[run_id] = Run(run_id, at_ms)
         if take_signal(found.heartbeat, run, one.signal.signal, at_ms):
-            if run not in found.changed:
+            if (one.meta.monitor, run_id) not in written:
+                written.add((one.meta.monitor, run_id))
                 found.changed.append(run)
             changed[found.heartbeat.heartbeat_id] = found, at_ms
     for found, at_ms in changed.values():
