@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-import msgspec
 from aiohttp import hdrs, web
 
 from ingest_edge.answers import json_answer
@@ -18,7 +17,7 @@ from ingest_edge.limits import Limits
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import NotFound
-from pipeline_contracts.monitors import MonitorMeta
+from pipeline_contracts.monitors import MonitorMeta, encode_monitor_meta
 from storage_backends.key_directory.interface import KeyEntry
 
 HEARTBEATS = "/api/v1/heartbeats/"
@@ -30,7 +29,6 @@ Kind = Literal["heartbeat", "snapshot", "worker"]
 _BODY_BYTES = 16 * 1024
 _LONGEST_ID = 18
 _ACCEPTED = b'{"data":{"status":"accepted"}}'
-_encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ class AcceptMonitors:
         try:
             body = await intake.read(request, self._limits, reserved)
             decode(body)
-            meta = _encode(MonitorMeta(kind, number, key.environment_id, received_ms))
+            meta = encode_monitor_meta(MonitorMeta(kind, number, key.environment_id, received_ms))
             await intake.append(topic, monitor.encode(), meta, body)
         finally:
             intake.release(reserved)

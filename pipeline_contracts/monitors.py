@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
+import msgspec
 from msgspec import Meta, Struct
 
 Signal = Literal["start", "success", "failure"]
@@ -57,3 +58,12 @@ class MonitorMeta(Struct, array_like=True, frozen=True, gc=False):
     environment_id: str
     received_ms: int
     """Time of receipt at the edge, milliseconds since 1970, UTC."""
+
+
+encode_monitor_meta = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(MonitorMeta)
+
+
+def decode_monitor_meta(data: bytes) -> MonitorMeta:
+    """The header's content. Raises `msgspec.DecodeError` (a `ValidationError` among it) for foreign bytes."""
+    return _decoder.decode(data)

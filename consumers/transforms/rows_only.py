@@ -1,6 +1,7 @@
 """What a transform whose records become rows, and nothing else, has to say to the rest."""
 
-from consumers.chunk import Chunk
+from consumers.chunk import Chunk, RecordRows
+from pipeline_contracts.records import LogRecord
 
 
 class RowsOnly:
@@ -13,3 +14,7 @@ class RowsOnly:
 
     async def caught_up(self, partition: int, as_of_ms: int) -> None:
         """Nobody waits for it."""
+
+    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        """Nobody is told, unless a transform says otherwise."""
+        return None

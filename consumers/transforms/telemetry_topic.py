@@ -1,6 +1,7 @@
 """What the telemetry topic becomes: events, and a report on each batch."""
 
 import asyncio
+from operator import attrgetter
 
 import msgspec
 
@@ -8,6 +9,7 @@ from analytics_queries.stored_receipts import stored_receipts
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
 from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.telemetry import telemetry_rows
+from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.records import BatchMeta, LogRecord, decode_meta
 from pipeline_contracts.times import format_time, from_epoch_ms
@@ -16,7 +18,6 @@ from storage_backends.column_store.interface import ColumnStore
 EVENTS = "pharos.telemetry_events"
 RECEIPTS = "pharos.ingest_receipts"
 
-_DAY_MS = 86_400_000
 # Between so many events the event loop serves others: an edge may live in the same process.
 _BREATH_EVENTS = 500
 
@@ -43,11 +44,7 @@ class TelemetryTopic(RowsOnly):
     topic = topics.TELEMETRY
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
-        try:
-            meta = decode_meta(record.meta)
-        except msgspec.DecodeError:
-            return (0, -1)
-        return (meta.events, meta.received_ms // _DAY_MS)
+        return weigh(record, decode_meta, attrgetter("events"))
 
     async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from consumers.transforms.otlp.metrics import metric_rows
 from consumers.transforms.otlp.shared_columns import Place
 from consumers.transforms.otlp.traces import trace_rows
 from consumers.transforms.rows_only import RowsOnly
+from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.otlp.logs import LogsRequest
 from pipeline_contracts.otlp.metrics import MetricsRequest
@@ -20,7 +22,6 @@ from pipeline_contracts.otlp.traces import TracesRequest
 from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 
-_DAY_MS = 86_400_000
 # Between so many records the event loop serves others: an edge may live in the same process.
 _BREATH_RECORDS = 300
 
@@ -37,11 +38,7 @@ class OtlpTopic(RowsOnly):
         self._rows = rows
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
-        try:
-            meta = decode_otlp_meta(record.meta)
-        except msgspec.DecodeError:
-            return (0, -1)
-        return (meta.records, meta.received_ms // _DAY_MS)
+        return weigh(record, decode_otlp_meta, attrgetter("records"))
 
     async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
@@ -61,9 +58,6 @@ class OtlpTopic(RowsOnly):
                 breath = 0
                 await asyncio.sleep(0)
         return result
-
-    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
-        return None
 
     def _request(self, meta: OtlpMeta, body: bytes) -> Any:
         if meta.coding == "json":
