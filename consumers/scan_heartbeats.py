@@ -11,8 +11,10 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -104,3 +106,17 @@ class HeartbeatScan(Collector):
         for state, count in sorted(self._transitions.items()):
             transitions.add_metric([state], count)
         yield transitions
+
+
+@asynccontextmanager
+async def running_scan(states: MonitorStates, registry: CollectorRegistry) -> AsyncIterator[HeartbeatScan]:
+    """A scan at work, with its metrics in the registry; at the end it finishes what it is at."""
+    stop = asyncio.Event()
+    scan = HeartbeatScan(states, stop)
+    registry.register(scan)
+    scanning = asyncio.create_task(scan.run(), name="heartbeat scan")
+    try:
+        yield scan
+    finally:
+        stop.set()
+        await scanning

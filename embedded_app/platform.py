@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
-from consumers.scan_heartbeats import HeartbeatScan
+from consumers.scan_heartbeats import running_scan
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
@@ -93,7 +93,7 @@ async def run_platform(
         receipt_key = (settings.receipt_key or ensure_secret(data / "receipt.key")).encode()
 
         registry = new_registry()
-        checks = _start_consumers(stack, settings, log, store, states, registry, on_step)
+        checks = await _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         control = build_control(sessions, store, receipt_key)
         edge = assemble_edge(
@@ -168,7 +168,7 @@ async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Pat
         os.umask(before)
 
 
-def _start_consumers(
+async def _start_consumers(
     stack: AsyncExitStack,
     settings: Settings,
     log: SqliteEventLog,
@@ -186,8 +186,7 @@ def _start_consumers(
         registry.register(loop.metrics)
         consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
     stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
-    scan = _start_scan(stack, states)
-    registry.register(scan)
+    scan = await stack.enter_async_context(running_scan(states, registry))
     checks: dict[str, ReadinessCheck] = {
         f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
     }
@@ -199,19 +198,6 @@ def _assemble(
 ) -> ConsumerLoop:
     consumer = SqliteLogConsumer(log, topics.CONSUMER_GROUP, transform.topic)
     return assemble_loop(settings, transform, consumer=consumer, log=log, store=store, on_step=on_step)
-
-
-def _start_scan(stack: AsyncExitStack, states: MonitorStates) -> HeartbeatScan:
-    stop = asyncio.Event()
-    scan = HeartbeatScan(states, stop)
-    scanning = asyncio.create_task(scan.run(), name="heartbeat scan")
-
-    async def end() -> None:
-        stop.set()
-        await scanning
-
-    stack.push_async_callback(end)
-    return scan
 
 
 def _consumer_state(loop: ConsumerLoop, working: "asyncio.Task[None]") -> str | None:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
-from consumers.scan_heartbeats import HeartbeatScan
+from consumers.scan_heartbeats import running_scan
 from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
@@ -96,16 +96,7 @@ async def _open_states(
     (database_url,) = need(settings, "database_url")
     states = await when_there(lambda: open_postgres_monitor_states(database_url))
     stack.push_async_callback(states.close)
-    stop = asyncio.Event()
-    scan = HeartbeatScan(states, stop)
-    registry.register(scan)
-    scanning = asyncio.create_task(scan.run(), name="heartbeat scan")
-
-    async def end() -> None:
-        stop.set()
-        await scanning
-
-    stack.push_async_callback(end)
+    await stack.enter_async_context(running_scan(states, registry))
     return states
 
 
