@@ -13,20 +13,16 @@ _encode = msgspec.json.Encoder().encode
 def judge_logs(request: LogsRequest, size: int, limits: Limits) -> Verdict:
     """A log record may be as large as an event. `size`: bytes of the body."""
     verdict = Verdict()
-    for of_resource in request.resourceLogs or ():
-        for of_scope in of_resource.scopeLogs or ():
-            records = of_scope.logRecords
-            if not records:
-                continue
-            if size > LARGE:
-                verdict.share(shared_size(of_resource.resource, of_scope.scope), len(records))
-            if size <= limits.event_bytes:
-                # None of them can be over it.
-                verdict.accept(len(records))
-                continue
-            for record in records:
-                if len(_encode(record)) > limits.event_bytes:
-                    verdict.reject(f"a log record is over {limits.event_bytes} bytes")
-                else:
-                    verdict.accept(1)
+    for of_resource, of_scope, records in request.by_scope():
+        if size > LARGE:
+            verdict.share(shared_size(of_resource.resource, of_scope.scope), len(records))
+        if size <= limits.event_bytes:
+            # None of them can be over it.
+            verdict.accept(len(records))
+            continue
+        for record in records:
+            if len(_encode(record)) > limits.event_bytes:
+                verdict.reject(f"a log record is over {limits.event_bytes} bytes")
+            else:
+                verdict.accept(1)
     return verdict

@@ -1,6 +1,6 @@
 """Which data points are taken."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ingest_edge.limits import Limits
 from ingest_edge.otlp.shared_size import LARGE, shared_size
@@ -15,45 +15,30 @@ from pipeline_contracts.otlp.metrics import (
     SummaryPoint,
 )
 
-# DataPointFlags: the point says that there was nothing to record; it has no value on purpose.
-_NO_RECORDED_VALUE = 1
+NO_RECORDED_VALUE = 1
+"""DataPointFlags: the point says that there was nothing to record; it has no value on purpose."""
 
 
 def judge_metrics(request: MetricsRequest, size: int, _limits: Limits) -> Verdict:
     """A data point needs a time and a value of its kind. `size`: bytes of the body."""
     verdict = Verdict()
-    for of_resource in request.resourceMetrics or ():
-        for of_scope in of_resource.scopeMetrics or ():
-            shared = 0
-            if size > LARGE:
-                shared = shared_size(of_resource.resource, of_scope.scope)
-            for metric in of_scope.metrics or ():
-                described = len(metric.name or "") + len(metric.description or "") + len(metric.unit or "")
-                for points in points_of(metric):
-                    if shared:
-                        verdict.share(shared + described, len(points))
-                    _judge_points(metric, points, verdict)
+    for of_resource, of_scope, metrics in request.by_scope():
+        shared = shared_size(of_resource.resource, of_scope.scope) if size > LARGE else 0
+        for metric in metrics:
+            described = len(metric.name or "") + len(metric.description or "") + len(metric.unit or "")
+            for _, data in metric.data():
+                points: Sequence[DataPoint] = data.dataPoints or ()
+                if shared:
+                    verdict.share(shared + described, len(points))
+                _judge_points(metric, points, verdict)
     return verdict
-
-
-def points_of(metric: Metric) -> Iterator[Sequence[DataPoint]]:
-    """The points of each kind that the metric has, in the order of the consumer's tables."""
-    for kind in (
-        metric.gauge,
-        metric.sum,
-        metric.histogram,
-        metric.exponentialHistogram,
-        metric.summary,
-    ):
-        if kind is not None and kind.dataPoints:
-            yield kind.dataPoints
 
 
 def _judge_points(metric: Metric, points: Sequence[DataPoint], verdict: Verdict) -> None:
     for point in points:
         if not point.timeUnixNano:
             verdict.reject(f"data point of {metric.name or ''!r:.60}: it has no timeUnixNano")
-        elif not _has_value(point) and not (point.flags or 0) & _NO_RECORDED_VALUE:
+        elif not _has_value(point) and not (point.flags or 0) & NO_RECORDED_VALUE:
             verdict.reject(f"data point of {metric.name or ''!r:.60}: it has no value of its kind")
         else:
             verdict.accept(1)

@@ -12,22 +12,18 @@ _NO_SPAN = "0" * 16
 def judge_traces(request: TracesRequest, size: int, _limits: Limits) -> Verdict:
     """A span needs a trace ID and a span ID, and must not end before it starts. `size`: bytes of the body."""
     verdict = Verdict()
-    for of_resource in request.resourceSpans or ():
-        for of_scope in of_resource.scopeSpans or ():
-            spans = of_scope.spans
-            if not spans:
-                continue
-            if size > LARGE:
-                verdict.share(shared_size(of_resource.resource, of_scope.scope), len(spans))
-            if _all_valid(spans):
-                verdict.accept(len(spans))
-                continue
-            for span in spans:
-                fault = _fault(span)
-                if fault is None:
-                    verdict.accept(1)
-                else:
-                    verdict.reject(f"span {span.name or ''!r:.60}: {fault}")
+    for of_resource, of_scope, spans in request.by_scope():
+        if size > LARGE:
+            verdict.share(shared_size(of_resource.resource, of_scope.scope), len(spans))
+        if _all_valid(spans):
+            verdict.accept(len(spans))
+            continue
+        for span in spans:
+            fault = _fault(span)
+            if fault is None:
+                verdict.accept(1)
+            else:
+                verdict.reject(f"span {span.name or ''!r:.60}: {fault}")
     return verdict
 
 

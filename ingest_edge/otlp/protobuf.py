@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
 from ingest_edge.limits import Limits
+from ingest_edge.otlp.judge_metrics import NO_RECORDED_VALUE
 from ingest_edge.otlp.shared_size import LARGE
 from ingest_edge.otlp.status import PROTOBUF, error_message
 from ingest_edge.otlp.verdict import Verdict
@@ -17,7 +18,6 @@ from pipeline_contracts.errors import InvalidInput
 
 _NO_TRACE = bytes(16)
 _NO_SPAN = bytes(8)
-_NO_RECORDED_VALUE = 1
 _KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
 
 
@@ -97,7 +97,7 @@ def _judge_metrics(request: Any, verdict: Verdict, large: bool, _limits: Limits)
                     # A count that is 0 does not show in a message: the other kinds always have a value.
                     kind in ("gauge", "sum")
                     and point.WhichOneof("value") is None
-                    and not point.flags & _NO_RECORDED_VALUE
+                    and not point.flags & NO_RECORDED_VALUE
                 ):
                     verdict.reject(f"data point of {metric.name!r:.60}: it has no value of its kind")
                 else:

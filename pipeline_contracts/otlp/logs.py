@@ -1,5 +1,7 @@
 """`ExportLogsServiceRequest`."""
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from pipeline_contracts.otlp.values import (
@@ -61,3 +63,10 @@ class LogsRequest(Struct, gc=False):
 
     resourceLogs: list[ResourceLogs] | None = None
     resource_logs: SnakeCase = None
+
+    def by_scope(self) -> Iterator[tuple[ResourceLogs, ScopeLogs, list[OtlpLogRecord]]]:
+        """The records of each scope that has any, with the scope and its resource."""
+        for of_resource in self.resourceLogs or ():
+            for of_scope in of_resource.scopeLogs or ():
+                if of_scope.logRecords:
+                    yield of_resource, of_scope, of_scope.logRecords

@@ -1,5 +1,7 @@
 """`ExportMetricsServiceRequest`, with all five kinds of metrics."""
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from pipeline_contracts.otlp.values import (
@@ -151,6 +153,9 @@ class Summary(Struct, gc=False):
     data_points: SnakeCase = None
 
 
+Data = Gauge | Sum | Histogram | ExponentialHistogram | Summary
+
+
 class Metric(Struct, gc=False):
     """One metric with its points, of one kind."""
 
@@ -163,6 +168,13 @@ class Metric(Struct, gc=False):
     exponentialHistogram: ExponentialHistogram | None = None
     summary: Summary | None = None
     exponential_histogram: SnakeCase = None
+
+    def data(self) -> Iterator[tuple[str, Data]]:
+        """(name of the kind, its data) where there are points. Places of records count in this order."""
+        for kind in ("gauge", "sum", "histogram", "exponentialHistogram", "summary"):
+            data: Data | None = getattr(self, kind)
+            if data is not None and data.dataPoints:
+                yield kind, data
 
 
 class ScopeMetrics(Struct, gc=False):
@@ -189,3 +201,10 @@ class MetricsRequest(Struct, gc=False):
 
     resourceMetrics: list[ResourceMetrics] | None = None
     resource_metrics: SnakeCase = None
+
+    def by_scope(self) -> Iterator[tuple[ResourceMetrics, ScopeMetrics, list[Metric]]]:
+        """The metrics of each scope that has any, with the scope and its resource."""
+        for of_resource in self.resourceMetrics or ():
+            for of_scope in of_resource.scopeMetrics or ():
+                if of_scope.metrics:
+                    yield of_resource, of_scope, of_scope.metrics

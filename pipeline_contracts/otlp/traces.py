@@ -1,5 +1,7 @@
 """`ExportTraceServiceRequest`."""
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from pipeline_contracts.otlp.values import (
@@ -89,3 +91,10 @@ class TracesRequest(Struct, gc=False):
 
     resourceSpans: list[ResourceSpans] | None = None
     resource_spans: SnakeCase = None
+
+    def by_scope(self) -> Iterator[tuple[ResourceSpans, ScopeSpans, list[Span]]]:
+        """The spans of each scope that has any, with the scope and its resource."""
+        for of_resource in self.resourceSpans or ():
+            for of_scope in of_resource.scopeSpans or ():
+                if of_scope.spans:
+                    yield of_resource, of_scope, of_scope.spans

@@ -3,12 +3,11 @@
 import msgspec
 from msgspec import Raw
 
-from consumers.transforms.otlp.shared_columns import Chosen, Place, hex_id
+from consumers.transforms.otlp.shared_columns import Place, hex_id, rows_of
 from consumers.transforms.otlp.text_values import as_text, text_map
 from pipeline_contracts.otlp.logs import LogsRequest, OtlpLogRecord
 
 TABLE = "pharos.otel_logs"
-_encode_lines = msgspec.json.Encoder().encode_lines
 _SAMPLED = 0xFF
 _MOST_SEVERITY = 24
 
@@ -32,20 +31,7 @@ class LogRow(msgspec.Struct, omit_defaults=True, gc=False):
 
 def log_rows(request: LogsRequest, place: Place) -> dict[str, tuple[bytes, int]]:
     """(JSON lines, rows) of the table, all log records that the edge has taken."""
-    chosen = Chosen(place.meta.rejected)
-    parts = []
-    count = 0
-    for of_resource in request.resourceLogs or ():
-        for of_scope in of_resource.scopeLogs or ():
-            records = chosen.of(of_scope.logRecords or [])
-            if not records:
-                continue
-            shared = place.shared(
-                of_resource.resource, of_resource.schemaUrl, of_scope.scope, of_scope.schemaUrl
-            )
-            parts.append(_encode_lines([_row(record, place, shared) for record in records]))
-            count += len(records)
-    return {TABLE: (b"".join(parts), count)}
+    return {TABLE: rows_of(request.by_scope(), _row, place)}
 
 
 def _row(record: OtlpLogRecord, place: Place, shared: Raw) -> LogRow:

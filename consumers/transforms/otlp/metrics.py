@@ -65,18 +65,11 @@ def metric_rows(request: MetricsRequest, place: Place) -> dict[str, tuple[bytes,
     chosen = Chosen(place.meta.rejected)
     lines: dict[str, list[bytes]] = {}
     counts: dict[str, int] = {}
-    for of_resource in request.resourceMetrics or ():
-        for of_scope in of_resource.scopeMetrics or ():
-            shared = place.shared(
-                of_resource.resource,
-                of_resource.schemaUrl,
-                of_scope.scope,
-                of_scope.schemaUrl,
-                dropped=True,
-            )
-            for table, rows in _rows_of_scope(of_scope.metrics or [], chosen, place, shared).items():
-                lines.setdefault(table, []).append(_encode_lines(rows))
-                counts[table] = counts.get(table, 0) + len(rows)
+    for of_resource, of_scope, metrics in request.by_scope():
+        shared = place.shared(of_resource, of_scope, dropped=True)
+        for table, rows in _rows_of_scope(metrics, chosen, place, shared).items():
+            lines.setdefault(table, []).append(_encode_lines(rows))
+            counts[table] = counts.get(table, 0) + len(rows)
     return {table: (b"".join(parts), counts[table]) for table, parts in lines.items()}
 
 
@@ -85,11 +78,11 @@ def _rows_of_scope(
 ) -> dict[str, list[PointRow]]:
     tables: dict[str, list[PointRow]] = {}
     for metric in metrics:
-        for kind, (table, fill) in _KINDS.items():
-            data: Any = getattr(metric, kind)
-            points: list[Any] = chosen.of(data.dataPoints or []) if data is not None else []
+        for kind, data in metric.data():
+            points: list[Any] = chosen.of(data.dataPoints or [])
             if not points:
                 continue
+            table, fill = _KINDS[kind]
             rows = tables.setdefault(_PREFIX + table, [])
             for point in points:
                 row = _begin(metric, point, place, shared)

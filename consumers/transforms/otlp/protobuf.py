@@ -4,8 +4,8 @@ Imported at the first body in protobuf only.
 """
 
 import base64
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 from msgspec import MsgspecError
@@ -15,6 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from pipeline_contracts.otlp import logs, metrics, traces
 from pipeline_contracts.otlp.values import AnyValue, ArrayValue, KeyValue, KeyValueList, Resource, Scope
+
+T = TypeVar("T")
 
 
 class BadMessage(MsgspecError):
@@ -31,62 +33,52 @@ def _parse(message: Any, body: bytes) -> Any:
 
 def traces_request(body: bytes) -> traces.TracesRequest:
     """Raises `BadMessage`; so do the others."""
-    message = _parse(ExportTraceServiceRequest(), body)
+    resources = _parse(ExportTraceServiceRequest(), body).resource_spans
     return traces.TracesRequest(
         [
             traces.ResourceSpans(
                 _resource(of_resource),
                 [
-                    traces.ScopeSpans(
-                        _scope(of_scope.scope), [_span(span) for span in of_scope.spans], of_scope.schema_url
-                    )
+                    traces.ScopeSpans(*_scope(of_scope, of_scope.spans, _span))
                     for of_scope in of_resource.scope_spans
                 ],
                 of_resource.schema_url,
             )
-            for of_resource in message.resource_spans
+            for of_resource in resources
         ]
     )
 
 
 def logs_request(body: bytes) -> logs.LogsRequest:
-    message = _parse(ExportLogsServiceRequest(), body)
+    resources = _parse(ExportLogsServiceRequest(), body).resource_logs
     return logs.LogsRequest(
         [
             logs.ResourceLogs(
                 _resource(of_resource),
                 [
-                    logs.ScopeLogs(
-                        _scope(of_scope.scope),
-                        [_log(record) for record in of_scope.log_records],
-                        of_scope.schema_url,
-                    )
+                    logs.ScopeLogs(*_scope(of_scope, of_scope.log_records, _log))
                     for of_scope in of_resource.scope_logs
                 ],
                 of_resource.schema_url,
             )
-            for of_resource in message.resource_logs
+            for of_resource in resources
         ]
     )
 
 
 def metrics_request(body: bytes) -> metrics.MetricsRequest:
-    message = _parse(ExportMetricsServiceRequest(), body)
+    resources = _parse(ExportMetricsServiceRequest(), body).resource_metrics
     return metrics.MetricsRequest(
         [
             metrics.ResourceMetrics(
                 _resource(of_resource),
                 [
-                    metrics.ScopeMetrics(
-                        _scope(of_scope.scope),
-                        [_metric(metric) for metric in of_scope.metrics],
-                        of_scope.schema_url,
-                    )
+                    metrics.ScopeMetrics(*_scope(of_scope, of_scope.metrics, _metric))
                     for of_scope in of_resource.scope_metrics
                 ],
                 of_resource.schema_url,
             )
-            for of_resource in message.resource_metrics
+            for of_resource in resources
         ]
     )
 
@@ -95,8 +87,13 @@ def _resource(of_resource: Any) -> Resource:
     return Resource(_attributes(of_resource.resource.attributes))
 
 
-def _scope(scope: Any) -> Scope:
-    return Scope(scope.name, scope.version, _attributes(scope.attributes), scope.dropped_attributes_count)
+def _scope(of_scope: Any, records: Iterable[Any], make: Callable[[Any], T]) -> tuple[Scope, list[T], str]:
+    scope = of_scope.scope
+    return (
+        Scope(scope.name, scope.version, _attributes(scope.attributes), scope.dropped_attributes_count),
+        [make(record) for record in records],
+        of_scope.schema_url,
+    )
 
 
 def _attributes(attributes: Iterable[Any]) -> list[KeyValue]:

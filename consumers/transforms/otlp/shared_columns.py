@@ -1,6 +1,7 @@
 """The columns that all rows of a scope share, made into JSON once."""
 
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -13,6 +14,7 @@ from pipeline_contracts.times import format_time, from_epoch_ms
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 # What DateTime64(9) holds ends in 2262; a nanosecond clock that says more is wrong.
 _LATEST_NS = 9_200_000_000_000_000_000
 _EARLIEST_19_DIGITS = 10**18
@@ -33,6 +35,16 @@ class _Shared(msgspec.Struct, omit_defaults=True, gc=False):
     ScopeDroppedAttrCount: int = 0
 
 
+class _OfResource(Protocol):
+    resource: Resource | None
+    schemaUrl: str | None
+
+
+class _OfScope(Protocol):
+    scope: Scope | None
+    schemaUrl: str | None
+
+
 _BEGIN = b'{"ServiceName":'
 
 
@@ -47,20 +59,13 @@ class Place:
         self.offset = offset
         self.received_at = format_time(from_epoch_ms(meta.received_ms))
 
-    def shared(
-        self,
-        resource: Resource | None,
-        resource_schema: str | None,
-        scope: Scope | None,
-        scope_schema: str | None,
-        *,
-        dropped: bool = False,
-    ) -> Raw:
+    def shared(self, of_resource: _OfResource, of_scope: _OfScope, *, dropped: bool = False) -> Raw:
         """The columns of all rows of the scope: the value of `ServiceName`, and behind it the other members.
 
         A row that has this as its `ServiceName` is written with all of them, for the price of a copy. `dropped`: the
         table counts the scope's dropped attributes.
         """
+        resource, scope = of_resource.resource, of_scope.scope
         attributes = text_map(resource.attributes) if resource is not None else {}
         columns = _Shared(
             attributes.get("service.name", ""),
@@ -69,14 +74,14 @@ class Place:
             self.received_at,
             self.log,
             self.offset,
-            resource_schema or "",
+            of_resource.schemaUrl or "",
         )
         if scope is not None:
             columns.ScopeName = scope.name or ""
             columns.ScopeVersion = scope.version or ""
             columns.ScopeAttributes = text_map(scope.attributes)
             columns.ScopeDroppedAttrCount = (scope.droppedAttributesCount or 0) if dropped else 0
-        columns.ScopeSchemaUrl = scope_schema or ""
+        columns.ScopeSchemaUrl = of_scope.schemaUrl or ""
         return Raw(_encode(columns)[len(_BEGIN) : -1])
 
     def time(self, nanoseconds: int | None) -> str:
@@ -105,6 +110,23 @@ class Chosen:
         begin = self._place + 1
         self._place += len(records)
         return [record for place, record in enumerate(records, begin) if place not in self._rejected]
+
+
+def rows_of(
+    scopes: Iterable[tuple[_OfResource, _OfScope, list[T]]],
+    row: Callable[[T, Place, Raw], msgspec.Struct],
+    place: Place,
+) -> tuple[bytes, int]:
+    """(JSON lines, rows) of all records that the edge has taken, of a signal that has one table."""
+    chosen = Chosen(place.meta.rejected)
+    parts = []
+    count = 0
+    for of_resource, of_scope, records in scopes:
+        if taken := chosen.of(records):
+            shared = place.shared(of_resource, of_scope)
+            parts.append(_encode_lines([row(record, place, shared) for record in taken]))
+            count += len(taken)
+    return b"".join(parts), count
 
 
 def hex_id(text: str | None, digits: int) -> str:

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, field
 
-from consumers.transforms.otlp.shared_columns import Chosen, Place, hex_id
+from consumers.transforms.otlp.shared_columns import Place, hex_id, rows_of
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.traces import Span, SpanEvent, SpanLink, TracesRequest
 
 TABLE = "pharos.otel_traces"
 _KINDS = ("Unspecified", "Internal", "Server", "Client", "Producer", "Consumer")
 _STATUSES = ("Unset", "Ok", "Error")
-_encode_lines = msgspec.json.Encoder().encode_lines
 _MOST_UINT64 = 2**64 - 1
 
 
@@ -45,20 +44,7 @@ class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
 
 def trace_rows(request: TracesRequest, place: Place) -> dict[str, tuple[bytes, int]]:
     """(JSON lines, rows) of the table, all spans that the edge has taken."""
-    chosen = Chosen(place.meta.rejected)
-    parts = []
-    count = 0
-    for of_resource in request.resourceSpans or ():
-        for of_scope in of_resource.scopeSpans or ():
-            spans = chosen.of(of_scope.spans or [])
-            if not spans:
-                continue
-            shared = place.shared(
-                of_resource.resource, of_resource.schemaUrl, of_scope.scope, of_scope.schemaUrl
-            )
-            parts.append(_encode_lines([_row(span, place, shared) for span in spans]))
-            count += len(spans)
-    return {TABLE: (b"".join(parts), count)}
+    return {TABLE: rows_of(request.by_scope(), _row, place)}
 
 
 def _row(span: Span, place: Place, shared: Raw) -> SpanRow:
