@@ -6,15 +6,18 @@ from typing import Any, TypeVar
 import asyncpg
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import Run, recount
+from pipeline_contracts.heartbeat_states import recount
 from storage_backends.monitor_states import postgres_statements as sql
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
+    add_runs,
+    all_runs,
+    by_id,
     columns_of,
     run_values,
+    snapshot_values,
     state_values,
-    to_heartbeat,
-    to_run,
+    worker_values,
 )
 
 T = TypeVar("T")
@@ -41,15 +44,15 @@ class PostgresMonitorStates:
     ) -> None:
         async def run(connection: Any) -> None:
             # Locked in the order of their IDs: two consumers never wait for each other crosswise.
-            watched = _watched(await connection.fetch(sql.READ, sorted(wanted)))
+            watched = by_id(await connection.fetch(sql.READ, sorted(wanted)))
             keys = [(heartbeat, run) for heartbeat in watched for run in wanted[heartbeat]]
             if keys:
-                _add_runs(watched, await connection.fetch(sql.READ_RUNS, *columns_of(keys)))
+                add_runs(watched, await connection.fetch(sql.READ_RUNS, *columns_of(keys)))
             changed = change(watched)
             for one in changed:
                 if one.heartbeat.recount:
                     rows = await connection.fetch(sql.READ_ALL_RUNS, one.heartbeat.heartbeat_id)
-                    recount(one.heartbeat, _all_runs(one, rows))
+                    recount(one.heartbeat, all_runs(one, rows))
             await _write(connection, changed)
             if progress is not None:
                 await connection.execute(
@@ -60,10 +63,10 @@ class PostgresMonitorStates:
 
     async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
         async def run(connection: Any) -> int:
-            watched = _watched(await connection.fetch(sql.READ_DUE, clock_ms, most))
+            watched = by_id(await connection.fetch(sql.READ_DUE, clock_ms, most))
             running = [one for one, found in watched.items() if found.heartbeat.open_runs]
             if running:
-                _add_runs(watched, await connection.fetch(sql.READ_OPEN_RUNS, running))
+                add_runs(watched, await connection.fetch(sql.READ_OPEN_RUNS, running))
             await _write(connection, change(watched))
             return len(watched)
 
@@ -77,9 +80,9 @@ class PostgresMonitorStates:
     ) -> None:
         async def run(connection: Any) -> None:
             if snapshots:
-                await connection.executemany(sql.WRITE_SNAPSHOT, [_snapshot_values(s) for s in snapshots])
+                await connection.executemany(sql.WRITE_SNAPSHOT, [snapshot_values(s) for s in snapshots])
             if workers:
-                await connection.executemany(sql.WRITE_WORKER, [_worker_values(w) for w in workers])
+                await connection.executemany(sql.WRITE_WORKER, [worker_values(w) for w in workers])
             await connection.execute(
                 sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms
             )
@@ -129,22 +132,6 @@ async def _asked(run: Callable[[], Awaitable[T]]) -> T:
         raise StorageUnavailable(f"The database does not answer now ({type(error).__name__}).") from error
 
 
-def _watched(rows: Sequence[Any]) -> dict[int, Watched]:
-    found = (Watched(to_heartbeat(row)) for row in rows)
-    return {watched.heartbeat.heartbeat_id: watched for watched in found}
-
-
-def _add_runs(watched: Mapping[int, Watched], rows: Sequence[Any]) -> None:
-    for row in rows:
-        heartbeat, run = to_run(row)
-        watched[heartbeat].runs[run.run_id] = run
-
-
-def _all_runs(watched: Watched, rows: Sequence[Any]) -> list[Run]:
-    runs = {run.run_id: run for _, run in map(to_run, rows)}
-    return list((runs | {run.run_id: run for run in watched.changed}).values())
-
-
 async def _write(connection: Any, changed: Sequence[Watched]) -> None:
     if not changed:
         return
@@ -166,33 +153,6 @@ async def _write(connection: Any, changed: Sequence[Watched]) -> None:
 def _count(status: str) -> int:
     # "UPDATE 5"
     return int(status.rpartition(" ")[2])
-
-
-def _snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
-    return (
-        seen.queue_id,
-        seen.snapshot_id,
-        seen.observed_us,
-        seen.received_ms,
-        seen.pending,
-        seen.delayed,
-        seen.reserved,
-        seen.failed,
-        seen.oldest_wait_seconds,
-        seen.environment_id,
-    )
-
-
-def _worker_values(seen: SeenWorker) -> tuple[Any, ...]:
-    return (
-        seen.queue_id,
-        seen.worker_id,
-        seen.sequence,
-        seen.status,
-        seen.job_id,
-        seen.received_ms,
-        seen.environment_id,
-    )
 
 
 async def open_postgres_monitor_states(url: str) -> PostgresMonitorStates:

@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import Run, recount
+from pipeline_contracts.heartbeat_states import recount
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
     HEARTBEAT_COLUMNS,
     HEARTBEAT_TABLES,
     OPEN_RUN,
     RUN_COLUMNS,
+    add_runs,
+    all_runs,
+    by_id,
     run_values,
+    snapshot_values,
     state_values,
-    to_heartbeat,
-    to_run,
+    worker_values,
 )
 
 T = TypeVar("T")
@@ -64,12 +67,12 @@ ON CONFLICT (topic, "partition") DO UPDATE SET applied_through_ms = max(applied_
 """
 _KNOWN_QUEUE = (
     "SELECT 1 FROM queues JOIN environments ON environments.id = queues.environment_id "
-    "WHERE queues.id = ? AND environments.public_id = ?"
+    "WHERE queues.id = ?1 AND environments.public_id ="
 )
 _WRITE_SNAPSHOT = f"""
 INSERT INTO queue_states (queue_id, snapshot_id, observed_us, received_ms, pending, delayed, reserved, failed,
     oldest_wait_seconds)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS ({_KNOWN_QUEUE})
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE EXISTS ({_KNOWN_QUEUE} ?10)
 ON CONFLICT (queue_id) DO UPDATE SET snapshot_id = excluded.snapshot_id, observed_us = excluded.observed_us,
     received_ms = excluded.received_ms, pending = excluded.pending, delayed = excluded.delayed,
     reserved = excluded.reserved, failed = excluded.failed, oldest_wait_seconds = excluded.oldest_wait_seconds
@@ -77,7 +80,7 @@ WHERE (excluded.observed_us, excluded.snapshot_id) > (queue_states.observed_us, 
 """
 _WRITE_WORKER = f"""
 INSERT INTO queue_workers (queue_id, worker_id, sequence, status, job_id, received_ms)
-SELECT ?, ?, ?, ?, ?, ? WHERE EXISTS ({_KNOWN_QUEUE})
+SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS ({_KNOWN_QUEUE} ?7)
 ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, status = excluded.status,
     job_id = excluded.job_id, received_ms = excluded.received_ms
 WHERE excluded.sequence > queue_workers.sequence
@@ -115,7 +118,8 @@ class SqliteMonitorStates:
         changed = change(watched)
         for one in changed:
             if one.heartbeat.recount:
-                recount(one.heartbeat, self._all_runs(one))
+                rows = self._connection.execute(_READ_ALL_RUNS, (one.heartbeat.heartbeat_id,))
+                recount(one.heartbeat, all_runs(one, rows))
         self._write(changed)
 
     async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
@@ -137,8 +141,8 @@ class SqliteMonitorStates:
     ) -> None:
         def run() -> None:
             with self._transaction():
-                self._connection.executemany(_WRITE_SNAPSHOT, [_snapshot_values(one) for one in snapshots])
-                self._connection.executemany(_WRITE_WORKER, [_worker_values(one) for one in workers])
+                self._connection.executemany(_WRITE_SNAPSHOT, [snapshot_values(one) for one in snapshots])
+                self._connection.executemany(_WRITE_WORKER, [worker_values(one) for one in workers])
                 self._note(progress)
 
         await self._call(run)
@@ -164,19 +168,11 @@ class SqliteMonitorStates:
             self._connection.close()
 
     def _read(self, sql: str, parameters: tuple[Any, ...]) -> dict[int, Watched]:
-        found = (Watched(to_heartbeat(row)) for row in self._connection.execute(sql, parameters))
-        return {watched.heartbeat.heartbeat_id: watched for watched in found}
+        return by_id(self._connection.execute(sql, parameters))
 
     def _add_runs(self, watched: Mapping[int, Watched], sql: str, keys: Sequence[Any]) -> None:
         if keys:
-            for row in self._connection.execute(sql, (json.dumps(keys),)):
-                heartbeat, run = to_run(row)
-                watched[heartbeat].runs[run.run_id] = run
-
-    def _all_runs(self, watched: Watched) -> list[Run]:
-        rows = self._connection.execute(_READ_ALL_RUNS, (watched.heartbeat.heartbeat_id,))
-        runs = {run.run_id: run for _, run in map(to_run, rows)}
-        return list((runs | {run.run_id: run for run in watched.changed}).values())
+            add_runs(watched, self._connection.execute(sql, (json.dumps(keys),)))
 
     def _write(self, changed: Sequence[Watched]) -> None:
         # Nobody else writes within the transaction: the version that was read is the version that is there.
@@ -210,35 +206,6 @@ class SqliteMonitorStates:
             return await asyncio.get_running_loop().run_in_executor(self._thread, run)
         except sqlite3.OperationalError as error:
             raise StorageUnavailable(f"The database does not answer now ({error}).") from error
-
-
-def _snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
-    return (
-        seen.queue_id,
-        seen.snapshot_id,
-        seen.observed_us,
-        seen.received_ms,
-        seen.pending,
-        seen.delayed,
-        seen.reserved,
-        seen.failed,
-        seen.oldest_wait_seconds,
-        seen.queue_id,
-        seen.environment_id,
-    )
-
-
-def _worker_values(seen: SeenWorker) -> tuple[Any, ...]:
-    return (
-        seen.queue_id,
-        seen.worker_id,
-        seen.sequence,
-        seen.status,
-        seen.job_id,
-        seen.received_ms,
-        seen.queue_id,
-        seen.environment_id,
-    )
 
 
 async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
