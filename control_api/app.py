@@ -8,12 +8,12 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
+from control_api.database import Sessions
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
@@ -85,9 +85,7 @@ async def _on_fault(request: Request, error: Exception) -> JSONResponse:
     return _answer(Problem("The request failed here."))
 
 
-def build_control(
-    sessions: async_sessionmaker[AsyncSession], column_store: ColumnStore, receipt_key: bytes
-) -> FastAPI:
+def build_control(sessions: Sessions, column_store: ColumnStore, receipt_key: bytes) -> FastAPI:
     """The application over resources that the caller has opened."""
     handlers: dict[Any, Any] = {
         Problem: _on_problem,

@@ -18,6 +18,9 @@ from pipeline_contracts.errors import StorageUnavailable, Unavailable
 
 logger = logging.getLogger(__name__)
 
+Sessions = async_sessionmaker[AsyncSession]
+"""Opens sessions; each is a transaction of its own."""
+
 # Names of constraints are part of the schema: a later migration has to be able to name them.
 _NAMING = {
     "ix": "ix_%(column_0_label)s",
@@ -86,14 +89,14 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def open_sessions(engine: AsyncEngine) -> async_sessionmaker[AsyncSession]:
+def open_sessions(engine: AsyncEngine) -> Sessions:
     """Makes sessions whose objects stay readable after the commit."""
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
 async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
     """One request, one transaction: committed when the route has returned, before anything is answered."""
-    sessions: async_sessionmaker[AsyncSession] = request.app.state.sessions
+    sessions: Sessions = request.app.state.sessions
     try:
         async with sessions() as session, session.begin():
             yield session

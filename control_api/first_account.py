@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.operations import (
     SCOPES,
@@ -22,6 +22,7 @@ from control_api.accounts.operations import (
     set_ingest_limit,
 )
 from control_api.accounts.tables import Account, Membership, Person
+from control_api.database import Sessions
 from control_api.monitors.first_monitors import ensure_first_monitors
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
 from control_api.projects.tables import Environment, Project
@@ -35,7 +36,7 @@ _KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key"
 
 
 async def ensure_first_account(
-    sessions: async_sessionmaker[AsyncSession], settings: Settings, path: Path, base_url: str
+    sessions: Sessions, settings: Settings, path: Path, base_url: str
 ) -> dict[str, Any]:
     """The credentials in `path`, made with the account where they are missing.
 
@@ -57,9 +58,7 @@ async def ensure_first_account(
     return credentials
 
 
-async def _ensure(
-    sessions: async_sessionmaker[AsyncSession], settings: Settings, present: Mapping[str, Any]
-) -> Mapping[str, Any]:
+async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, Any]) -> Mapping[str, Any]:
     """What has to be added to the credentials, in one transaction. Raises `IntegrityError` where another was faster."""
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():

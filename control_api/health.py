@@ -13,9 +13,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from control_api.database import Sessions
 from pipeline_contracts.metric_names import MetricName
 
 AsyncCheck = Callable[[], Awaitable[str | None]]
@@ -54,7 +54,7 @@ class _Counting:
         await self._app(scope, receive, counted if scope["type"] == "http" else send)
 
 
-def database_check(sessions: async_sessionmaker[AsyncSession]) -> AsyncCheck:
+def database_check(sessions: Sessions) -> AsyncCheck:
     """Whether the database answers."""
 
     async def check() -> str | None:

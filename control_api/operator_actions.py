@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
-
 from control_api import reading
+from control_api.database import Sessions
 from control_api.monitors import actions as monitors
 from control_api.projects import keys
 from control_api.refusals import Refused
@@ -19,7 +18,7 @@ from storage_backends.key_directory.interface import KeyDirectory
 class Engines:
     """What an action works on."""
 
-    sessions: async_sessionmaker[AsyncSession]
+    sessions: Sessions
     directory: KeyDirectory
     store: ColumnStore | None = None
     """What was taken in; None where it cannot be reached from here."""

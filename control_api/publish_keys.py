@@ -8,8 +8,8 @@ import time
 from datetime import UTC, datetime
 
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
+from control_api.database import Sessions
 from control_api.monitors.operations import live_monitor_keys
 from control_api.projects.operations import live_ingest_keys
 from pipeline_contracts.errors import StorageUnavailable
@@ -20,9 +20,7 @@ logger = logging.getLogger(__name__)
 _REPEAT_SECONDS = 60.0
 
 
-async def publish_keys(
-    sessions: async_sessionmaker[AsyncSession], directory: KeyDirectory, now: datetime
-) -> int:
+async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
     """Publish every live key; gives their number. Done at each start, so that a directory may be lost.
 
     Raises `StorageUnavailable` and what the database raises.
@@ -34,7 +32,7 @@ async def publish_keys(
 
 
 async def keep_published(
-    sessions: async_sessionmaker[AsyncSession],
+    sessions: Sessions,
     directory: KeyDirectory,
     stop: asyncio.Event,
     *,
@@ -61,8 +59,3 @@ async def keep_published(
             away = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), every)
-
-
-def untold(error: StorageUnavailable) -> str:
-    """The warning where the edges could not be told of a key at once."""
-    return f"The edges could not be told: {error} They learn of it within a minute of Redis' return."

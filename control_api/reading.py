@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
-
 from analytics_queries.exception_groups import exception_groups
 from analytics_queries.newest_logs import LogFilter, newest_logs
 from analytics_queries.newest_traces import TraceFilter, newest_traces
 from analytics_queries.trace_spans import trace_spans
+from control_api.database import Sessions
 from control_api.recorded_deployments.operations import list_recorded
 from control_api.recorded_deployments.tables import RecordedDeployment
-from pipeline_contracts.times import format_time
+from pipeline_contracts.times import format_time, to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _MOST = 1000
@@ -58,7 +57,7 @@ async def list_logs(store: ColumnStore, wanted: dict[str, Any], now: datetime) -
 
 async def list_issues(
     store: ColumnStore,
-    sessions: async_sessionmaker[AsyncSession],
+    sessions: Sessions,
     wanted: dict[str, Any],
     now: datetime,
 ) -> list[dict[str, Any]]:
@@ -103,7 +102,7 @@ def _text(wanted: dict[str, Any], name: str) -> str:
 
 def _since_ms(wanted: dict[str, Any], now: datetime) -> int:
     since = now - timedelta(seconds=min(int(wanted.get("since_seconds") or 3600), 10**9))
-    return max(0, int(since.timestamp() * 1000))
+    return max(0, to_epoch_ms(since))
 
 
 def _limit(wanted: dict[str, Any]) -> int:

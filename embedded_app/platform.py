@@ -17,14 +17,13 @@ from typing import Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
 from consumers.scan_heartbeats import running_scan
 from control_api.app import build_control
-from control_api.database import open_engine, open_sessions
+from control_api.database import Sessions, open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.migrations.upgrade import upgrade_database
 from control_api.operator_actions import Engines
@@ -134,7 +133,7 @@ def _own_folder(data: Path) -> Any:
             tempfile.tempdir = before
 
 
-async def _open_database(stack: AsyncExitStack, path: Path) -> async_sessionmaker[AsyncSession]:
+async def _open_database(stack: AsyncExitStack, path: Path) -> Sessions:
     engine = open_engine(f"sqlite+aiosqlite:///{path}")
     stack.push_async_callback(engine.dispose)
     await upgrade_database(engine)

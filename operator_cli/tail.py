@@ -15,6 +15,7 @@ from rich.text import Text
 from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.operator_client import ask_operator
+from pipeline_contracts.times import to_epoch_ms
 
 _MOST = 1000
 # A batch's time of receipt is read before its body, its place in the log after it: a slow upload is stored
@@ -63,7 +64,7 @@ async def _tail(arguments: argparse.Namespace) -> None:
         print("No events yet.", file=sys.stderr)
     if arguments.follow:
         # What older events there are was not asked for.
-        start = received_ms(events[-1]) if events else int(datetime.now(UTC).timestamp() * 1000)
+        start = received_ms(events[-1]) if events else to_epoch_ms(datetime.now(UTC))
         await _follow(arguments, console, Unshown(start, events))
 
 

@@ -11,3 +11,8 @@ def format_time(moment: datetime) -> str:
 def from_epoch_ms(milliseconds: int) -> datetime:
     """The UTC moment this many milliseconds after 1970."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def to_epoch_ms(moment: datetime) -> int:
+    """Whole milliseconds from 1970, UTC, to the moment."""
+    return int(moment.timestamp() * 1000)

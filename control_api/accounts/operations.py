@@ -11,6 +11,7 @@ from control_api.accounts.tables import Account, ApiToken, Membership, Person
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.times import to_epoch_ms
 
 SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
 # "Last used" is shown to people; a write a request would serialise all readers on SQLite.
@@ -22,7 +23,7 @@ async def create_account(
 ) -> Account:
     """A new account."""
     account = Account(
-        public_id=make_identifier("acc", int(now.timestamp() * 1000)),
+        public_id=make_identifier("acc", to_epoch_ms(now)),
         name=name,
         slug=slug,
         plan="self-hosted",
@@ -39,7 +40,7 @@ async def create_person(
     session: AsyncSession, account: Account, name: str, email: str, role: str, now: datetime
 ) -> Person:
     """A new person with a place in the account."""
-    public_id = make_identifier("usr", int(now.timestamp() * 1000))
+    public_id = make_identifier("usr", to_epoch_ms(now))
     person = Person(public_id=public_id, name=name, email=email, created_at=now)
     session.add(person)
     await session.flush()

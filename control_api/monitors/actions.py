@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database import Sessions
+from control_api.live_keys import end_key, telling_edges
 from control_api.monitors.describe import describe_heartbeat, describe_queue, describe_run
 from control_api.monitors.operations import (
     HeartbeatSettings,
@@ -19,19 +21,17 @@ from control_api.monitors.operations import (
     find_queues,
     live_monitor_keys,
     newest_runs,
-    to_ms,
 )
 from control_api.monitors.tables import HeartbeatState, MonitorKey
 from control_api.projects.operations import choose_environment
 from control_api.projects.tables import Environment
-from control_api.publish_keys import untold
 from control_api.refusals import Refused
 from pipeline_contracts import topics
-from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.schedules import BadSchedule, Schedule, check_schedule
+from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
-Sessions = async_sessionmaker[AsyncSession]
+T = TypeVar("T")
 
 _RUNS = 20
 _LONGEST_NAME = 100
@@ -122,13 +122,18 @@ async def _add(
 async def _publish(
     directory: KeyDirectory, told: dict[str, Any], entries: Sequence[KeyEntry]
 ) -> dict[str, Any]:
-    """Tell the edges of the new key, after the commit; a `warning` where they cannot be told now."""
-    try:
+    """Tell the edges of the new key, after the commit."""
+    with telling_edges(told):
         for entry in entries:
             await directory.publish(entry)
-    except StorageUnavailable as error:
-        told["warning"] = untold(error)
     return told
+
+
+def _the_one(found: Sequence[T], kind: str, monitor_id: int) -> T:
+    """The monitor that was looked for. Raises `Refused` where there is none."""
+    if not found:
+        raise Refused(f"There is no {kind} {monitor_id}; `pharos {kind} list` shows all.")
+    return found[0]
 
 
 async def list_heartbeats(sessions: Sessions) -> Sequence[dict[str, Any]]:
@@ -140,13 +145,11 @@ async def list_heartbeats(sessions: Sessions) -> Sequence[dict[str, Any]]:
 async def show_heartbeat(sessions: Sessions, heartbeat_id: int) -> dict[str, Any]:
     """One heartbeat, its newest runs, and its keys. Raises `Refused`."""
     async with sessions() as session:
-        found = await find_heartbeats(session, heartbeat_id)
-        if not found:
-            raise Refused(f"There is no heartbeat {heartbeat_id}; `pharos heartbeat list` shows all.")
+        seen = _the_one(await find_heartbeats(session, heartbeat_id), "heartbeat", heartbeat_id)
         runs = await newest_runs(session, heartbeat_id, _RUNS)
         keys = await _keys(session, MonitorKey.heartbeat_id == heartbeat_id)
         return {
-            **describe_heartbeat(found[0]),
+            **describe_heartbeat(seen),
             "runs": [describe_run(run) for run in runs],
             "keys": keys,
         }
@@ -157,10 +160,7 @@ async def pause_heartbeat(
 ) -> dict[str, Any]:
     """Stop judging a heartbeat, or begin anew: then it waits for its next signal. Raises `Refused`."""
     async with sessions() as session, session.begin():
-        found = await find_heartbeats(session, heartbeat_id, lock=True)
-        if not found:
-            raise Refused(f"There is no heartbeat {heartbeat_id}; `pharos heartbeat list` shows all.")
-        (seen,) = found
+        seen = _the_one(await find_heartbeats(session, heartbeat_id, lock=True), "heartbeat", heartbeat_id)
         if seen.heartbeat.paused != paused:
             seen.heartbeat.paused = paused
             # All in one statement: SQLite locks nothing when it reads, and a consumer may have written since.
@@ -169,7 +169,7 @@ async def pause_heartbeat(
                 .where(HeartbeatState.heartbeat_id == heartbeat_id)
                 .values(
                     state="paused" if paused else "new",
-                    since_ms=to_ms(now),
+                    since_ms=to_epoch_ms(now),
                     due_ms=None,
                     deadline_ms=None,
                     # What failed or did not come while nobody looked is no reason for an alarm.
@@ -191,17 +191,15 @@ async def list_queues(sessions: Sessions, now: datetime) -> Sequence[dict[str, A
 async def show_queue(sessions: Sessions, queue_id: int, now: datetime) -> dict[str, Any]:
     """One queue and its keys. Raises `Refused`."""
     async with sessions() as session:
-        found = await find_queues(session, queue_id)
-        if not found:
-            raise Refused(f"There is no queue {queue_id}; `pharos queue list` shows all.")
+        seen = _the_one(await find_queues(session, queue_id), "queue", queue_id)
         keys = await _keys(session, MonitorKey.queue_id == queue_id)
-        return {**describe_queue(found[0], await _queues_clock_ms(session, now)), "keys": keys}
+        return {**describe_queue(seen, await _queues_clock_ms(session, now)), "keys": keys}
 
 
 async def _queues_clock_ms(session: AsyncSession, now: datetime) -> int:
     """Now, or how far reports are applied where that is less: a backlog of ours makes no worker lost."""
     applied = await applied_through_ms(session, topics.QUEUES)
-    return to_ms(now) if applied is None else min(to_ms(now), applied)
+    return to_epoch_ms(now) if applied is None else min(to_epoch_ms(now), applied)
 
 
 async def _keys(session: AsyncSession, of: Any) -> list[dict[str, Any]]:
@@ -214,12 +212,8 @@ async def add_key(
 ) -> dict[str, Any]:
     """One more key of a heartbeat or a queue (`kind`); those before go on working. Raises `Refused`."""
     async with sessions() as session, session.begin():
-        if kind == "heartbeat":
-            known = bool(await find_heartbeats(session, monitor_id))
-        else:
-            known = bool(await find_queues(session, monitor_id))
-        if not known:
-            raise Refused(f"There is no {kind} {monitor_id}; `pharos {kind} list` shows all.")
+        find = find_heartbeats if kind == "heartbeat" else find_queues
+        _the_one(await find(session, monitor_id), kind, monitor_id)
         key_id, secret = await create_monitor_key(
             session,
             now,
@@ -236,20 +230,12 @@ async def revoke_monitor_key(
     """Revoke a key of a monitor: no edge takes it any more within 5 s. Raises `Refused`."""
     column = MonitorKey.heartbeat_id if kind == "heartbeat" else MonitorKey.queue_id
     async with sessions() as session, session.begin():
-        found = select(MonitorKey.digest).where(MonitorKey.id == key_id, column == monitor_id)
-        digest = (await session.execute(found)).scalar_one_or_none()
+        digest = await end_key(session, MonitorKey, key_id, now, column == monitor_id)
         if digest is None:
             raise Refused(
                 f"{kind.title()} {monitor_id} has no key {key_id}; `pharos {kind} show` lists them."
             )
-        await session.execute(
-            update(MonitorKey)
-            .where(MonitorKey.id == key_id, MonitorKey.revoked_at.is_(None))
-            .values(revoked_at=now)
-        )
     told: dict[str, Any] = {"id": key_id, "revoked": True}
-    try:
+    with telling_edges(told):
         await directory.revoke(digest)
-    except StorageUnavailable as error:
-        told["warning"] = untold(error)
     return told

@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
+from control_api.live_keys import is_live, key_entry
 from control_api.monitors.tables import (
     Heartbeat,
     HeartbeatRun,
@@ -20,8 +21,8 @@ from control_api.monitors.tables import (
 )
 from control_api.projects.tables import Environment, Project
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
-from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.schedules import Schedule
+from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry
 
 
@@ -58,7 +59,7 @@ async def create_heartbeat(
         HeartbeatState(
             heartbeat_id=heartbeat.id,
             state="new",
-            since_ms=to_ms(now),
+            since_ms=to_epoch_ms(now),
             failures_in_row=0,
             open_runs=0,
             version=0,
@@ -106,18 +107,16 @@ async def live_monitor_keys(
     if key_id is not None:
         query = query.where(MonitorKey.id == key_id)
     return [
-        KeyEntry(
-            digest=key.digest,
-            kind=CredentialKind.MONITOR_KEY,
-            account_id=account.public_id,
-            project_id=project,
-            environment_id=environment,
-            limit=RateLimit(account.ingest_rate, account.ingest_burst),
-            expires_ms=None if key.expires_at is None else to_ms(key.expires_at),
-            monitor=f"heartbeat/{key.heartbeat_id}" if key.queue_id is None else f"queue/{key.queue_id}",
+        key_entry(
+            key,
+            CredentialKind.MONITOR_KEY,
+            account,
+            project,
+            environment,
+            f"heartbeat/{key.heartbeat_id}" if key.queue_id is None else f"queue/{key.queue_id}",
         )
         for key, environment, project, account in await session.execute(query)
-        if key.expires_at is None or key.expires_at > now
+        if is_live(key, now)
     ]
 
 
@@ -193,8 +192,3 @@ async def applied_through_ms(session: AsyncSession, topic: str) -> int | None:
     """Through which time of receipt a topic's reports are all applied; None if none ever was."""
     query = select(func.min(MonitorProgress.applied_through_ms)).where(MonitorProgress.topic == topic)
     return (await session.execute(query)).scalar_one()
-
-
-def to_ms(moment: datetime) -> int:
-    """Milliseconds since 1970, UTC."""
-    return int(moment.timestamp() * 1000)

@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy import select
 
+from control_api.database import Sessions
+from control_api.live_keys import end_key, telling_edges
 from control_api.projects.operations import choose_environment, create_ingest_key, live_ingest_keys
 from control_api.projects.tables import Environment, IngestKey
-from control_api.publish_keys import untold
 from control_api.refusals import Refused
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import format_time
 from storage_backends.key_directory.interface import KeyDirectory
-
-Sessions = async_sessionmaker[AsyncSession]
 
 
 async def list_keys(sessions: Sessions) -> Sequence[dict[str, Any]]:
@@ -52,13 +49,10 @@ async def create_key(
         secret = await create_ingest_key(session, environment, now)
         digest = digest_credential(secret)
         (key,) = (await session.execute(select(IngestKey.id).where(IngestKey.digest == digest))).one()
-        (entry,) = [e for e in await live_ingest_keys(session, now) if e.digest == digest]
+        (entry,) = await live_ingest_keys(session, now, key)
         told = {"id": key, "environment_id": environment.public_id, "ingest_key": secret}
-    # After the commit: what is published exists.
-    try:
+    with telling_edges(told):
         await directory.publish(entry)
-    except StorageUnavailable as error:
-        told["warning"] = untold(error)
     return told
 
 
@@ -70,19 +64,10 @@ async def revoke_key(
     Raises `Refused` for an ID that is none.
     """
     async with sessions() as session, session.begin():
-        digest = (
-            await session.execute(select(IngestKey.digest).where(IngestKey.id == key_id))
-        ).scalar_one_or_none()
+        digest = await end_key(session, IngestKey, key_id, now)
         if digest is None:
             raise Refused(f"There is no key {key_id}; `pharos keys list` shows all.")
-        await session.execute(
-            update(IngestKey)
-            .where(IngestKey.id == key_id, IngestKey.revoked_at.is_(None))
-            .values(revoked_at=now)
-        )
     told: dict[str, Any] = {"id": key_id, "revoked": True}
-    try:
+    with telling_edges(told):
         await directory.revoke(digest)
-    except StorageUnavailable as error:
-        told["warning"] = untold(error)
     return told

@@ -8,11 +8,12 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
+from control_api.live_keys import is_live, key_entry
 from control_api.projects.tables import Environment, IngestKey, Project
 from control_api.refusals import Refused
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
-from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry
 
 
@@ -21,7 +22,7 @@ async def create_project(
 ) -> Project:
     """A new project of the account."""
     project = Project(
-        public_id=make_identifier("prj", _ms(now)),
+        public_id=make_identifier("prj", to_epoch_ms(now)),
         account_id=account.id,
         name=name,
         slug=slug,
@@ -37,7 +38,7 @@ async def create_environment(
 ) -> Environment:
     """A new environment of the project."""
     environment = Environment(
-        public_id=make_identifier("env", _ms(now)),
+        public_id=make_identifier("env", to_epoch_ms(now)),
         project_id=project.id,
         name=name,
         slug=slug,
@@ -86,40 +87,26 @@ async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime
             .where(IngestKey.digest == digest)
         )
     ).one_or_none()
-    if row is None or not _is_live(row[0], now):
+    if row is None or not is_live(row[0], now):
         return None
     return OpenedEnvironment(public_id=row[1])
 
 
-async def live_ingest_keys(session: AsyncSession, now: datetime) -> Sequence[KeyEntry]:
-    """Every ingest key that works now, as the edges need it."""
-    rows = await session.execute(
+async def live_ingest_keys(
+    session: AsyncSession, now: datetime, key_id: int | None = None
+) -> Sequence[KeyEntry]:
+    """Every ingest key that works now, or the one of this ID, as the edges need it."""
+    query = (
         select(IngestKey, Environment.public_id, Project.public_id, Account)
         .join(Environment, Environment.id == IngestKey.environment_id)
         .join(Project, Project.id == Environment.project_id)
         .join(Account, Account.id == Project.account_id)
         .where(IngestKey.revoked_at.is_(None))
     )
+    if key_id is not None:
+        query = query.where(IngestKey.id == key_id)
     return [
-        KeyEntry(
-            digest=key.digest,
-            kind=CredentialKind.INGEST_KEY,
-            account_id=account.public_id,
-            project_id=project_id,
-            environment_id=environment_id,
-            limit=RateLimit(account.ingest_rate, account.ingest_burst),
-            expires_ms=None if key.expires_at is None else _ms(key.expires_at),
-        )
-        for key, environment_id, project_id, account in rows
-        if _is_live(key, now)
+        key_entry(key, CredentialKind.INGEST_KEY, account, project_id, environment_id)
+        for key, environment_id, project_id, account in await session.execute(query)
+        if is_live(key, now)
     ]
-
-
-def _is_live(key: IngestKey, now: datetime) -> bool:
-    if key.revoked_at is not None:
-        return False
-    return key.expires_at is None or key.expires_at > now
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

@@ -16,7 +16,7 @@ from control_api.accounts.tables import Account
 from control_api.database import open_engine, open_sessions
 from control_api.migrations.upgrade import upgrade_database
 from control_api.monitors import actions
-from control_api.monitors.operations import find_heartbeats, live_monitor_keys, to_ms
+from control_api.monitors.operations import find_heartbeats, live_monitor_keys
 from control_api.monitors.tables import (
     Heartbeat,
     HeartbeatRun,
@@ -35,6 +35,7 @@ from control_api.refusals import Refused
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.engines import or_skip
@@ -274,7 +275,7 @@ async def test_every_live_key_is_published_at_a_start(control: Control) -> None:
         opened[name] = await empty.find(digest_credential(told["key"]))
     assert opened["heartbeat"] is not None and opened["heartbeat"].monitor == f"heartbeat/{heartbeat['id']}"
     assert opened["queue"] is not None and opened["queue"].expires_ms is None
-    assert opened["expiring"] is not None and opened["expiring"].expires_ms == to_ms(NOW + MINUTE)
+    assert opened["expiring"] is not None and opened["expiring"].expires_ms == to_epoch_ms(NOW + MINUTE)
     assert opened["gone"] is None
     of_ingest = await empty.find(digest_credential(ingest["ingest_key"]))
     assert of_ingest is not None and of_ingest.monitor is None
@@ -318,7 +319,7 @@ async def test_a_pause_and_its_end(control: Control) -> None:
         told = await actions.pause_heartbeat(control.sessions, number, paused, NOW + version * MINUTE)
         row = await control.state_of(number)
         assert told["state"] == row.state == state
-        assert (row.version, row.since_ms) == (version, to_ms(NOW + version * MINUTE))
+        assert (row.version, row.since_ms) == (version, to_epoch_ms(NOW + version * MINUTE))
         assert (row.due_ms, row.deadline_ms, row.failures_in_row, row.last_signal_ms) == (None, None, 0, 5)
         async with control.sessions() as session:
             assert (await session.get_one(Heartbeat, number)).paused is paused
@@ -327,7 +328,7 @@ async def test_a_pause_and_its_end(control: Control) -> None:
 async def test_the_newest_twenty_runs_of_a_heartbeat(control: Control) -> None:
     number = (await control.add_heartbeat())["id"]
     other = (await control.add_heartbeat("other"))["id"]
-    start = to_ms(NOW)
+    start = to_epoch_ms(NOW)
 
     def run(heartbeat: int, n: int, **ends: int) -> HeartbeatRun:
         begun = {} if n % 10 == 9 else {"started_ms": start + n}
@@ -356,15 +357,15 @@ async def test_a_queues_newest_snapshot_and_its_workers(control: Control) -> Non
             sequence=n + 1,
             status="idle" if name == "lost" else name,
             job_id=str(uuid.UUID(int=77)) if name == "busy" else None,
-            received_ms=to_ms(NOW - minutes * MINUTE),
+            received_ms=to_epoch_ms(NOW - minutes * MINUTE),
         )
         for n, (name, minutes) in enumerate(heard.items())
     }
     snapshot = QueueState(
         queue_id=number,
         snapshot_id=str(uuid.uuid4()),
-        observed_us=to_ms(NOW) * 1000 + 123_456,
-        received_ms=to_ms(NOW),
+        observed_us=to_epoch_ms(NOW) * 1000 + 123_456,
+        received_ms=to_epoch_ms(NOW),
         pending=7,
         failed=0,
         oldest_wait_seconds=30,
@@ -384,13 +385,13 @@ async def test_a_queues_newest_snapshot_and_its_workers(control: Control) -> Non
 async def test_a_backlog_of_ours_makes_no_worker_lost(control: Control) -> None:
     """Silence counts as far as the slowest partition of reports is worked off."""
     number = (await control.add_queue())["id"]
-    received_ms = to_ms(NOW - 60 * MINUTE)
+    received_ms = to_epoch_ms(NOW - 60 * MINUTE)
 
     async def status(*applied: timedelta) -> str:
         async with control.sessions() as session, session.begin():
             for partition, behind in enumerate(applied):
                 progress = MonitorProgress(
-                    topic=topics.QUEUES, partition=partition, applied_through_ms=to_ms(NOW - behind)
+                    topic=topics.QUEUES, partition=partition, applied_through_ms=to_epoch_ms(NOW - behind)
                 )
                 await session.merge(progress)
         (worker,) = (await actions.show_queue(control.sessions, number, NOW))["workers"]
