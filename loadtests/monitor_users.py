@@ -11,6 +11,8 @@ from typing import Any
 from locust import between, constant_pacing, task
 from locust.contrib.fasthttp import FastHttpUser
 
+from pipeline_contracts.times import format_time
+
 # {"id": 1, "key": "phr_mon_…"} each.
 _HEARTBEAT: dict[str, Any] = json.loads(os.environ["LOAD_HEARTBEAT"])
 _QUEUE: dict[str, Any] = json.loads(os.environ["LOAD_QUEUE"])
@@ -80,7 +82,7 @@ class QueueReporter(_Reporter):
     def snapshot(self) -> None:
         body = {
             "snapshot_id": str(uuid.uuid4()),
-            "observed_at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "observed_at": format_time(datetime.now(UTC)),
             "pending": random.randrange(500),
             "delayed": random.randrange(20),
             "reserved": random.randrange(8),

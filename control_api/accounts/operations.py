@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account, ApiToken, Membership, Person
+from control_api.live_keys import is_live
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
@@ -101,13 +102,9 @@ async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Ca
             .where(ApiToken.digest == digest)
         )
     ).one_or_none()
-    if row is None:
+    if row is None or not is_live(row[0], now):
         return None
     token, account, person = row
-    if token.revoked_at is not None:
-        return None
-    if token.expires_at is not None and token.expires_at <= now:
-        return None
     last_used = token.last_used_at
     if last_used is None or last_used + _LAST_USED_STEP < now:
         token.last_used_at = now

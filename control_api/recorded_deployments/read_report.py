@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import Meta
 
 from control_api.recorded_deployments.operations import DeploymentReport
 from pipeline_contracts.errors import FieldError, InvalidInput
+from pipeline_contracts.json_members import Members, NotAnObject
 
 # What each member has to be, and how that is said.
 _FIELDS: dict[str, tuple[Any, str]] = {
@@ -29,33 +29,22 @@ _FIELDS: dict[str, tuple[Any, str]] = {
 }
 _REQUIRED = ("deployment_id", "version")
 _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
-_Raw = msgspec.defstruct("RawReport", [(name, Raw | UnsetType, UNSET) for name in _FIELDS])
-_decode = msgspec.json.Decoder(_Raw).decode
-_decoders = {name: msgspec.json.Decoder(type_).decode for name, (type_, _) in _FIELDS.items()}
+_members = Members({name: type_ for name, (type_, _) in _FIELDS.items()})
 
 
 def read_report(body: bytes) -> DeploymentReport:
     """The report in the body. `null` is the same as absent, unknown members are ignored. Raises `InvalidInput` that
     lists every field at fault."""
     try:
-        given = msgspec.structs.asdict(_decode(body))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _refused([FieldError("", f"must be a JSON object: {error}")]) from error
-    values: dict[str, Any] = {}
+        values, bad = _members.read(body)
+    except NotAnObject as error:
+        raise _refused([FieldError("", str(error))]) from error
     faults = []
     for name, (_, expected) in _FIELDS.items():
-        raw = given[name]
-        if raw is UNSET or bytes(raw) == b"null":
-            if name in _REQUIRED:
-                faults.append(FieldError(name, f"is required; {expected}"))
-            continue
-        try:
-            values[name] = _decoders[name](raw)
-        except (msgspec.ValidationError, UnicodeDecodeError):
+        if name in bad or (name in values and not _is_storable(name, values[name])):
             faults.append(FieldError(name, expected))
-            continue
-        if not _is_storable(name, values[name]):
-            faults.append(FieldError(name, expected))
+        elif name in _REQUIRED and name not in values:
+            faults.append(FieldError(name, f"is required; {expected}"))
     if faults:
         raise _refused(faults)
     return DeploymentReport(**values)

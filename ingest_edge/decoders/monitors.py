@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Struct
 
 from pipeline_contracts.errors import FieldError, InvalidInput
+from pipeline_contracts.json_members import Members, NotAnObject
 from pipeline_contracts.monitors import HeartbeatSignal, QueueSnapshot, WorkerUpdate
 
 _COUNT = "must be a whole number, 0 or more"
@@ -38,28 +39,21 @@ class _ObservedAt(Struct, gc=False):
 def _decoder(type_: type[Struct]) -> Callable[[bytes], Any]:
     decode = msgspec.json.Decoder(type_).decode
     fields = msgspec.structs.fields(type_)
-    # What the fast decoder refuses is held against the same types again, field by field.
-    raw = msgspec.json.Decoder(
-        msgspec.defstruct("Raw", [(field.encode_name, Raw | UnsetType, UNSET) for field in fields], gc=False)
-    )
-    decode_field = {field.encode_name: msgspec.json.Decoder(field.type).decode for field in fields}
+    # What the fast decoder refuses is held against the same types again.
+    members = Members({field.encode_name: field.type for field in fields})
 
     def faults(body: bytes) -> list[FieldError]:
         try:
-            values = msgspec.structs.asdict(raw.decode(body))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return [FieldError("", f"must be a JSON object: {error}")]
+            values, bad = members.read(body)
+        except NotAnObject as error:
+            return [FieldError("", str(error))]
         found = []
         for field in fields:
-            value = values[field.encode_name]
-            try:
-                if value is UNSET or bytes(value) == b"null":
-                    if field.required:
-                        found.append(FieldError(field.encode_name, "is required"))
-                else:
-                    decode_field[field.encode_name](value)
-            except (msgspec.ValidationError, UnicodeDecodeError):
-                found.append(FieldError(field.encode_name, _EXPECTED[field.encode_name]))
+            name = field.encode_name
+            if name in bad:
+                found.append(FieldError(name, _EXPECTED[name]))
+            elif field.required and name not in values:
+                found.append(FieldError(name, "is required"))
         return found
 
     def decode_or_refuse(body: bytes) -> Any:
