@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.operator_client import ask_operator
 from operator_cli.process_settings import load_settings
@@ -16,6 +17,12 @@ WHICH = (
     "With PHAROS_DATABASE_URL and PHAROS_REDIS_URL set, of that installation, else of the `pharos up` that runs on the "
     "data folder."
 )
+
+
+def add_ask_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--data` and `--json`."""
+    add_data_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def ask(arguments: argparse.Namespace, action: str, wanted: dict[str, Any] | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Durations as people write and read them: 90s, 30m, 2h, 14d."""
+"""Durations as people write and read them (90s, 30m, 2h, 14d), and moments as they read them."""
 
 import argparse
 import re
@@ -29,3 +29,8 @@ def show_duration(seconds: float | None) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2])
+
+
+def show_moment(time: str | None) -> str:
+    """Month, day, hour and minute of a time as answers have it; `-` for none."""
+    return "-" if time is None else f"{time[5:10]} {time[11:16]}"

@@ -5,10 +5,10 @@ import json
 import re
 from typing import Any
 
-from operator_cli.ask import WHICH, ask
-from operator_cli.durations import show_duration
+from operator_cli.ask import ask
+from operator_cli.durations import show_moment
 from operator_cli.failure import CommandFailed
-from operator_cli.reading_arguments import add_reading_arguments
+from operator_cli.reading_arguments import WHICH_STORE, add_reading_arguments, nothing_found
 
 _ID = re.compile(r"[0-9a-fA-F]{16}")
 
@@ -20,8 +20,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         description="Exceptions of telemetry events, spans and log records, grouped by the sender's fingerprint, else "
         "by what they say without what changes from case to case and where they were raised. Affected are the users "
         "that an event tells, or the distinct user.id. The deployment is the recorded one that they first appeared "
-        "after. "
-        f"{WHICH} PHAROS_CLICKHOUSE_URL is needed as well then.",
+        f"after. {WHICH_STORE}",
     )
     parser.add_argument("issue", nargs="?", metavar="ID", help="show this one with its newest stack")
     add_reading_arguments(parser, since="14d", lines=20)
@@ -44,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(issues))
     elif not issues:
-        print(f"No such exceptions in the last {show_duration(arguments.since)}; --since looks further back.")
+        print(nothing_found("exceptions", arguments))
     elif arguments.issue is None:
         _show_table(issues)
     else:
@@ -76,8 +75,8 @@ def _show_table(issues: list[dict[str, Any]]) -> None:
             issue["id"],
             f"{issue['count']:,}",
             f"{issue['affected_users']:,}" if issue["affected_users"] else "-",
-            _moment(issue["first_seen"]),
-            _moment(issue["last_seen"]),
+            show_moment(issue["first_seen"]),
+            show_moment(issue["last_seen"]),
             cell(issue["first_deployment"] or "-", most=20),
             what,
         )
@@ -106,7 +105,3 @@ def _show_one(issue: dict[str, Any]) -> None:
         console.print(Text(f"{label:<12} {plain(value)}"))
     for line in block(issue["newest_stack"]):
         console.print(Text(f"  {line}", style="dim"))
-
-
-def _moment(time: str) -> str:
-    return f"{time[5:10]} {time[11:16]}"

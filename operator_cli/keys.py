@@ -4,8 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from operator_cli.ask import WHICH, ask
-from operator_cli.credentials import add_data_argument
+from operator_cli.ask import WHICH, add_ask_arguments, ask
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,8 +20,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     revoke = actions.add_parser("revoke", help="let no edge take it any more, within 5 s")
     revoke.add_argument("id", type=int, help="ID as `list` shows it")
     for name, action in (("list", listing), ("create", create), ("revoke", revoke)):
-        add_data_argument(action)
-        action.add_argument("--json", action="store_true", help="print JSON")
+        add_ask_arguments(action)
         action.set_defaults(run=_run, action=name)
 
 

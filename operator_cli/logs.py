@@ -4,9 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from operator_cli.ask import WHICH, ask
-from operator_cli.durations import show_duration
-from operator_cli.reading_arguments import add_reading_arguments
+from operator_cli.ask import ask
+from operator_cli.reading_arguments import WHICH_STORE, add_reading_arguments, nothing_found
 
 # OpenTelemetry's least numbers.
 _SEVERITIES = {"debug": 5, "info": 9, "warning": 13, "error": 17, "critical": 21}
@@ -18,7 +17,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "logs",
         help="show the newest log records",
         description="Log records that came over OTLP and telemetry events of type log, the newest last. "
-        f"{WHICH} PHAROS_CLICKHOUSE_URL is needed as well then.",
+        + WHICH_STORE,
     )
     parser.add_argument("--service", default="", metavar="NAME", help="of this service")
     parser.add_argument("--severity", choices=list(_SEVERITIES), help="of this one or worse")
@@ -45,9 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(records))
     elif not records:
-        print(
-            f"No such log records in the last {show_duration(arguments.since)}; --since looks further back."
-        )
+        print(nothing_found("log records", arguments))
     else:
         _show(records[::-1])
     return 0

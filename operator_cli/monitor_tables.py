@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from operator_cli.durations import show_duration
+from operator_cli.durations import show_duration, show_moment
 
 _COLOURS = {
     "up": "green",
@@ -41,7 +41,7 @@ def show_heartbeats(heartbeats: list[dict[str, Any]]) -> None:
             _ago(heartbeat["since"]),
             schedule(heartbeat),
             _ago(heartbeat["last_success_at"]),
-            _moment(heartbeat["due_at"]),
+            show_moment(heartbeat["due_at"]),
             str(heartbeat["failures_in_row"] or "-"),
         )
     Console().print(table)
@@ -64,7 +64,7 @@ def show_heartbeat(heartbeat: dict[str, Any]) -> None:
         ("grace", show_duration(heartbeat["grace_seconds"])),
         ("longest run", show_duration(heartbeat["max_runtime_seconds"])),
         ("down after", f"{heartbeat['failures_before_down']} in a row, now {heartbeat['failures_in_row']}"),
-        ("due", _moment(heartbeat["due_at"])),
+        ("due", show_moment(heartbeat["due_at"])),
         ("environment", heartbeat["environment_id"]),
         ("keys", ", ".join(f"{key['id']} {key['state']}" for key in heartbeat["keys"])),
     ):
@@ -135,10 +135,6 @@ def _coloured(state: str) -> Text:
 
 def _count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
-
-
-def _moment(time: str | None) -> str:
-    return "-" if time is None else f"{time[5:10]} {time[11:16]}"
 
 
 def _ago(time: str | None) -> str:

@@ -1,25 +1,12 @@
 """`pharos queues`: all queues at a glance."""
 
 import argparse
-import json
 
-from operator_cli.ask import WHICH, ask
-from operator_cli.credentials import add_data_argument
+from operator_cli.ask import WHICH, add_ask_arguments
+from operator_cli.monitor_actions import run_list
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("queues", help="show all queues at a glance", description=f"Queues. {WHICH}")
-    add_data_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    told = ask(arguments, "queues/list")
-    if arguments.json:
-        print(json.dumps(told))
-    else:
-        from operator_cli.monitor_tables import show_queues
-
-        show_queues(told)
-    return 0
+    add_ask_arguments(parser)
+    parser.set_defaults(run=lambda arguments: run_list(arguments, "queue"))

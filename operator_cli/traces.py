@@ -5,10 +5,10 @@ import json
 import re
 from typing import Any
 
-from operator_cli.ask import WHICH, ask
+from operator_cli.ask import ask
 from operator_cli.durations import show_duration
 from operator_cli.failure import CommandFailed
-from operator_cli.reading_arguments import add_reading_arguments
+from operator_cli.reading_arguments import WHICH_STORE, add_reading_arguments, nothing_found
 
 _MILLISECONDS = re.compile(r"(\d{1,9})(?:\.\d+)?(ms|s|m)?")
 _UNITS = {"ms": 1.0, "s": 1000.0, "m": 60_000.0}
@@ -19,7 +19,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser(
         "traces",
         help="show the newest traces, or one of them as a tree",
-        description=f"Traces that came over OTLP. {WHICH} PHAROS_CLICKHOUSE_URL is needed as well then.",
+        description=f"Traces that came over OTLP. {WHICH_STORE}",
     )
     parser.add_argument("trace", nargs="?", metavar="TRACE_ID", help="show this one as a tree")
     parser.add_argument("--service", default="", metavar="NAME", help="with a span of this service")
@@ -54,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(traces))
     elif not traces:
-        print(f"No such traces in the last {show_duration(arguments.since)}; --since looks further back.")
+        print(nothing_found("traces", arguments))
     else:
         _show_table(traces)
     return 0

@@ -1,0 +1,102 @@
+"""What `pharos heartbeat` and `pharos queue` have in common."""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from operator_cli.ask import add_ask_arguments, ask
+
+Kind = Literal["heartbeat", "queue"]
+TellKey = Callable[[argparse.Namespace, dict[str, Any]], None]
+
+
+def add_actions(
+    parser: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], int],
+    summaries: Mapping[str, str],
+    add_create_arguments: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """The actions of these names, with what each takes."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, summary in summaries.items():
+        action = actions.add_parser(name, help=summary)
+        if name == "create":
+            add_create_arguments(action)
+        elif name != "list":
+            action.add_argument("id", type=int, help="ID as `list` shows it")
+        if name == "revoke-key":
+            action.add_argument("key_id", type=int, help="ID of the key as `show` shows it")
+        add_ask_arguments(action)
+        action.set_defaults(run=run, action=name)
+
+
+def add_environment_argument(create: argparse.ArgumentParser) -> None:
+    """`--environment`."""
+    create.add_argument(
+        "--environment",
+        metavar="ID",
+        help="env_…; may be left out where there is only one",
+        dest="environment_id",
+    )
+
+
+def run_action(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any], tell_key: TellKey) -> int:
+    """Ask for the action and tell what came of it. `wanted`: what `create` asks for; `tell_key` tells a new key."""
+    if arguments.action == "list":
+        return run_list(arguments, kind)
+    told = _ask(arguments, kind, wanted)
+    if arguments.json:
+        print(json.dumps(told))
+        return 0
+    match arguments.action:
+        case "show":
+            _show_one(kind, told)
+        case "create" | "new-key":
+            tell_key(arguments, told)
+        case "revoke-key":
+            print(f"Key {told['id']} is revoked.")
+        case _:
+            print(f"{kind.title()} {told['id']} is {told['state']}.")
+    if "warning" in told:
+        print(told["warning"])
+    return 0
+
+
+def run_list(arguments: argparse.Namespace, kind: Kind) -> int:
+    """All monitors of the kind at a glance."""
+    told = ask(arguments, f"{kind}s/list")
+    if arguments.json:
+        print(json.dumps(told))
+    else:
+        _show_all(kind, told)
+    return 0
+
+
+def _ask(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any]) -> Any:
+    match arguments.action:
+        case "create":
+            return ask(arguments, f"{kind}s/create", wanted)
+        case "show":
+            return ask(arguments, f"{kind}s/show", {"id": arguments.id})
+        case "new-key":
+            return ask(arguments, "monitor-keys/create", {"kind": kind, "id": arguments.id})
+        case "revoke-key":
+            key = {"kind": kind, "id": arguments.id, "key_id": arguments.key_id}
+            return ask(arguments, "monitor-keys/revoke", key)
+    return ask(arguments, f"{kind}s/pause", {"id": arguments.id, "paused": arguments.action == "pause"})
+
+
+def _show_all(kind: Kind, monitors: list[dict[str, Any]]) -> None:
+    # Only here: a program that asks for JSON need not wait for what draws tables.
+    from operator_cli.monitor_tables import show_heartbeats, show_queues
+
+    show = show_heartbeats if kind == "heartbeat" else show_queues
+    show(monitors)
+
+
+def _show_one(kind: Kind, monitor: dict[str, Any]) -> None:
+    from operator_cli.monitor_tables import show_heartbeat, show_queue
+
+    show = show_heartbeat if kind == "heartbeat" else show_queue
+    show(monitor)
