@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from tests.support.databases import KINDS, empty_database
 from tests.support.engines import or_skip
+from tests.support.monitored import Monitored, open_monitored
 
 
 @pytest.fixture(scope="session")
@@ -68,3 +71,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("PHAROS_TEST_NO_SKIP") and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(params=KINDS)
+async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """An empty database of its own for each test, once of each kind."""
+    async with empty_database(request.param, request, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+async def monitored(database_url: str) -> AsyncIterator[Monitored]:
+    """A migrated one with monitors, and the states that the consumers write."""
+    async with open_monitored(database_url) as opened:
+        yield opened

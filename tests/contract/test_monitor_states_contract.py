@@ -3,8 +3,7 @@
 import asyncio
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,22 +16,9 @@ from storage_backends.monitor_states.interface import (
     SeenWorker,
     Watched,
 )
-from tests.support.databases import KINDS, empty_database
-from tests.support.monitored import HOUR, MINUTE, T0, Monitored, open_monitored, open_states
+from tests.support.monitored import HOUR, MINUTE, T0, Monitored, open_states
 
 TOPIC = "pharos.heartbeats"
-
-
-@pytest.fixture(params=KINDS)
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    async with empty_database(request.param, request, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def monitored(url: str) -> AsyncIterator[Monitored]:
-    async with open_monitored(url) as opened:
-        yield opened
 
 
 def taking(*signals: tuple[int, str, Any, int]) -> tuple[dict[int, set[str]], Change]:
@@ -160,11 +146,11 @@ async def test_what_is_due(monitored: Monitored) -> None:
     assert (run["heartbeat_id"], run["timed_out_ms"]) == (heartbeats[0], T0 + 30 * MINUTE)
 
 
-async def test_two_scans_change_each_once(monitored: Monitored, url: str) -> None:
+async def test_two_scans_change_each_once(monitored: Monitored, database_url: str) -> None:
     heartbeats = await monitored.add_heartbeats(200)
     await monitored.states.change(*taking(*[(h, "a", "success", T0) for h in heartbeats]), None)
     clock = T0 + HOUR
-    other = await open_states(url)
+    other = await open_states(database_url)
     try:
         while sum(
             await asyncio.gather(

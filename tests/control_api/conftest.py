@@ -1,18 +1,13 @@
-"""Tests of the control plane run on both of its databases."""
+"""Databases of the control plane, which runs on both kinds."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.databases import KINDS, empty_database
-
-
-@pytest.fixture(params=KINDS)
-async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database of its own for each test."""
-    async with empty_database(request.param, request, tmp_path) as url:
-        yield url
+from control_api.database import Sessions, open_sessions
+from tests.support.accounts import migrated
+from tests.support.databases import empty_database
 
 
 @pytest.fixture
@@ -23,3 +18,10 @@ async def second_database_url(
     kind = "sqlite" if database_url.startswith("sqlite") else "postgres"
     async with empty_database(kind, request, tmp_path) as url:
         yield url
+
+
+@pytest.fixture
+async def sessions(database_url: str) -> AsyncIterator[Sessions]:
+    """What opens sessions of a migrated database."""
+    async with migrated(database_url) as engine:
+        yield open_sessions(engine)

@@ -2,33 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import StatementError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.operations import create_account, create_api_token, create_person, find_caller
 from control_api.accounts.tables import Account, ApiToken
-from control_api.database import open_engine, open_sessions
+from control_api.database import Sessions, open_engine
 from control_api.migrations.upgrade import upgrade_database
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.rate_limits import RateLimit
 
-Sessions = async_sessionmaker[AsyncSession]
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-async def sessions(database_url: str) -> AsyncIterator[Sessions]:
-    engine = open_engine(database_url)
-    await upgrade_database(engine)
-    yield open_sessions(engine)
-    await engine.dispose()
 
 
 async def _account(session: AsyncSession, now: datetime) -> Account:

@@ -3,44 +3,25 @@
 import asyncio
 import json
 import stat
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, select
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from control_api.accounts.operations import find_caller
 from control_api.accounts.tables import Account
-from control_api.database import open_engine, open_sessions
+from control_api.database import Sessions, open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret, write_private
-from control_api.migrations.upgrade import upgrade_database
 from control_api.monitors.operations import live_monitor_keys
 from control_api.monitors.tables import Heartbeat, HeartbeatState, MonitorKey, Queue
 from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import BadSettings, Settings
-from tests.support.databases import KINDS, empty_database
 
-Sessions = async_sessionmaker[AsyncSession]
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture(params=KINDS)
-async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    async with empty_database(request.param, request, tmp_path) as url:
-        yield url
-
-
-@pytest.fixture
-async def sessions(database_url: str) -> AsyncIterator[Sessions]:
-    engine = open_engine(database_url)
-    await upgrade_database(engine)
-    yield open_sessions(engine)
-    await engine.dispose()
 
 
 async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sessions, tmp_path: Path) -> None:

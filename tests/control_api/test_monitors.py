@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.accounts.operations import create_account
 from control_api.accounts.tables import Account
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
+from control_api.database import Sessions
 from control_api.monitors import actions
 from control_api.monitors.operations import find_heartbeats, live_monitor_keys
 from control_api.monitors.tables import (
@@ -38,6 +36,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support.accounts import make_acme
 from tests.support.engines import or_skip
 from tests.support.redis_server import running_redis
 
@@ -49,7 +48,7 @@ MINUTE = timedelta(minutes=1)
 class Control:
     """The database, what the edges look into, and the public IDs of account, project and environment."""
 
-    sessions: async_sessionmaker[AsyncSession]
+    sessions: Sessions
     directory: InProcessKeyDirectory
     account: str
     project: str
@@ -83,20 +82,12 @@ class Control:
 
 
 @pytest.fixture
-async def control(database_url: str) -> AsyncIterator[Control]:
-    engine = open_engine(database_url)
-    await upgrade_database(engine)
-    sessions = open_sessions(engine)
+async def control(sessions: Sessions) -> AsyncIterator[Control]:
     async with sessions() as session, session.begin():
-        account = await create_account(session, "Acme", "acme", RateLimit(10, 20), NOW)
-        project = await create_project(session, account, "Shop", "shop", NOW)
-        environment = await create_environment(
-            session, project, "Production", "production", "production", NOW
-        )
+        account, project, environment = await make_acme(session, NOW)
     yield Control(
         sessions, InProcessKeyDirectory(), account.public_id, project.public_id, environment.public_id
     )
-    await engine.dispose()
 
 
 async def test_a_heartbeat_is_made_with_its_state_and_its_key(control: Control) -> None:

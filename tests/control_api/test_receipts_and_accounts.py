@@ -12,14 +12,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from control_api.accounts.operations import create_account, create_api_token, create_person
+from control_api.accounts.operations import create_api_token, create_person
 from control_api.accounts.tables import ApiToken
 from control_api.app import build_control
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
-from control_api.projects.operations import create_environment, create_ingest_key, create_project
+from control_api.database import Sessions
+from control_api.projects.operations import create_ingest_key
 from control_api.projects.tables import IngestKey
 from embedded_app.asgi_bridge import asgi_handler
 from ingest_edge.admission import Admission
@@ -30,12 +28,12 @@ from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics, new_registry
 from pipeline_contracts.credentials import CredentialKind, make_credential
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
-from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
+from tests.support.accounts import make_acme
 
 SEAL = b"the key that seals receipts of this test"
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -45,7 +43,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 class Control:
     url: str
     http: aiohttp.ClientSession
-    sessions: async_sessionmaker[AsyncSession]
+    sessions: Sessions
     store: ChdbColumnStore
     token: str
     narrow_token: str
@@ -62,17 +60,12 @@ class Control:
 
 
 @pytest.fixture
-async def control(tmp_path: Path, column_store: ChdbColumnStore, database_url: str) -> AsyncIterator[Control]:
-    engine = open_engine(database_url)
-    await upgrade_database(engine)
-    sessions = open_sessions(engine)
+async def control(
+    tmp_path: Path, column_store: ChdbColumnStore, sessions: Sessions
+) -> AsyncIterator[Control]:
     async with sessions() as session, session.begin():
-        account = await create_account(session, "Acme", "acme", RateLimit(10, 20), NOW)
+        account, _, environment = await make_acme(session, NOW)
         person = await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
-        project = await create_project(session, account, "Shop", "shop", NOW)
-        environment = await create_environment(
-            session, project, "Production", "production", "production", NOW
-        )
         token = await create_api_token(session, account, person, "all", ["account:read", "deploy:read"], NOW)
         narrow = await create_api_token(session, account, person, "narrow", ["analytics:read"], NOW)
         key = await create_ingest_key(session, environment, NOW)
@@ -98,7 +91,6 @@ async def control(tmp_path: Path, column_store: ChdbColumnStore, database_url: s
         yield Control(url, http, sessions, column_store, token, narrow, key, environment.public_id)
     await runner.cleanup()
     await log.close()
-    await engine.dispose()
 
 
 async def test_account_and_me_tell_whose_token_it_is(control: Control) -> None:

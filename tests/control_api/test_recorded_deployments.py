@@ -11,15 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from control_api.accounts.operations import create_account
 from control_api.app import build_control
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
-from control_api.projects.operations import create_environment, create_ingest_key, create_project
+from control_api.database import Sessions
+from control_api.projects.operations import create_environment, create_ingest_key
 from control_api.recorded_deployments.tables import RecordedDeployment
-from pipeline_contracts.rate_limits import RateLimit
+from tests.support.accounts import make_acme
 from tests.support.serve_control import serving_control
 
 NOW = datetime.now(UTC)
@@ -44,7 +41,7 @@ class Control:
 
     url: str
     http: aiohttp.ClientSession
-    sessions: async_sessionmaker[AsyncSession]
+    sessions: Sessions
     keys: list[str]
     environments: list[str]
 
@@ -62,19 +59,14 @@ class Control:
 
 
 @pytest.fixture
-async def control(database_url: str) -> AsyncIterator[Control]:
-    engine = open_engine(database_url)
-    await upgrade_database(engine)
-    sessions = open_sessions(engine)
+async def control(sessions: Sessions) -> AsyncIterator[Control]:
     async with sessions() as session, session.begin():
-        account = await create_account(session, "Acme", "acme", RateLimit(10, 20), NOW)
-        project = await create_project(session, account, "Shop", "shop", NOW)
-        made = [await create_environment(session, project, n, n, "production", NOW) for n in ("one", "two")]
+        _, project, first = await make_acme(session, NOW)
+        made = [first, await create_environment(session, project, "Two", "two", "production", NOW)]
         keys = [await create_ingest_key(session, environment, NOW) for environment in made]
     app = build_control(sessions, None, b"a receipt key of the test suite, 32+")  # type: ignore[arg-type]
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http, sessions, keys, [environment.public_id for environment in made])
-    await engine.dispose()
 
 
 def _report(**members: Any) -> dict[str, Any]:

@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
-from control_api.accounts.operations import create_account
-from control_api.database import open_engine, open_sessions
+from control_api.database import open_sessions
 from control_api.database_errors import DatabaseAway
-from control_api.migrations.upgrade import upgrade_database
 from control_api.projects.keys import create_key, revoke_key
-from control_api.projects.operations import create_environment, create_project
 from control_api.publish_keys import keep_published
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
+from tests.support.accounts import make_acme, migrated
 from tests.support.engines import or_skip
 from tests.support.redis_server import RedisServer, running_redis
 
@@ -72,14 +69,11 @@ class Control:
 async def control(server: RedisServer, tmp_path: Path) -> AsyncIterator[Control]:
     server.restart()
     async with AsyncExitStack() as stack:
-        engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
-        stack.push_async_callback(engine.dispose)
-        await upgrade_database(engine)
+        url = f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}"
+        engine = await stack.enter_async_context(migrated(url))
         sessions = open_sessions(engine)
         async with sessions() as session, session.begin():
-            account = await create_account(session, "Acme", "acme", RateLimit(10, 20), NOW)
-            project = await create_project(session, account, "Shop", "shop", NOW)
-            await create_environment(session, project, "Production", "production", "production", NOW)
+            await make_acme(session, NOW)
         directory = await open_redis_key_directory(server.url, follow=False)
         stack.push_async_callback(directory.close)
         edge = await open_redis_key_directory(server.url)

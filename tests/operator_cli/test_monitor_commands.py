@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 
-from control_api.accounts.operations import create_account
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
-from control_api.projects.operations import create_environment, create_project
+from control_api.database import open_sessions
 from control_api.publish_keys import publish_keys
 from operator_cli.durations import parse_duration
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support.accounts import make_acme, migrated
 from tests.support.databases import empty_database
 from tests.support.engines import or_skip
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
@@ -51,18 +49,14 @@ async def on_engines(
     """Commands with Postgres and Redis set, where nothing else runs."""
     empty = tmp_path_factory.mktemp("nothing-here")
     async with empty_database("postgres", request, empty) as url:
-        engine = open_engine(url)
-        await upgrade_database(engine)
-        now = datetime.now(UTC)
-        async with open_sessions(engine)() as session, session.begin():
-            account = await create_account(session, "Acme", "acme", RateLimit(10, 20), now)
-            project = await create_project(session, account, "Shop", "shop", now)
-            await create_environment(session, project, "Production", "production", "production", now)
-        directory = await open_redis_key_directory(own_redis_url, follow=False)
-        # As the control plane does when it starts.
-        await publish_keys(open_sessions(engine), directory, now)
-        await directory.close()
-        await engine.dispose()
+        async with migrated(url) as engine:
+            now = datetime.now(UTC)
+            async with open_sessions(engine)() as session, session.begin():
+                await make_acme(session, now)
+            directory = await open_redis_key_directory(own_redis_url, follow=False)
+            # As the control plane does when it starts.
+            await publish_keys(open_sessions(engine), directory, now)
+            await directory.close()
         environment = {**_CLEAN, "PHAROS_DATABASE_URL": url, "PHAROS_REDIS_URL": own_redis_url}
 
         def run(*arguments: str) -> "subprocess.CompletedProcess[str]":

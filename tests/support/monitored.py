@@ -10,14 +10,12 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
+from control_api.database import open_sessions
 from control_api.monitors.tables import Heartbeat, HeartbeatState, Queue
-from control_api.projects.operations import create_environment, create_project
-from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.postgres import open_postgres_monitor_states
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
+from tests.support.accounts import make_acme, migrated
 
 T0 = 1_800_000_000_000
 MINUTE = 60_000
@@ -87,23 +85,14 @@ class Monitored:
 @contextlib.asynccontextmanager
 async def open_monitored(url: str) -> AsyncIterator[Monitored]:
     """Over an empty database of either kind."""
-    engine = open_engine(url)
-    await upgrade_database(engine)
-    now = datetime.now(UTC)
-    async with open_sessions(engine)() as session, session.begin():
-        from control_api.accounts.operations import create_account
-
-        account = await create_account(session, "Acme", "acme", RateLimit(10, 10), now)
-        project = await create_project(session, account, "Shop", "shop", now)
-        environment = await create_environment(
-            session, project, "Production", "production", "production", now
-        )
-    states = await open_states(url)
-    try:
-        yield Monitored(states, engine, environment.public_id, environment.id)
-    finally:
-        await states.close()
-        await engine.dispose()
+    async with migrated(url) as engine:
+        async with open_sessions(engine)() as session, session.begin():
+            environment = (await make_acme(session, datetime.now(UTC))).environment
+        states = await open_states(url)
+        try:
+            yield Monitored(states, engine, environment.public_id, environment.id)
+        finally:
+            await states.close()
 
 
 async def open_states(url: str) -> MonitorStates:

@@ -1,0 +1,43 @@
+"""A migrated database, and the account that tests work on."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from control_api.accounts.operations import create_account
+from control_api.accounts.tables import Account
+from control_api.database import open_engine
+from control_api.migrations.upgrade import upgrade_database
+from control_api.projects.operations import create_environment, create_project
+from control_api.projects.tables import Environment, Project
+from pipeline_contracts.rate_limits import RateLimit
+
+
+class Acme(NamedTuple):
+    """An account with one project, and its production environment."""
+
+    account: Account
+    project: Project
+    environment: Environment
+
+
+@contextlib.asynccontextmanager
+async def migrated(url: str) -> AsyncIterator[AsyncEngine]:
+    """An engine on a database that is brought to this version."""
+    engine = open_engine(url)
+    try:
+        await upgrade_database(engine)
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+async def make_acme(session: AsyncSession, now: datetime) -> Acme:
+    """An account that may send ten events a second, twenty at once."""
+    account = await create_account(session, "Acme", "acme", RateLimit(10, 20), now)
+    project = await create_project(session, account, "Shop", "shop", now)
+    environment = await create_environment(session, project, "Production", "production", "production", now)
+    return Acme(account, project, environment)
