@@ -160,11 +160,15 @@ def recount(heartbeat: Heartbeat, runs: list[Run]) -> None:
         outcome != "succeeded" and (success is None or ended > success) for outcome, ended in ends
     )
     heartbeat.last_end_ms = max((ended for _, ended in ends), default=None)
+    _count_open(heartbeat, runs)
+    heartbeat.recount = False
+    settle(heartbeat, heartbeat.last_signal_ms or heartbeat.since_ms)
+
+
+def _count_open(heartbeat: Heartbeat, runs: list[Run]) -> None:
     starts = [run.started_ms for run in runs if run.outcome == "open" and run.started_ms is not None]
     heartbeat.open_runs = len(starts)
     heartbeat.oldest_start_ms = min(starts, default=None)
-    heartbeat.recount = False
-    settle(heartbeat, heartbeat.last_signal_ms or heartbeat.since_ms)
 
 
 def settle(heartbeat: Heartbeat, at_ms: int) -> None:
@@ -224,9 +228,7 @@ def _time_out(heartbeat: Heartbeat, open_runs: list[Run], at_ms: int) -> list[Ru
                 run.timed_out_ms = limit_ms
                 timed_out.append(run)
                 _count_end(heartbeat, run)
-    starts = [run.started_ms for run in open_runs if run.outcome == "open" and run.started_ms is not None]
-    heartbeat.open_runs = len(starts)
-    heartbeat.oldest_start_ms = min(starts, default=None)
+    _count_open(heartbeat, open_runs)
     return timed_out
 
 

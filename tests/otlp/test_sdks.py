@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.otlp.conftest import StartPipeline
-from tests.support.engines import EngineMissing
+from tests.support.engines import skipping
 from tests.support.otel_javascript import javascript_app
 from tests.support.otlp_pipeline import OtlpPipeline
 
@@ -17,10 +17,8 @@ from tests.support.otlp_pipeline import OtlpPipeline
 def _command(app: str) -> list[str]:
     if app != "js":
         return [sys.executable, "-m", "tests.support.otel_app", app]
-    try:
+    with skipping():
         return javascript_app()
-    except EngineMissing as error:
-        pytest.skip(str(error))
 
 
 async def _run(command: list[str], pipeline: OtlpPipeline) -> Any:

@@ -17,13 +17,20 @@ class EngineMissing(Exception):
 
 
 @contextlib.contextmanager
+def skipping() -> Iterator[None]:
+    """What needs an engine: where it is not installed, the test is skipped."""
+    try:
+        yield
+    except EngineMissing as error:
+        pytest.skip(str(error))
+
+
+@contextlib.contextmanager
 def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
     """The running engine; the tests that need it are skipped where it is not installed."""
     with contextlib.ExitStack() as stack:
-        try:
+        with skipping():
             running = stack.enter_context(engine)
-        except EngineMissing as error:
-            pytest.skip(str(error))
         yield running
 
 
