@@ -1,6 +1,9 @@
 """Times as answers and rows write them: UTC, RFC 3339, milliseconds, `Z`."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def format_time(moment: datetime) -> str:
@@ -10,9 +13,12 @@ def format_time(moment: datetime) -> str:
 
 def from_epoch_ms(milliseconds: int) -> datetime:
     """The UTC moment this many milliseconds after 1970."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return _EPOCH + milliseconds * _MILLISECOND
 
 
 def to_epoch_ms(moment: datetime) -> int:
-    """Whole milliseconds from 1970, UTC, to the moment."""
-    return int(moment.timestamp() * 1000)
+    """Whole milliseconds from 1970, UTC, to the moment. Raises `ValueError` for one without a zone."""
+    if moment.tzinfo is None:
+        raise ValueError("a time needs its zone")
+    # In whole numbers: seconds as a float times 1000 may fall just short of the millisecond.
+    return (moment - _EPOCH) // _MILLISECOND
