@@ -27,7 +27,7 @@ class NullColumnStore:
                 return QueryResult(("log_offset",), [[offset] for offset in range(first, past_last)])
         return QueryResult((), [])
 
-    async def command(self, sql: str) -> None:
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         return None
 
     async def close(self) -> None:

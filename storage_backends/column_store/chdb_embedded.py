@@ -1,15 +1,16 @@
 """ClickHouse in this process (chDB), through clickhouse-connect's own chdb interface.
 
-One process per data path. Inserts and queries have a handle and a thread each, so a report never waits for an
-insert. The engine releases the GIL while it works.
+One process per data path. Inserts, queries and statements have handles and threads of their own, so a report never
+waits for an insert, nor an insert for a report's statements. The engine releases the GIL while it works.
 """
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import clickhouse_connect
@@ -23,15 +24,23 @@ from storage_backends.column_store.plain_values import plain
 
 T = TypeVar("T")
 
+# Queries side by side: one that is planned keeps one core busy.
+_READERS = 2
+
 
 class ChdbColumnStore:
     """Made by `open_chdb`."""
 
-    def __init__(self, writer: Any, reader: Any) -> None:
+    def __init__(self, writer: Any, teller: Any, readers: Sequence[Any]) -> None:
         self._writer = writer
-        self._reader = reader
+        self._teller = teller
+        self._readers = tuple(readers)
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        for reader in readers:
+            self._free.put(reader)
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="chdb-insert")
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="chdb-query")
+        self._reading = ThreadPoolExecutor(len(self._readers), thread_name_prefix="chdb-query")
+        self._telling = ThreadPoolExecutor(1, thread_name_prefix="chdb-statement")
         self._closed = False
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
@@ -52,37 +61,51 @@ class ChdbColumnStore:
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         def run() -> QueryResult:
-            result = self._reader.query(sql, parameters=dict(parameters or {}))
+            with self._reader() as reader:
+                result = reader.query(sql, parameters=dict(parameters or {}))
             return QueryResult(
                 tuple(result.column_names), [[plain(v) for v in row] for row in result.result_rows]
             )
 
-        return await self._checked(run)
+        return await self._checked(self._reading, run)
 
     async def query_json_lines(self, sql: str) -> bytes:
         """Run a query as an operator wrote it, without the right to change anything; JSON, one row a line."""
 
         def run() -> bytes:
-            rows: bytes = self._reader.raw_query(sql, fmt="JSONEachRow", settings={"readonly": 1})
+            with self._reader() as reader:
+                rows: bytes = reader.raw_query(sql, fmt="JSONEachRow", settings={"readonly": 1})
             return rows
 
-        return await self._checked(run)
+        return await self._checked(self._reading, run)
 
-    async def command(self, sql: str) -> None:
-        await self._in(self._writing, lambda: self._writer.command(sql))
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        def run() -> None:
+            self._teller.command(sql, parameters=dict(parameters or {}))
+
+        await self._checked(self._telling, run)
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        await asyncio.to_thread(self._writing.shutdown)
-        await asyncio.to_thread(self._reading.shutdown)
-        await asyncio.to_thread(self._writer.close)
-        await asyncio.to_thread(self._reader.close)
+        for pool in (self._writing, self._reading, self._telling):
+            await asyncio.to_thread(pool.shutdown)
+        for handle in (self._writer, self._teller, *self._readers):
+            await asyncio.to_thread(handle.close)
 
-    async def _checked(self, run: Callable[[], T]) -> T:
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[Any]:
+        """A handle that no other query uses: there is one for each thread of the pool."""
+        reader = self._free.get()
         try:
-            return await self._in(self._reading, run)
+            yield reader
+        finally:
+            self._free.put(reader)
+
+    async def _checked(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+        try:
+            return await self._in(pool, run)
         except DatabaseError as error:
             if _code(error) in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
@@ -104,17 +127,18 @@ def _code(error: DatabaseError) -> int | None:
 async def open_chdb(path: Path) -> ChdbColumnStore:
     """Open or make the data folder at `path`. Raises `StorageUnavailable`, for one when another process has it."""
 
-    def run() -> tuple[Any, Any]:
+    def run() -> list[Any]:
         path.mkdir(parents=True, exist_ok=True)
         settings = {"max_threads": 2}
         with _without_pyarrow():
-            return (
-                clickhouse_connect.get_client(interface="chdb", path=str(path), settings=settings),
-                clickhouse_connect.get_client(interface="chdb", path=str(path), settings=settings),
-            )
+            return [
+                clickhouse_connect.get_client(interface="chdb", path=str(path), settings=settings)
+                for _ in range(2 + _READERS)
+            ]
 
     try:
-        return ChdbColumnStore(*await asyncio.to_thread(run))
+        writer, teller, *readers = await asyncio.to_thread(run)
+        return ChdbColumnStore(writer, teller, readers)
     except (ClickHouseError, RuntimeError, OSError) as error:
         raise StorageUnavailable(f"The column store at {path} cannot be opened: {error}") from error
 

@@ -102,9 +102,11 @@ class ClickHouseServer:
 
         return await self._checked(run)
 
-    async def command(self, sql: str) -> None:
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         try:
-            await self._in(self._inserting, lambda: self._client.command(sql))
+            await self._in(
+                self._inserting, lambda: self._client.command(sql, parameters=dict(parameters or {}))
+            )
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The statement failed: {error}") from error
 

@@ -31,8 +31,9 @@ class ColumnStore(Protocol):
         `StorageUnavailable`; `QueryRefused` for a query that is wrong."""
         ...
 
-    async def command(self, sql: str) -> None:
-        """Run a statement of the schema."""
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run a statement of the schema, or one that makes rows of rows; parameters as in `query`. Raises
+        `StorageUnavailable`."""
         ...
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class FaultyStore:
     async def query(self, sql: str, parameters: Any = None) -> Any:
         return await self._store.query(sql, parameters)
 
-    async def command(self, sql: str) -> None:
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         await self._store.command(sql)
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class ColumnStoreAway:
     async def query(self, sql: str, parameters: Any = None) -> Any:
         raise StorageUnavailable("away")
 
-    async def command(self, sql: str) -> None:
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         raise StorageUnavailable("away")
 
     async def close(self) -> None:
