@@ -1,0 +1,57 @@
+"""Salts in a file of the data folder, readable by its owner alone: a restart goes on with those of before."""
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.salts.interface import DAY_MS, LIFE_MS, SALT_BYTES
+
+
+class FileSalts:
+    """The file holds `{day: salt in hex}` and is replaced as a whole. One process uses it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._salts = _read(path)
+
+    async def find_or_make(self, day: int, now_ms: int, offer: bytes | None = None) -> bytes | None:
+        if day * DAY_MS + LIFE_MS <= now_ms:
+            return None
+        if day not in self._salts:
+            # Small, and once a day: the event loop may wait for it.
+            self._write({**self._salts, day: offer or secrets.token_bytes(SALT_BYTES)})
+        return self._salts[day]
+
+    async def forget(self, now_ms: int) -> None:
+        kept = {day: salt for day, salt in self._salts.items() if day * DAY_MS + LIFE_MS > now_ms}
+        if len(kept) < len(self._salts):
+            self._write(kept)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _write(self, salts: dict[int, bytes]) -> None:
+        new = self._path.with_suffix(".new")
+        try:
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump({str(day): salt.hex() for day, salt in salts.items()}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self._path)
+        except OSError as error:
+            raise StorageUnavailable(f"{self._path} cannot be written: {error}") from error
+        self._salts = salts
+
+
+def _read(path: Path) -> dict[int, bytes]:
+    try:
+        stored = json.loads(path.read_text())
+        return {int(day): bytes.fromhex(salt) for day, salt in stored.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StorageUnavailable(
+            f"{path} cannot be read: {error}. Without it, today's visitors count anew."
+        ) from error
