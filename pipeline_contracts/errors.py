@@ -65,6 +65,14 @@ class MissingScope(Problem):
     title = "Token lacks the scope"
 
 
+class OriginNotRegistered(Problem):
+    """A page of an origin that is not the site's."""
+
+    status = 403
+    slug = "origin-not-registered"
+    title = "Origin is not registered for the site"
+
+
 class NotFound(Problem):
     """Nothing under this address in the caller's account."""
 

@@ -15,6 +15,8 @@ MetricName = Literal[
     "pharos_edge_in_flight_bytes",
     # Leases of rate tokens that the counter could not give because it was away.
     "pharos_edge_rate_fallbacks",
+    # Days since the database that tells countries of addresses was made.
+    "pharos_edge_country_database_age_days",
     # Records read from the log.
     "pharos_consumer_records",
     # Rows inserted, by table.

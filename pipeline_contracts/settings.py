@@ -120,6 +120,16 @@ class Settings:
     max_protobuf_bytes: int = _setting(
         4 * 2**20, "Largest OTLP body in protobuf when decompressed", minimum=1024
     )
+    trusted_proxies: str | None = _setting(
+        None, "Addresses and networks of proxies whose X-Forwarded-For is believed: 10.0.0.0/8,::1"
+    )
+    country_header: str | None = _setting(
+        None, "Header in which a trusted proxy tells a visitor's country, like CF-IPCountry"
+    )
+    country_database: str | None = _setting(
+        None,
+        "File in MaxMind's format that tells the country of an address (`make country-database` brings one)",
+    )
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
 
     log_max_bytes: int = _setting(

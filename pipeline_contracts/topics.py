@@ -6,8 +6,9 @@ LOGS = "pharos.otlp-logs"
 METRICS = "pharos.otlp-metrics"
 HEARTBEATS = "pharos.heartbeats"
 QUEUES = "pharos.queues"
+PAGEVIEWS = "pharos.pageviews"
 
-ALL_TOPICS = (TELEMETRY, TRACES, LOGS, METRICS, HEARTBEATS, QUEUES)
+ALL_TOPICS = (TELEMETRY, TRACES, LOGS, METRICS, HEARTBEATS, QUEUES, PAGEVIEWS)
 CONSUMER_GROUP = "pharos-consumers"
 
 

@@ -9,8 +9,17 @@ from pipeline_contracts.rate_limits import RateLimit
 
 
 @dataclass(frozen=True, slots=True)
+class SiteEntry:
+    """What a tracker ID opens: collection for a site, from these origins (`pipeline_contracts.origins`)."""
+
+    site_id: int
+    origins: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """One ingest or monitor key: whose it is, what it opens and how fast its account may send."""
+    """One ingest or monitor key, or a site's tracker ID: whose it is, what it opens and how fast its account may
+    send."""
 
     digest: bytes
     kind: CredentialKind
@@ -22,6 +31,8 @@ class KeyEntry:
     """When it stops working, milliseconds since 1970; None: never."""
     monitor: str | None = None
     """What a monitor key opens, `heartbeat/7` or `queue/3`; None for an ingest key."""
+    site: SiteEntry | None = None
+    """What a tracker ID opens; None for a key."""
 
 
 class KeyDirectory(Protocol):

@@ -4,7 +4,7 @@ import msgspec
 
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.rate_limits import RateLimit
-from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.interface import KeyEntry, SiteEntry
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):
@@ -18,6 +18,8 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     burst: int
     expires_ms: int | None = None
     monitor: str | None = None
+    site_id: int | None = None
+    origins: tuple[str, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,6 +38,8 @@ def to_bytes(entry: KeyEntry) -> bytes:
             entry.limit.burst,
             entry.expires_ms,
             entry.monitor,
+            None if entry.site is None else entry.site.site_id,
+            () if entry.site is None else entry.site.origins,
         )
     )
 
@@ -52,4 +56,5 @@ def to_entry(digest: bytes, data: bytes) -> KeyEntry:
         RateLimit(stored.rate, stored.burst),
         stored.expires_ms,
         stored.monitor,
+        None if stored.site_id is None else SiteEntry(stored.site_id, stored.origins),
     )
