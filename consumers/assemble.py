@@ -8,6 +8,7 @@ from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.otlp.topic import logs_topic, metrics_topic, traces_topic
+from consumers.transforms.pageviews_topic import PageviewsTopic
 from consumers.transforms.queues_topic import QueuesTopic
 from consumers.transforms.telemetry_topic import TelemetryTopic
 from pipeline_contracts.settings import Settings
@@ -20,6 +21,7 @@ TRANSFORMS: Mapping[str, Callable[[], Transform]] = {
     "traces": traces_topic,
     "logs": logs_topic,
     "metrics": metrics_topic,
+    "pageviews": PageviewsTopic,
 }
 """What becomes rows, by the names of `pharos consumers --only`."""
 

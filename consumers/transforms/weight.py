@@ -1,13 +1,31 @@
 """How much a record weighs in a chunk, whatever its topic."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from pipeline_contracts.records import LogRecord
+from pipeline_contracts.times import from_epoch_ms
 
 _DAY_MS = 86_400_000
+
+
+def day_of_receipt(received_ms: int) -> int:
+    """The partition of tables that are parted by the day of receipt."""
+    return received_ms // _DAY_MS
+
+
+def month_of_receipt(received_ms: int) -> int:
+    """The same of tables that are parted by its month."""
+    return _month_of_day(received_ms // _DAY_MS)
+
+
+@lru_cache(1024)
+def _month_of_day(day: int) -> int:
+    received = from_epoch_ms(day * _DAY_MS)
+    return received.year * 12 + received.month
 
 
 class Received(Protocol):
@@ -20,10 +38,15 @@ class Received(Protocol):
 M = TypeVar("M", bound=Received)
 
 
-def weigh(record: LogRecord, decode_meta: Callable[[bytes], M], rows: Callable[[M], int]) -> tuple[int, int]:
-    """As `Transform.weight` has it: the tables' partitions are days of receipt."""
+def weigh(
+    record: LogRecord,
+    decode_meta: Callable[[bytes], M],
+    rows: Callable[[M], int],
+    partition: Callable[[int], int] = day_of_receipt,
+) -> tuple[int, int]:
+    """As `Transform.weight` has it; `partition` tells that of the tables from the time of receipt."""
     try:
         meta = decode_meta(record.meta)
     except msgspec.DecodeError:
         return (0, -1)
-    return (rows(meta), meta.received_ms // _DAY_MS)
+    return (rows(meta), partition(meta.received_ms))

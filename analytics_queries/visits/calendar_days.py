@@ -1,0 +1,74 @@
+"""Calendar days of a time zone, and the periods that reports cover. Pure; the clock is an argument."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+_DAY = timedelta(days=1)
+_MOMENT = timedelta(microseconds=1)
+# A visit lasts 24 h at most.
+_VISIT = timedelta(hours=24)
+
+
+def start_of_day(day: date, timezone: str) -> datetime:
+    """The first moment of the day, UTC. Where midnight is skipped by a clock change that is the change itself."""
+    return datetime.combine(day, time.min, ZoneInfo(timezone)).astimezone(UTC)
+
+
+def day_of(moment: datetime, timezone: str) -> date:
+    """The calendar day of the moment."""
+    return moment.astimezone(ZoneInfo(timezone)).date()
+
+
+def days_between(first: date, last: date) -> list[date]:
+    """All days from the first to the last."""
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedelta()) -> list[date]:
+    """The days in UTC that these days lie on, with so much before and after each, in order."""
+    found: set[date] = set()
+    for day in days:
+        begin = start_of_day(day, timezone) - margin
+        end = start_of_day(day + _DAY, timezone) + margin - _MOMENT
+        found.update(days_between(begin.date(), end.date()))
+    return sorted(found)
+
+
+def utc_days_around(days: Iterable[date], timezone: str) -> list[date]:
+    """The days in UTC on which events of visits that touch these days may lie, in order."""
+    return utc_days_of(days, timezone, _VISIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Calendar days, the last of them up to `end` (exclusive) only."""
+
+    days: Sequence[date]
+    begin: datetime
+    end: datetime
+
+    @property
+    def first(self) -> date:
+        return self.days[0]
+
+    @property
+    def last(self) -> date:
+        return self.days[-1]
+
+
+def current_period(days: int, timezone: str, now: datetime) -> Period:
+    """Today and the days before it, `days` in all, up to now."""
+    today = day_of(now, timezone)
+    first = today - timedelta(days=days - 1)
+    return Period(days_between(first, today), start_of_day(first, timezone), now)
+
+
+def previous_period(current: Period, timezone: str) -> Period:
+    """As many days before; of the last one as much as has passed of today, but no more than it has."""
+    last = current.first - _DAY
+    first = current.first - len(current.days) * _DAY
+    elapsed = current.end - start_of_day(current.last, timezone)
+    end = min(start_of_day(last, timezone) + elapsed, current.begin)
+    return Period(days_between(first, last), start_of_day(first, timezone), end)

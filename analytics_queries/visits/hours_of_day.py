@@ -1,0 +1,28 @@
+"""How many page views, visitors and visits did a site have in each hour of today?"""
+
+from collections.abc import Mapping
+from datetime import date
+
+from analytics_queries.sql_text import sql_beside
+from analytics_queries.visits.calendar_days import Period, utc_days_around
+from analytics_queries.visits.kept_rows import Asked, with_kept_rows
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = with_kept_rows(sql_beside(__file__), "*")
+
+
+async def hours_of_day(
+    store: ColumnStore, asked: Asked, today: Period, runs: Mapping[date, int]
+) -> Mapping[int, tuple[int, int, int]]:
+    """(page views, visitors, visits) by hours since the day's start; hours without any are left out. Raises
+    `StorageUnavailable`."""
+    parameters = {
+        **asked.parameters(today, runs),
+        "timezone": asked.timezone,
+        "read_days": utc_days_around(today.days, asked.timezone),
+        "begin_ms": to_epoch_ms(today.begin),
+        "now_ms": to_epoch_ms(today.end),
+    }
+    rows = (await store.query(_SQL, parameters)).rows
+    return {int(hour): (int(views), int(visitors), int(visits)) for hour, views, visitors, visits in rows}

@@ -1,0 +1,24 @@
+"""When was each site's newest event received?"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+
+from analytics_queries.sql_text import sql_beside
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = sql_beside(__file__)
+# Events are kept for years: only sites that are silent have all of theirs read.
+_LATELY = timedelta(days=7)
+_EVER = date(1970, 1, 1)
+
+
+async def last_events(store: ColumnStore, site_ids: Sequence[int], now: datetime) -> Mapping[int, datetime]:
+    """By site ID; a site without any event is left out. Raises `StorageUnavailable`."""
+    found: dict[int, datetime] = {}
+    for since in ((now - _LATELY).date(), _EVER):
+        # An event is received at most a day after it happened: what is found lately is the newest of all.
+        missing = [site_id for site_id in site_ids if site_id not in found]
+        if missing:
+            rows = (await store.query(_SQL, {"site_ids": missing, "since": since})).rows
+            found.update((site_id, received_at) for site_id, received_at in rows)
+    return found

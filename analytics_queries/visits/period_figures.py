@@ -1,0 +1,50 @@
+"""How many page views, visitors, visits and conversions did a site have in a period?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from analytics_queries.sql_text import sql_beside
+from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visits.kept_rows import Asked, with_kept_rows
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = with_kept_rows(sql_beside(__file__), "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Counts of a period."""
+
+    pageviews: int = 0
+    visitors: int = 0
+    """Pairs of a visit's visitor and a day."""
+    visits: int = 0
+    bounces: int = 0
+    judged: int = 0
+    """Visits that count for bounces and duration: with a filter on the path those that entered on it."""
+    duration_ms: int = 0
+    """The sum over the judged visits."""
+    converted: int = 0
+    """Visitors with a conversion of any goal."""
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(
+            self.pageviews + other.pageviews,
+            self.visitors + other.visitors,
+            self.visits + other.visits,
+            self.bounces + other.bounces,
+            self.judged + other.judged,
+            self.duration_ms + other.duration_ms,
+            self.converted + other.converted,
+        )
+
+
+async def period_figures(
+    store: ColumnStore, asked: Asked, period: Period, runs: Mapping[date, int]
+) -> Figures:
+    """The period's figures, of its last day only up to its end. Raises `StorageUnavailable`."""
+    parameters = {**asked.parameters(period, runs), "end_ms": to_epoch_ms(period.end)}
+    (row,) = (await store.query(_SQL, parameters)).rows
+    return Figures(*(int(value) for value in row))

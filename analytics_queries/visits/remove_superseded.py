@@ -1,0 +1,17 @@
+"""Removes what was told of days and has been told anew since."""
+
+from datetime import datetime, timedelta
+
+from analytics_queries.sql_text import sql_beside
+from pipeline_contracts.times import to_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = sql_beside(__file__)
+_KEPT = timedelta(hours=1)
+
+
+async def remove_superseded(store: ColumnStore, now: datetime) -> None:
+    """Of all sites. Raises `StorageUnavailable`."""
+    before = {"before": to_epoch_ms(now - _KEPT) * 1_000_000}
+    for table in ("visit_days", "visit_day_lists"):
+        await store.command(_SQL.replace("{{table}}", table), before)

@@ -1,0 +1,42 @@
+"""What is known of visits that an event may still join?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from analytics_queries.sql_text import sql_beside
+from pipeline_contracts.times import from_epoch_ms
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = sql_beside(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVisit:
+    """A visit as its stored events tell it."""
+
+    site_id: int
+    visit_id: int
+    keys: frozenset[int]
+    """Hashes of visitors or sessions under which it is known."""
+    first_ms: int
+    last_ms: int
+
+
+async def stored_visits(
+    store: ColumnStore, log: str, before_offset: int, since_ms: int, keys: Sequence[int] = ()
+) -> list[StoredVisit]:
+    """Visits with an event since `since_ms` (milliseconds since 1970), or those of `keys` with events since the day
+    before it. Of this log and before this offset alone. Raises `StorageUnavailable`."""
+    parameters = {
+        "log": log,
+        "before_offset": before_offset,
+        "since_ms": since_ms,
+        # A visit lasts a day at most: what began earlier is no longer joined.
+        "since": (from_epoch_ms(since_ms) - timedelta(days=1)).date(),
+        "keys": list(keys),
+    }
+    return [
+        StoredVisit(site_id, visit_id, frozenset([*by, *before]), first_ms, last_ms)
+        for site_id, visit_id, by, before, first_ms, last_ms in (await store.query(_SQL, parameters)).rows
+    ]

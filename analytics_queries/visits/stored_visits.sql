@@ -1,0 +1,23 @@
+-- What is known of visits that an event may still join: of those with an event since `since_ms` (`keys` empty), or of those
+-- that the given keys found? Only of what the log `log` had before `log_offset`: what came after is being placed.
+SELECT
+    site_id,
+    visit_id,
+    groupUniqArray(visit_key) AS keys,
+    groupUniqArrayIf(before_key, before_key != 0) AS before_keys,
+    min(toUnixTimestamp64Milli(occurred_at)) AS first_ms,
+    max(toUnixTimestamp64Milli(occurred_at)) AS last_ms
+FROM pharos.pageviews
+WHERE log = {log:String} AND log_offset < {before_offset:UInt64} AND day >= {since:Date}
+    AND visit_id IN (
+        SELECT visit_id
+        FROM pharos.pageviews
+        WHERE log = {log:String} AND log_offset < {before_offset:UInt64} AND day >= {since:Date}
+            AND (
+                (empty({keys:Array(UInt64)}) AND toUnixTimestamp64Milli(occurred_at) >= {since_ms:Int64})
+                OR visit_key IN {keys:Array(UInt64)}
+                OR before_key IN {keys:Array(UInt64)}
+            )
+    )
+GROUP BY site_id, visit_id
+ORDER BY site_id, visit_id

@@ -1,0 +1,114 @@
+"""Rows of `pageviews` and `dropped_pageviews`, in the column names of the tables."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from consumers.chunk import RecordRows
+from consumers.visits import Visit
+from pipeline_contracts.collected import CollectedEvent, CollectMeta, Dropped
+
+_DAY_MS = 86_400_000
+
+
+class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
+    """One event with its visit. Times are seconds since 1970; `day` counts days from there."""
+
+    site_id: int
+    day: int
+    visit_id: int
+    occurred_at: float
+    received_at: float
+    id: UUID
+    path: str
+    visit_began: float
+    visitor: int
+    visit_key: int
+    source: str
+    log: str
+    log_offset: int
+    before_key: int = 0
+    is_event: bool = False
+    name: str = ""
+    referrer_host: str = ""
+    medium: str = ""
+    campaign: str = ""
+    device: str = ""
+    browser: str = ""
+    os: str = ""
+    country: str = ""
+    url: str = ""
+    visible_ms: int = 0
+    metric: str = ""
+    value: float = 0.0
+    vital: int = 0
+    revenue: int = 0
+    currency: str = ""
+    properties: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def pageview_row(
+    meta: CollectMeta, country: str, event: CollectedEvent, visit: Visit, log: str, offset: int
+) -> PageviewRow:
+    """The row of one event; `log` and `offset` name its record."""
+    occurred_ms = event.occurred_ms
+    return PageviewRow(
+        meta.site_id,
+        occurred_ms // _DAY_MS,
+        visit.visit_id,
+        occurred_ms / 1000,
+        meta.received_ms / 1000,
+        event.id,
+        event.path,
+        visit.first_ms / 1000,
+        event.visitor,
+        event.session or event.visitor,
+        event.source,
+        log,
+        offset,
+        event.before,
+        event.is_event,
+        event.name,
+        event.referrer_host,
+        event.medium,
+        event.campaign,
+        event.device,
+        event.browser,
+        event.os,
+        country,
+        event.url,
+        event.visible_ms,
+        event.metric,
+        event.value,
+        event.vital,
+        event.revenue,
+        event.currency,
+        event.properties,
+    )
+
+
+def rows_of(offset: int, rows: Sequence[PageviewRow]) -> RecordRows:
+    """The lines of one record."""
+    if len(rows) == 1:
+        return RecordRows(offset, _encoder.encode(rows[0]) + b"\n", 1)
+    return RecordRows(offset, _encoder.encode_lines(rows), len(rows))
+
+
+def dropped_rows(meta: CollectMeta, dropped: Dropped, log: str, offset: int) -> RecordRows:
+    """What an edge has dropped: a row for each reason."""
+    rows = [
+        {
+            "site_id": meta.site_id,
+            "received_at": meta.received_ms / 1000,
+            "reason": reason,
+            "events": events,
+            "log": log,
+            "log_offset": offset,
+        }
+        for reason, events in sorted(dropped.counts.items())
+    ]
+    return RecordRows(offset, _encoder.encode_lines(rows), len(rows))

@@ -1,0 +1,1 @@
+"""Sites whose visits are measured, their goals, and reports on them."""

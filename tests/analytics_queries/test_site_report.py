@@ -1,0 +1,84 @@
+"""The report against a second, slow implementation of it, on random traffic that is made to be nasty."""
+
+import random
+from dataclasses import asdict
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from analytics_queries.visits.filters import VisitFilters
+from analytics_queries.visits.kept_rows import Asked, Goals
+from analytics_queries.visits.site_report import site_report
+from control_api.sites.describe_report import ReportedGoal, ReportedSite, describe_report
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.analytics_queries.oracle.report import report as oracle_report
+from tests.analytics_queries.oracle.sent import Filters, Goal, Site
+from tests.analytics_queries.oracle.traffic import ZONES, moments, random_traffic
+from tests.support.site_traffic import records_of, store_records
+
+_SEEDS = range(200)
+_DAYS = (1, 7, 30, 90, 365)
+_ORIGINS = ("https://shop.example",)
+_GOALS = (
+    Goal(1, "Purchase", "purchase", None),
+    Goal(2, "Signup", "signup", None),
+    Goal(5, "Thanks", None, "/thanks"),
+)
+_VALUES = {
+    "path": ("/", "/docs"),
+    "source": ("newsletter", "Google", "Direct / None"),
+    "campaign": ("spring",),
+    "device": ("Mobile", "Desktop"),
+    "country": ("NO",),
+}
+_CHOICES = [(), *combinations(_VALUES, 1), *combinations(_VALUES, 2)]
+
+
+@pytest.fixture(scope="module")
+async def keeping_store(column_store: ChdbColumnStore) -> ChdbColumnStore:
+    """One that keeps what is long past: the traffic lies years back, to meet leap days and clock changes."""
+    for table in ("pageviews", "visit_days", "told_days"):
+        await column_store.command(f"ALTER TABLE pharos.{table} REMOVE TTL")
+    return column_store
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+async def test_agrees_with_the_oracle(seed: int, keeping_store: ChdbColumnStore) -> None:
+    rng = random.Random(seed)
+    zone = ZONES[seed % len(ZONES)]
+    now = moments(rng, zone)
+    sent = random_traffic(rng, zone, now)
+    site_id = 10_000 + seed
+    records = records_of(site_id, _ORIGINS, sent)
+    cuts = rng.sample(range(1, len(records)), 5)
+    await store_records(keeping_store, f"oracle/{seed}", records, cuts)
+    now_ms = round(now.timestamp() * 1000)
+    site = Site(site_id, "Shop", zone, frozenset({"shop.example"}), _GOALS)
+    # Each seed has all five periods; the seeds together no filter, every filter and every pair of them with each.
+    for number, days in enumerate(_DAYS):
+        wanted = {name: rng.choice(_VALUES[name]) for name in _CHOICES[(seed + 3 * number) % len(_CHOICES)]}
+        filters, goals = VisitFilters(**wanted), Goals(("purchase", "signup"), ("/thanks",))
+        asked = Asked(site_id, zone, filters, goals, now)
+        told = _told(site, asked, await site_report(keeping_store, asked, days))
+        expected = oracle_report(sent, site, days, Filters(**wanted), now_ms)
+        assert told == expected, _difference(told, expected)
+
+
+def _told(site: Site, asked: Asked, report: Any) -> dict[str, Any]:
+    goals = [ReportedGoal(**asdict(goal)) for goal in site.goals]
+    return describe_report(ReportedSite(site.id, site.name, site.timezone, goals), asked.filters, report)
+
+
+def _difference(told: dict[str, Any], expected: dict[str, Any]) -> str:
+    """The members that differ: what the documents hold, shorter than both."""
+    lines = []
+    for name, value in expected.items():
+        if told.get(name) == value:
+            continue
+        if isinstance(value, list):
+            pairs = [(a, b) for a, b in zip(told[name], value, strict=False) if a != b]
+            lines.append(f"{name}: {len(told[name])} / {len(value)} entries; {pairs[:4]}")
+        else:
+            lines.append(f"{name}: {told.get(name)} / {value}")
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""Page views become rows: each event once, with its visit, whatever is carried out again."""
+
+import itertools
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from consumers.chunk import Chunk, ChunkRows
+from consumers.insert_chunk import insert_chunk
+from consumers.transforms.pageviews_topic import DROPPED, PAGEVIEWS, PageviewsTopic
+from pipeline_contracts.collected import CollectMeta, Dropped, encode_collected
+from pipeline_contracts.records import LogRecord
+from pipeline_contracts.times import format_time, from_epoch_ms
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.analytics_queries.oracle.sent import Sent
+from tests.support.site_traffic import no_step, records_of
+
+_NOON_MS = 20_778 * 86_400_000 + 43_200_000
+_MINUTE_MS = 60_000
+_sites = itertools.count(500)
+
+
+def sent(received_ms: int, *, identity: str | None = None, address: str = "203.0.113.7", **rest: Any) -> Sent:
+    event = {"id": identity or str(uuid.uuid4()), "type": "pageview", "path": "/", **rest}
+    return Sent(received_ms, address, "Firefox", "NO", event)
+
+
+def chunk_of(log: str, records: Sequence[LogRecord]) -> Chunk:
+    return Chunk(log, records[0].offset, records[-1].offset + 1, records)
+
+
+async def store(topic: PageviewsTopic, chunk: Chunk, into: ChdbColumnStore) -> ChunkRows:
+    rows = await topic.rows(chunk, into)
+    await insert_chunk(into, chunk, rows.tables, topic, tried_before=False, on_step=no_step)
+    return rows
+
+
+async def visits_of(store: ChdbColumnStore, site_id: int) -> list[list[int]]:
+    """The offsets of each visit's events."""
+    result = await store.query(
+        "SELECT arraySort(groupArray(log_offset)) AS offsets FROM pharos.pageviews WHERE site_id = {site:UInt64} "
+        "GROUP BY visit_id ORDER BY offsets",
+        {"site": site_id},
+    )
+    return [list(offsets) for (offsets,) in result.rows]
+
+
+async def test_an_event_that_comes_again_is_stored_once(column_store: ChdbColumnStore) -> None:
+    site_id = next(_sites)
+    same = str(uuid.uuid4())
+    hour_ms = 60 * _MINUTE_MS
+    traffic = [
+        sent(_NOON_MS, identity=same),
+        sent(_NOON_MS + 1, identity=same),
+        sent(_NOON_MS + hour_ms, identity=same),
+        sent(_NOON_MS + 48 * hour_ms, identity=same),
+        sent(_NOON_MS + 49 * hour_ms, identity=same),
+    ]
+    records = records_of(site_id, (), traffic)
+    topic = PageviewsTopic()
+    duplicates = [
+        (await store(topic, chunk_of(f"again/{site_id}", part), column_store)).duplicates
+        for part in (records[:2], records[2:4], records[4:])
+    ]
+    assert duplicates == [1, 2, 0]
+    assert await visits_of(column_store, site_id) == [[0], [4]]
+
+
+async def test_a_restart_goes_on_with_the_visits_of_before(column_store: ChdbColumnStore) -> None:
+    site_id = next(_sites)
+    traffic = [sent(_NOON_MS + minutes * _MINUTE_MS) for minutes in (0, 20, 45, 80)]
+    records = records_of(site_id, (), traffic)
+    for record in records:
+        await store(PageviewsTopic(), chunk_of(f"restart/{site_id}", [record]), column_store)
+    assert await visits_of(column_store, site_id) == [[0, 1, 2], [3]]
+
+
+async def test_a_late_event_joins_a_visit_that_is_no_longer_in_memory(column_store: ChdbColumnStore) -> None:
+    site_id = next(_sites)
+    hour_ms = 60 * _MINUTE_MS
+    late = format_time(from_epoch_ms(_NOON_MS + 10 * _MINUTE_MS))
+    traffic = [
+        sent(_NOON_MS),
+        sent(_NOON_MS + 9 * hour_ms, address="198.51.100.9"),
+        sent(_NOON_MS + 10 * hour_ms, occurred_at=late),
+    ]
+    records = records_of(site_id, (), traffic)
+    topic = PageviewsTopic()
+    for record in records:
+        await store(topic, chunk_of(f"late/{site_id}", [record]), column_store)
+    assert await visits_of(column_store, site_id) == [[0, 2], [1]]
+
+
+async def test_a_session_goes_on_after_hours(column_store: ChdbColumnStore) -> None:
+    site_id = next(_sites)
+    traffic = [sent(_NOON_MS + hours * 60 * _MINUTE_MS, session="s") for hours in (0, 5, 11)]
+    records = records_of(site_id, (), traffic)
+    topic = PageviewsTopic()
+    for record in records:
+        await store(topic, chunk_of(f"session/{site_id}", [record]), column_store)
+    assert await visits_of(column_store, site_id) == [[0, 1, 2]]
+
+
+async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
+    site_id = next(_sites)
+    minutes = (0, 40, 25, 70, 71, 10)
+    records = records_of(site_id, (), [sent(_NOON_MS + one * _MINUTE_MS) for one in minutes])
+    log = f"same/{site_id}"
+    topic = PageviewsTopic()
+    first, second = chunk_of(log, records[:2]), chunk_of(log, records[2:])
+    await store(topic, first, column_store)
+    made = [(await topic.rows(second, column_store)).tables for _ in range(3)]
+    made.append((await PageviewsTopic().rows(second, column_store)).tables)
+    await insert_chunk(column_store, second, made[0], topic, tried_before=False, on_step=no_step)
+    made.append((await topic.rows(second, column_store)).tables)
+    made.append((await PageviewsTopic().rows(second, column_store)).tables)
+    assert all(tables == made[0] for tables in made)
+    # Carried out once more, whole, by another process: nothing is added.
+    rows = await PageviewsTopic().rows(second, column_store)
+    inserted = await insert_chunk(
+        column_store, second, rows.tables, topic, tried_before=True, on_step=no_step
+    )
+    assert inserted.found == len(records[2:])
+    count = await column_store.query(
+        "SELECT count(), uniqExact(id) FROM pharos.pageviews WHERE site_id = {site:UInt64}", {"site": site_id}
+    )
+    assert count.rows == [[len(records), len(records)]]
+
+
+async def test_what_was_dropped_is_counted_by_reason(column_store: ChdbColumnStore) -> None:
+    site_id = next(_sites)
+    meta = encode_collected(CollectMeta(site_id, _NOON_MS, 2, "dropped"))
+    record = LogRecord(0, b"", meta, encode_collected(Dropped({"bot": 7, "opted_out": 2})))
+    rows = await store(PageviewsTopic(), chunk_of(f"dropped/{site_id}", [record]), column_store)
+    assert list(rows.tables) == [DROPPED]
+    result = await column_store.query(
+        "SELECT reason, events FROM pharos.dropped_pageviews WHERE site_id = {site:UInt64} ORDER BY reason",
+        {"site": site_id},
+    )
+    assert result.rows == [["bot", 7], ["opted_out", 2]]
+
+
+async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_stored(
+    column_store: ChdbColumnStore,
+) -> None:
+    site_id = next(_sites)
+    (good,) = records_of(site_id, (), [sent(_NOON_MS)])
+    bad = [LogRecord(1, b"", b"\xc1", good.value), LogRecord(2, b"", good.meta, b"\xc1")]
+    rows = await store(PageviewsTopic(), chunk_of(f"bad/{site_id}", [good, *bad]), column_store)
+    assert [dead.record.offset for dead in rows.dead] == [1, 2]
+    assert [part.offset for part in rows.tables[PAGEVIEWS]] == [0]
