@@ -16,6 +16,7 @@ from control_api.accounts.routes import router as accounts
 from control_api.database import Sessions
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
+from control_api.sites.routes import router as sites
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from storage_backends.column_store.interface import ColumnStore
 
@@ -109,5 +110,6 @@ def build_control(sessions: Sessions, column_store: ColumnStore, receipt_key: by
     api.include_router(accounts)
     api.include_router(receipts)
     api.include_router(recorded_deployments)
+    api.include_router(sites)
     app.include_router(api)
     return app

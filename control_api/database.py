@@ -115,5 +115,14 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
         raise Unavailable("The database is being brought to this version.") from error
 
 
+async def end_transaction(session: AsyncSession) -> None:
+    """Commit before the answer is worked out elsewhere; the session can do nothing more, what it read stays readable.
+
+    A column store may take seconds. Meanwhile Postgres would keep a connection for the request, and SQLite would let
+    nobody write once the caller's token was noted as used.
+    """
+    await session.commit()
+
+
 # scope="function": the default scope ends after the answer was sent, and a failing commit would come too late.
 Session = Annotated[AsyncSession, Depends(_request_session, scope="function")]

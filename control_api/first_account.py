@@ -1,5 +1,5 @@
 """What the first start makes, so that there is something to send to: an account, a person, a project, a production
-environment, a heartbeat, a queue, and their keys."""
+environment, a heartbeat, a queue, their keys, and a site."""
 
 import json
 import os
@@ -26,6 +26,7 @@ from control_api.database import Sessions
 from control_api.monitors.first_monitors import ensure_first_monitors
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
 from control_api.projects.tables import Environment, Project
+from control_api.sites.first_site import ensure_first_site
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
@@ -71,7 +72,9 @@ async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, 
             if settings.ingest_rate is not None or settings.ingest_burst is not None:
                 limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
                 await set_ingest_limit(session, account.public_id, limit)
-        return {**made, **await ensure_first_monitors(session, environment, present, now)}
+        made.update(await ensure_first_monitors(session, environment, present, now))
+        made.update(await ensure_first_site(session, environment, present, now))
+        return made
 
 
 def _limit(settings: Settings, otherwise: RateLimit) -> RateLimit:

@@ -10,6 +10,7 @@ from control_api.database import Sessions
 from control_api.monitors import actions as monitors
 from control_api.projects import keys
 from control_api.refusals import Refused
+from control_api.sites import actions as sites
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -118,6 +119,39 @@ async def _list_issues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await reading.list_issues(engines.column_store(), engines.sessions, wanted, now)
 
 
+async def _list_sites(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.list_sites(engines.sessions, engines.store, now)
+
+
+async def _show_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.show_site(engines.sessions, engines.store, _number(wanted, "id"), now)
+
+
+async def _create_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.add_site(engines.sessions, engines.directory, wanted, now)
+
+
+async def _change_domains(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.change_domains(engines.sessions, engines.directory, _number(wanted, "id"), wanted)
+
+
+async def _change_timezone(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.change_timezone(engines.sessions, _number(wanted, "id"), wanted)
+
+
+async def _add_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.add_goal(engines.sessions, _number(wanted, "id"), wanted, now)
+
+
+async def _remove_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.remove_goal(engines.sessions, _number(wanted, "id"), _number(wanted, "goal_id"))
+
+
+async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    site_id = None if wanted.get("id") is None else _number(wanted, "id")
+    return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
+
+
 ACTIONS: Mapping[str, Action] = {
     "keys/list": _list_keys,
     "keys/create": _create_key,
@@ -135,4 +169,12 @@ ACTIONS: Mapping[str, Action] = {
     "traces/show": _show_trace,
     "logs/list": _list_logs,
     "issues/list": _list_issues,
+    "sites/list": _list_sites,
+    "sites/show": _show_site,
+    "sites/create": _create_site,
+    "sites/domains": _change_domains,
+    "sites/timezone": _change_timezone,
+    "sites/goals-add": _add_goal,
+    "sites/goals-remove": _remove_goal,
+    "sites/report": _report_site,
 }

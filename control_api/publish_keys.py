@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from control_api.database import Sessions
 from control_api.monitors.operations import live_monitor_keys
 from control_api.projects.operations import live_ingest_keys
+from control_api.sites.operations import live_sites
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -21,12 +22,13 @@ _REPEAT_SECONDS = 60.0
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
-    """Publish every live key; gives their number. Done at each start, so that a directory may be lost.
+    """Publish every live key and every site; gives their number. Done at each start, so that a directory may be lost.
 
     Raises `StorageUnavailable` and what the database raises.
     """
     async with sessions() as session:
-        entries = [*await live_ingest_keys(session, now), *await live_monitor_keys(session, now)]
+        keys = [*await live_ingest_keys(session, now), *await live_monitor_keys(session, now)]
+        entries = [*keys, *await live_sites(session)]
     await directory.publish_all(entries)
     return len(entries)
 

@@ -28,10 +28,11 @@ from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.migrations.upgrade import upgrade_database
 from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
+from control_api.sites.keep_told import keep_told
 from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.operator_socket import build_operator_app
 from ingest_edge.app import Edge, edge_runner
-from ingest_edge.assemble import assemble_edge
+from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
@@ -39,12 +40,15 @@ from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.end_task import end_task
+from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from storage_backends.rate_counter.in_process import InProcessRateCounter
+from storage_backends.salts.in_file import FileSalts
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +63,8 @@ class Platform:
 
     base_url: str
     credentials: dict[str, Any]
+    engines: Engines
+    log: EventLog
 
 
 _Consumer = tuple[ConsumerLoop, "asyncio.Task[None]"]
@@ -95,21 +101,25 @@ async def run_platform(
         checks = await _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         control = build_control(sessions, store, receipt_key)
-        edge = assemble_edge(
-            settings,
-            directory=directory,
-            counter=InProcessRateCounter(),
-            slice_seconds=0.0,
-            log=log,
-            receipt_key=receipt_key,
-            readiness=readiness,
-            registry=registry,
-            otherwise=asgi_handler(control),
+        edge = await stack.enter_async_context(
+            assembled_edge(
+                settings,
+                directory=directory,
+                counter=InProcessRateCounter(),
+                slice_seconds=0.0,
+                log=log,
+                salts=FileSalts(data / "salts.json"),
+                receipt_key=receipt_key,
+                readiness=readiness,
+                registry=registry,
+                otherwise=asgi_handler(control),
+            )
         )
         await _serve(stack, edge, server, readiness)
-        operator = build_operator_app(store, Engines(sessions, directory, store))
-        await _serve_operator(stack, operator, data / "operator.sock")
-        yield Platform(base_url, credentials)
+        _keep_told(stack, sessions, store)
+        engines = Engines(sessions, directory, store)
+        await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
+        yield Platform(base_url, credentials, engines, log)
 
 
 @contextlib.contextmanager
@@ -153,6 +163,11 @@ async def _serve(stack: AsyncExitStack, edge: Edge, server: Any, readiness: Read
     # Called before the port closes.
     stack.callback(setattr, readiness, "shutting_down", True)
     await web.SockSite(runner, server, backlog=1024).start()
+
+
+def _keep_told(stack: AsyncExitStack, sessions: Sessions, store: ChdbColumnStore) -> None:
+    telling = asyncio.create_task(keep_told(sessions, store, asyncio.Event()), name="finished days")
+    stack.push_async_callback(end_task, telling)
 
 
 async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Path) -> None:

@@ -13,11 +13,13 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.answers import REQUEST_ID, problem_answer, request_id
+from ingest_edge.collect.accept import COLLECT, AcceptCollect
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
 from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_answer
+from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, NotFound, Problem
 
 logger = logging.getLogger(__name__)
@@ -105,10 +107,11 @@ def build_edge(
     registry: CollectorRegistry,
     *,
     receipt_key: bytes,
+    collect: AcceptCollect | None = None,
     protobuf: bool = False,
     otherwise: Handler | None = None,
 ) -> Edge:
-    """One edge. `protobuf`: OTLP is taken in protobuf too. `otherwise` answers all paths that are not the edge's."""
+    """One edge. `collect` takes page views, `protobuf` OTLP in protobuf; `otherwise` answers all other paths."""
 
     async def show_metrics(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
@@ -119,6 +122,11 @@ def build_edge(
     edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer)
     edge.add_below(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_below(QUEUES, "POST", monitors.queue)
+    if collect is not None:
+        edge.add_below(COLLECT, "", collect.accept)
+    for name in TRACKER_FILES:
+        for root in ("/tracker/", "/api/tracker/"):
+            edge.add("GET", root + name, serve_tracker)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)
     edge.add("GET", "/metrics", show_metrics)

@@ -1,34 +1,46 @@
 """Puts an edge together from its engines, whichever they are."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from prometheus_client import CollectorRegistry
 
 from ingest_edge.admission import Admission
 from ingest_edge.app import Edge, Handler, build_edge
+from ingest_edge.collect.accept import AcceptCollect
+from ingest_edge.collect.client_address import ClientAddresses, read_networks
+from ingest_edge.collect.countries import Countries
+from ingest_edge.collect.daily_salts import DailySalts
+from ingest_edge.collect.dropped import DroppedEvents
 from ingest_edge.health import Readiness
-from ingest_edge.intake import Intake
+from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import BadSettings, Settings
 from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory
 from storage_backends.rate_counter.interface import RateCounter
+from storage_backends.salts.interface import Salts
 
 
-def assemble_edge(
+@asynccontextmanager
+async def assembled_edge(
     settings: Settings,
     *,
     directory: KeyDirectory,
     counter: RateCounter,
     slice_seconds: float,
     log: EventLog,
+    salts: Salts,
     receipt_key: bytes,
     readiness: Readiness,
     registry: CollectorRegistry,
     otherwise: Handler | None = None,
-) -> Edge:
+) -> AsyncIterator[Edge]:
     """One edge over engines that the caller has opened; its metrics join the registry.
 
-    `slice_seconds` of an account's rate are leased from the counter at once: 0 where asking costs nothing.
+    `slice_seconds` of an account's rate are leased from the counter at once: 0 where asking costs nothing. Raises
+    `BadSettings`. At its end it writes down what it has counted: to be left before the log is closed.
     """
     metrics = EdgeMetrics()
     in_flight = InFlight(settings.max_in_flight_bytes)
@@ -40,11 +52,38 @@ def assemble_edge(
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
     intake = Intake(directory, log, admission, Limits.from_settings(settings), in_flight, metrics)
-    return build_edge(
+    collect = _collect(settings, intake, salts)
+    try:
+        async with collect.dropped.telling(), collect.salts.forgetting(now_ms):
+            yield build_edge(
+                intake,
+                readiness,
+                registry,
+                receipt_key=receipt_key,
+                collect=collect,
+                protobuf=settings.otlp_protobuf,
+                otherwise=otherwise,
+            )
+    finally:
+        collect.countries.close()
+
+
+def _collect(settings: Settings, intake: Intake, salts: Salts) -> AcceptCollect:
+    try:
+        trusted = read_networks(settings.trusted_proxies)
+    except ValueError as error:
+        raise BadSettings(f"PHAROS_TRUSTED_PROXIES: {error}") from error
+    countries = Countries(settings.country_database)
+    intake.metrics.add_gauge(
+        "pharos_edge_country_database_age_days",
+        "Days since the database of countries was made; 0 without one",
+        countries.age_days,
+    )
+    return AcceptCollect(
         intake,
-        readiness,
-        registry,
-        receipt_key=receipt_key,
-        protobuf=settings.otlp_protobuf,
-        otherwise=otherwise,
+        DailySalts(salts),
+        ClientAddresses(trusted),
+        countries,
+        DroppedEvents(intake.log, now_ms),
+        settings.country_header,
     )

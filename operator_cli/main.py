@@ -29,6 +29,9 @@ _COMMANDS = {
     "heartbeats": "show all heartbeats at a glance",
     "queue": "make, list and show queues of jobs",
     "queues": "show all queues at a glance",
+    "site": "make, list, show and change websites that are measured, and their goals",
+    "sites": "show all sites at a glance",
+    "report": "show who visits a site",
     "run": "run a scheduled job, and report it to its heartbeat",
     "settings": "list all PHAROS_* variables",
 }

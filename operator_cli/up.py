@@ -7,12 +7,11 @@ import gc
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
 from embedded_app.allocator import keep_freed_memory
-from embedded_app.demo_traffic import send_demo_traffic
+from embedded_app.demo import running_demo
 from embedded_app.platform import DataFolderInUse, Platform, run_platform
 from ingest_edge.listening import PortInUse
 from operator_cli.credentials import add_data_argument
@@ -33,7 +32,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_data_argument(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (8000; 0: any free one)")
-    parser.add_argument("--demo", action="store_true", help="keep sending believable traffic to look at")
+    parser.add_argument(
+        "--demo",
+        action="store_true",
+        help="add a shop with its tracker, 90 days of visits, and live traffic",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -61,23 +64,28 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         # What lives until the end need not be looked at by each collection.
         gc.collect()
         gc.freeze()
-        print(_greeting(platform, data), flush=True)
-        demo: asyncio.Task[Any] | None = None
-        if arguments.demo:
-            demo = asyncio.create_task(
-                send_demo_traffic(platform.base_url, platform.credentials["ingest_key"])
-            )
-        await stop.wait()
-        print("Draining: what was accepted is being stored.", flush=True)
-        if demo is not None:
-            demo.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await demo
+        async with contextlib.AsyncExitStack() as stack:
+            print(_greeting(platform, data), flush=True)
+            if arguments.demo:
+                shop = await stack.enter_async_context(running_demo(platform, data))
+                print(_demo_greeting(platform, data, shop), flush=True)
+            await stop.wait()
+            print("Draining: what was accepted is being stored.", flush=True)
     print("Stopped.", flush=True)
 
 
+def _option(data: Path) -> str:
+    return "" if data == Path(".pharos") else f" --data {data}"
+
+
+def _demo_greeting(platform: Platform, data: Path, shop: str) -> str:
+    return f"""The demo: a shop with the tracker at {shop}
+Its visits, 90 days of them:   pharos report{_option(data)} {platform.credentials["site"]["id"]}
+"""
+
+
 def _greeting(platform: Platform, data: Path) -> str:
-    option = "" if data == Path(".pharos") else f" --data {data}"
+    option = _option(data)
     return f"""
 Pharos is up at {platform.base_url}
 Credentials     {data / "credentials.json"}

@@ -11,10 +11,12 @@ from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
 from control_api.health import add_health, database_check
 from control_api.publish_keys import keep_published
+from control_api.sites.keep_told import keep_told
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
 from service_processes.patience import when_there
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.end_task import end_task
 from storage_backends.key_directory.redis import open_redis_key_directory
 
 _SHUTDOWN_SECONDS = 20
@@ -43,6 +45,8 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         stop = asyncio.Event()
         publishing = asyncio.create_task(keep_published(sessions, directory, stop), name="publish keys")
         stack.push_async_callback(_end, stop, publishing)
+        telling = asyncio.create_task(keep_told(sessions, store, stop), name="finished days")
+        stack.push_async_callback(end_task, telling)
         app = build_control(sessions, store, receipt_key.encode())
         add_health(app, {"database": database_check(sessions)})
         serving = _Server(

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiohttp import web
 
 from ingest_edge.app import edge_runner
-from ingest_edge.assemble import assemble_edge
+from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness
 from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
@@ -18,6 +18,7 @@ from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.key_directory.redis import open_redis_key_directory
 from storage_backends.rate_counter.redis import open_redis_rate_counter
+from storage_backends.salts.redis import open_redis_salts
 
 # A fiftieth of a second's budget: at 5,000/s a lease of 100 tokens, fifty round trips a second under full load.
 SLICE_SECONDS = 0.02
@@ -40,16 +41,21 @@ async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[R
         stack.push_async_callback(directory.close)
         counter = await open_redis_rate_counter(redis_url)
         stack.push_async_callback(counter.close)
+        salts = await open_redis_salts(redis_url)
+        stack.push_async_callback(salts.close)
         readiness = Readiness({"event_log": log.stalled_reason, "keys": directory.unready_reason})
-        edge = assemble_edge(
-            settings,
-            directory=directory,
-            counter=counter,
-            slice_seconds=SLICE_SECONDS,
-            log=log,
-            receipt_key=receipt_key.encode(),
-            readiness=readiness,
-            registry=new_registry(),
+        edge = await stack.enter_async_context(
+            assembled_edge(
+                settings,
+                directory=directory,
+                counter=counter,
+                slice_seconds=SLICE_SECONDS,
+                log=log,
+                salts=salts,
+                receipt_key=receipt_key.encode(),
+                readiness=readiness,
+                registry=new_registry(),
+            )
         )
         runner = edge_runner(edge)
         await runner.setup()

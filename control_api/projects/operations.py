@@ -63,6 +63,19 @@ async def choose_environment(session: AsyncSession, public_id: str | None) -> En
     return environments[0]
 
 
+async def choose_project(session: AsyncSession, public_id: str | None) -> Project:
+    """The project of this ID; it may be left out where there is only one. Raises `Refused`."""
+    chosen = select(Project)
+    if public_id is not None:
+        chosen = chosen.where(Project.public_id == public_id)
+    projects = (await session.execute(chosen.limit(2))).scalars().all()
+    if not projects:
+        raise Refused(f"There is no project {public_id or 'at all'}.")
+    if len(projects) > 1:
+        raise Refused("There are several projects: name one.")
+    return projects[0]
+
+
 async def create_ingest_key(session: AsyncSession, environment: Environment, now: datetime) -> str:
     """A new ingest key of the environment; its secret is given here and never again."""
     secret = make_credential(CredentialKind.INGEST_KEY)

@@ -16,12 +16,14 @@ from aiohttp import web
 
 from embedded_app.allocator import keep_freed_memory
 from ingest_edge.app import edge_runner
-from ingest_edge.assemble import assemble_edge
+from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness
 from ingest_edge.metrics import new_registry
 from loadtests.bench.child_process import say
+from loadtests.bench.collect_payloads import ORIGIN
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
 from service_processes.edge import SLICE_SECONDS
@@ -30,16 +32,18 @@ from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, SiteEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.rate_counter.interface import RateCounter
 from storage_backends.rate_counter.redis import open_redis_rate_counter
+from storage_backends.salts.in_file import FileSalts
 
 # Nothing takes records out of this log: it must not fill within a measurement.
 _LOG_BYTES = 2**40
 # Counted like any other, never reached.
 _LIMIT = RateLimit(1e9, 10**9)
+_COUNTRIES = Path(".engines/countries.mmdb")
 HEARTBEAT = 1
 """What the monitor key opens."""
 
@@ -89,7 +93,14 @@ def _entry(key: str, kind: CredentialKind) -> KeyEntry:
         "env_01jz0000000000000000000000",
         _LIMIT,
         monitor=f"heartbeat/{HEARTBEAT}" if kind is CredentialKind.MONITOR_KEY else None,
+        site=SiteEntry(1, (ORIGIN,)) if kind is CredentialKind.SITE else None,
     )
+
+
+def _settings() -> Settings:
+    """As behind a proxy of the same machine; with the database of countries, where `make country-database` was run."""
+    database = str(_COUNTRIES) if _COUNTRIES.exists() else None
+    return Settings(otlp_protobuf=True, trusted_proxies="127.0.0.1", country_database=database)
 
 
 async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> None:
@@ -99,19 +110,27 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
     # Nothing is ever sent there: it becomes readable when the benchmark ends, however that was.
     loop.add_reader(sys.stdin, stop.set)
     key, monitor_key = make_credential(CredentialKind.INGEST_KEY), make_credential(CredentialKind.MONITOR_KEY)
-    keys = [_entry(key, CredentialKind.INGEST_KEY), _entry(monitor_key, CredentialKind.MONITOR_KEY)]
+    tracker_id = make_identifier("sit", 0)
+    keys = [
+        _entry(key, CredentialKind.INGEST_KEY),
+        _entry(monitor_key, CredentialKind.MONITOR_KEY),
+        _entry(tracker_id, CredentialKind.SITE),
+    ]
     async with AsyncExitStack() as exits:
         log = await _open_log(exits, folder, bootstrap)
         directory, counter, slice_seconds = await _open_shared(exits, redis_url, keys)
-        edge = assemble_edge(
-            Settings(otlp_protobuf=True),
-            directory=directory,
-            counter=counter,
-            slice_seconds=slice_seconds,
-            log=log,
-            receipt_key=secrets.token_bytes(32),
-            readiness=Readiness({"event_log": log.stalled_reason}),
-            registry=new_registry(),
+        edge = await exits.enter_async_context(
+            assembled_edge(
+                _settings(),
+                directory=directory,
+                counter=counter,
+                slice_seconds=slice_seconds,
+                log=log,
+                salts=FileSalts(folder / "salts.json"),
+                receipt_key=secrets.token_bytes(32),
+                readiness=Readiness({"event_log": log.stalled_reason}),
+                registry=new_registry(),
+            )
         )
         runner = edge_runner(edge)
         await runner.setup()
@@ -121,7 +140,14 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
         await web.SockSite(runner, server, backlog=1024).start()
         gc.collect()
         gc.freeze()
-        say({"port": server.getsockname()[1], "ingest_key": key, "monitor_key": monitor_key})
+        say(
+            {
+                "port": server.getsockname()[1],
+                "ingest_key": key,
+                "monitor_key": monitor_key,
+                "tracker_id": tracker_id,
+            }
+        )
         await stop.wait()
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 
 from control_api.accounts.operations import find_caller
 from control_api.accounts.tables import Account
@@ -17,9 +17,12 @@ from control_api.first_account import ensure_first_account, ensure_secret, write
 from control_api.monitors.operations import live_monitor_keys
 from control_api.monitors.tables import Heartbeat, HeartbeatState, MonitorKey, Queue
 from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
+from control_api.sites.operations import find_sites, live_sites
+from control_api.sites.tables import Site
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import BadSettings, Settings
+from storage_backends.key_directory.interface import SiteEntry
 
 NOW = datetime.now(UTC)
 
@@ -46,9 +49,9 @@ async def test_a_later_start_keeps_the_keys_and_tells_the_new_address(
 ) -> None:
     path = tmp_path / "credentials.json"
     first = await ensure_first_account(sessions, Settings(), path, "http://x:1/api")
-    path.write_text(json.dumps({**first, "site": {"id": 1}}))
+    path.write_text(json.dumps({**first, "note": {"of": "mine"}}))
     second = await ensure_first_account(sessions, Settings(), path, "http://x:2/api")
-    assert second == {**first, "base_url": "http://x:2/api", "site": {"id": 1}}
+    assert second == {**first, "base_url": "http://x:2/api", "note": {"of": "mine"}}
 
 
 @pytest.mark.parametrize("left", [None, "", "{", "[]", '{"base_url": "x"}'])
@@ -187,5 +190,68 @@ async def test_upgrades_at_once_share_one_heartbeat_and_one_queue(
             assert entries[digest_credential(credentials[kind]["key"])] == f"{kind}/{credentials[kind]['id']}"
     assert len(entries) == 8
     assert len(set(entries.values())) == 2
+    for engine in engines:
+        await engine.dispose()
+
+
+async def test_it_makes_a_site_that_the_edges_know(sessions: Sessions, tmp_path: Path) -> None:
+    credentials = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    site = credentials["site"]
+    assert set(site) == {"id", "tracker_id", "origin"}
+    assert site["origin"] == "http://localhost:8080"
+    async with sessions() as session:
+        (seen,) = await find_sites(session, site["id"])
+        (entry,) = await live_sites(session)
+    assert (seen.site.name, seen.site.timezone, seen.domains) == ("My site", "UTC", [site["origin"]])
+    assert seen.site.public_id == site["tracker_id"]
+    assert (entry.account_id, entry.project_id) == (credentials["account_id"], credentials["project_id"])
+    assert entry.digest == digest_credential(site["tracker_id"])
+    assert entry.site == SiteEntry(site["id"], (site["origin"],))
+
+
+@pytest.mark.parametrize("left", [None, {}, {"id": 1}, "text"], ids=str)
+async def test_an_installation_from_before_sites_gets_one(
+    sessions: Sessions, tmp_path: Path, left: object
+) -> None:
+    path = tmp_path / "credentials.json"
+    before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    async with sessions() as session, session.begin():
+        await session.execute(delete(Site))
+    older = {name: value for name, value in before.items() if name != "site"}
+    write_private(path, json.dumps(older if left is None else {**older, "site": left}))
+    after = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert {name: after[name] for name in older} == older
+    assert after["site"]["tracker_id"] != before["site"]["tracker_id"]
+    assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after
+
+
+async def test_a_site_that_was_never_written_down_is_told_as_it_is(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    """With the domain that it has by now."""
+    path = tmp_path / "credentials.json"
+    before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    async with sessions() as session, session.begin():
+        await session.execute(update(Site).values(domains='["https://shop.example", "https://a.example"]'))
+    path.unlink()
+    after = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert after["site"] == {**before["site"], "origin": "https://shop.example"}
+
+
+async def test_upgrades_at_once_share_one_site(sessions: Sessions, database_url: str, tmp_path: Path) -> None:
+    before = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    async with sessions() as session, session.begin():
+        await session.execute(delete(Site))
+    older = {name: value for name, value in before.items() if name != "site"}
+    engines = [open_engine(database_url) for _ in range(4)]
+    for n in range(4):
+        write_private(tmp_path / f"{n}.json", json.dumps(older))
+    made = await asyncio.gather(
+        *(
+            ensure_first_account(open_sessions(engine), Settings(), tmp_path / f"{n}.json", "http://x/api")
+            for n, engine in enumerate(engines)
+        )
+    )
+    assert len({credentials["site"]["tracker_id"] for credentials in made}) == 1
     for engine in engines:
         await engine.dispose()

@@ -15,7 +15,8 @@ from sqlalchemy import Connection, inspect, text
 import control_api.accounts.tables
 import control_api.monitors.tables
 import control_api.projects.tables
-import control_api.recorded_deployments.tables  # noqa: F401  (fills the metadata)
+import control_api.recorded_deployments.tables
+import control_api.sites.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base, open_engine
 from control_api.migrations import upgrade
 from control_api.migrations.upgrade import newest_revision, upgrade_database

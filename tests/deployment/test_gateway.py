@@ -26,6 +26,7 @@ EDGE = [
     ("OPTIONS", "/api/v1/collect/sit_x"),
     ("POST", "/api/v1/collect/sit_x"),
     ("GET", "/tracker/v1.js"),
+    ("GET", "/tracker/vitals.js"),
     ("GET", "/api/tracker/v1.js"),
 ]
 CONTROL = [

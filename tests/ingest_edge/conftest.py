@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import secrets
 import sqlite3
@@ -17,22 +18,35 @@ from aiohttp import web
 
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.collect.accept import AcceptCollect
+from ingest_edge.collect.client_address import ClientAddresses, read_networks
+from ingest_edge.collect.countries import Countries
+from ingest_edge.collect.daily_salts import DailySalts
+from ingest_edge.collect.dropped import DroppedEvents
 from ingest_edge.health import Readiness
-from ingest_edge.intake import Intake
+from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics, new_registry
 from pipeline_contracts import topics
+from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.origins import register_origin
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.settings import Settings
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, SiteEntry
 from storage_backends.rate_counter.in_process import InProcessRateCounter
+from storage_backends.salts.in_file import FileSalts
 
 INGEST = "/api/v1/ingest"
 WIDE = RateLimit(1_000_000.0, 1_000_000)
+BROWSER = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+)
+_site_ids = itertools.count(1)
 RECEIPT_KEY = b"a receipt key of the test suite, 32+"
 
 
@@ -66,6 +80,8 @@ class RunningEdge:
     environment_id: str
     receipt_key: bytes
     session: aiohttp.ClientSession
+    dropped: DroppedEvents
+    salts: FileSalts
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
         url = f"http://127.0.0.1:{self.port}{path}"
@@ -137,6 +153,36 @@ class RunningEdge:
         )
         return key
 
+    async def open_site(self, *origins: str, limit: RateLimit = WIDE) -> str:
+        """The tracker ID of a new, published site."""
+        tracker_id = make_identifier("sit", 0)
+        site = SiteEntry(next(_site_ids), tuple(register_origin(origin) for origin in origins))
+        digest = digest_credential(tracker_id)
+        entry = KeyEntry(digest, CredentialKind.SITE, "acc_1", "prj_1", "", limit, site=site)
+        await self.directory.publish(entry)
+        return tracker_id
+
+    async def collect(
+        self, tracker_id: str, body: Any, origin: str | None = "https://shop.example", **headers: str
+    ) -> Answer:
+        """A collect request of a page of this origin: events as a list, all else as it is."""
+        if isinstance(body, list):
+            body = json.dumps({"events": body}).encode()
+        sent = {"Content-Type": "text/plain;charset=UTF-8", "User-Agent": BROWSER}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        if origin is not None:
+            sent["Origin"] = origin
+        return await self.request("POST", f"/api/v1/collect/{tracker_id}", data=body, headers=sent)
+
+    async def collected(self) -> list[tuple[CollectMeta, Collected]]:
+        """What the log has of page views."""
+        records = await self.appended(topics.PAGEVIEWS)
+        return [
+            (meta, decode_collected(record.value))
+            for record in records
+            if (meta := decode_collect_meta(record.meta)).kind == "events"
+        ]
+
     async def fill_disk(self) -> None:
         """From now on the log's file cannot grow: the next large commit fails as on a full disk."""
         await self.log.call(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
@@ -177,6 +223,9 @@ async def open_edge(
     log_max_bytes: int = 2**30,
     directory: KeyDirectory | None = None,
     protobuf: bool = False,
+    trusted_proxies: str = "",
+    country_header: str | None = None,
+    country_database: str | None = None,
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
     """An edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
@@ -200,7 +249,15 @@ async def open_edge(
             in_flight=in_flight,
             metrics=metrics,
         )
-        edge_app = build_edge(intake, readiness, registry, receipt_key=RECEIPT_KEY, protobuf=protobuf)
+        salts = FileSalts(folder / "salts.json")
+        countries = Countries(country_database)
+        stack.callback(countries.close)
+        dropped = DroppedEvents(log, now_ms)
+        addresses = ClientAddresses(read_networks(trusted_proxies))
+        collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
+        edge_app = build_edge(
+            intake, readiness, registry, receipt_key=RECEIPT_KEY, collect=collect, protobuf=protobuf
+        )
         runner = edge_runner(edge_app)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -218,6 +275,8 @@ async def open_edge(
             environment_id="env_1",
             receipt_key=RECEIPT_KEY,
             session=session,
+            dropped=dropped,
+            salts=salts,
         )
         edge.key = await edge.issue_key(limit=rate)
         yield edge

@@ -1,0 +1,72 @@
+"""Which address a request comes from, when proxies stand before the edge."""
+
+import ipaddress
+from collections.abc import Sequence
+from functools import lru_cache
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# A chain of proxies is short; what is longer was made up.
+_MOST_HOPS = 32
+
+
+def read_networks(text: str | None) -> tuple[Network, ...]:
+    """`10.0.0.0/8, ::1` as networks. Raises `ValueError` that names the bad one."""
+    networks = []
+    for part in (text or "").split(","):
+        if wanted := part.strip():
+            try:
+                networks.append(ipaddress.ip_network(wanted, strict=False))
+            except ValueError:
+                raise ValueError(f"{wanted!r} is neither an address nor a network") from None
+    return tuple(networks)
+
+
+class ClientAddresses:
+    """Tells the client from trusted proxies: the last address in `X-Forwarded-For` that is none of them."""
+
+    def __init__(self, trusted: Sequence[Network]) -> None:
+        self._trusted = tuple(trusted)
+        self._is_trusted = lru_cache(4096)(self._look_up)
+
+    def is_trusted(self, peer: str | None) -> bool:
+        """Whether the peer is a trusted proxy: what it says of the client is believed."""
+        return peer is not None and bool(self._trusted) and self._is_trusted(peer)
+
+    def find(self, peer: str | None, forwarded_for: str | None) -> str:
+        """The client's address. Nothing is believed of a peer that is not trusted."""
+        if forwarded_for is None or not self.is_trusted(peer):
+            return peer or ""
+        hops = forwarded_for.split(",")[-_MOST_HOPS:]
+        address = peer or ""
+        for hop in reversed(hops):
+            given = _without_port(hop.strip())
+            if not _is_address(given):
+                break
+            address = given
+            if not self._is_trusted(given):
+                break
+        return address
+
+    def _look_up(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        mapped = getattr(parsed, "ipv4_mapped", None)
+        return any((mapped or parsed) in network for network in self._trusted)
+
+
+def _without_port(hop: str) -> str:
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    return hop.partition(":")[0] if hop.count(":") == 1 else hop
+
+
+@lru_cache(4096)
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,325 @@
+"""Collect requests over HTTP: what is taken, dropped or refused, and what of it goes into the log."""
+
+import gzip
+import json
+import secrets
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from ingest_edge.collect.client_address import ClientAddresses, read_networks
+from pipeline_contracts import topics
+from pipeline_contracts.collected import decode_collect_meta, decode_dropped
+from pipeline_contracts.rate_limits import RateLimit
+from tests.ingest_edge.conftest import BROWSER, RunningEdge, StartEdge
+
+_BOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+_PHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+    "Version/17.5 Mobile/15E148 Safari/604.1"
+)
+_TABLET = (
+    "Mozilla/5.0 (Linux; Android 14; SM-X710) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 "
+    "Safari/537.36"
+)
+
+
+def view(path: str = "/", **rest: Any) -> dict[str, Any]:
+    return {"id": str(uuid.uuid4()), "type": "pageview", "path": path, **rest}
+
+
+def event(name: str, **properties: Any) -> dict[str, Any]:
+    return {**view(), "type": "event", "properties": {"name": name, **properties}}
+
+
+async def test_a_page_view_is_accepted_and_in_the_log_without_address_and_user_agent(
+    start_edge: StartEdge,
+) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    answer = await edge.collect(tracker_id, [view("/products", referrer_host="www.google.no")])
+    assert answer.status == 202
+    assert answer.document() == {"data": {"accepted": 1, "dropped": 0}}
+    ((meta, collected),) = await edge.collected()
+    (one,) = collected.events
+    assert (one.path, one.source, one.is_event) == ("/products", "Google", False)
+    assert (one.device, one.browser, one.os) == ("Desktop", "Chrome", "Linux")
+    assert one.visitor and abs(meta.received_ms - one.occurred_ms) == 0
+    (record,) = await edge.appended(topics.PAGEVIEWS)
+    whole = record.key + record.meta + record.value
+    assert b"127.0.0.1" not in whole and b"AppleWebKit" not in whole and BROWSER.encode() not in whole
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "text/plain;charset=UTF-8", "application/json", "Application/JSON; charset=utf-8"],
+)
+async def test_json_is_taken_as_text_too(content_type: str, start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    answer = await edge.collect(tracker_id, [view()], Content_Type=content_type)
+    assert answer.status == 202
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/x-www-form-urlencoded", "multipart/form-data", "text/html"]
+)
+async def test_other_content_types_are_refused_readably(content_type: str, start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    answer = await edge.collect(tracker_id, [view()], Content_Type=content_type)
+    assert answer.status == 415
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (b"", [""]),
+        (b"[]", ["events"]),
+        (b"{}", ["events"]),
+        (b'{"events": []}', ["events"]),
+        (b'{"events": 1}', ["events"]),
+        (b'{"events": [1]}', ["events[0]"]),
+        (b'{"events": [{}]}', ["events[0].id", "events[0].type", "events[0].path"]),
+        (
+            json.dumps(
+                {"events": [view(), {**view(), "id": "x", "type": "click", "occurred_at": "today"}]}
+            ).encode(),
+            ["events[1].id", "events[1].type", "events[1].occurred_at"],
+        ),
+        (json.dumps({"events": [view("/" + "x" * 2048)]}).encode(), ["events[0].path"]),
+        (
+            json.dumps({"events": [view(utm_source=1, browser=[], properties=[])]}).encode(),
+            ["events[0].utm_source", "events[0].browser", "events[0].properties"],
+        ),
+        (
+            json.dumps({"events": [event("x", **{f"p{n}": n for n in range(8)})]}).encode(),
+            ["events[0].properties"],
+        ),
+        (json.dumps({"events": [view() for _ in range(21)]}).encode(), ["events"]),
+        (b'{"events": ' + b"[" * 100_000, [""]),
+    ],
+)
+async def test_what_is_wrong_is_listed_and_nothing_is_taken(
+    body: bytes, fields: list[str], start_edge: StartEdge
+) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    answer = await edge.collect(tracker_id, body)
+    assert (answer.status, answer.fields()) == (422, fields)
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+    assert await edge.collected() == []
+
+
+async def test_twenty_events_with_null_and_unknown_members_are_taken(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    events = [view(f"/{n}", referrer_host=None, properties=None, colour="red") for n in range(20)]
+    body = gzip.compress(json.dumps({"events": events}).encode())
+    answer = await edge.collect(tracker_id, body, Content_Encoding="gzip")
+    assert answer.document() == {"data": {"accepted": 20, "dropped": 0}}
+
+
+async def test_a_body_over_the_limit_is_refused(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    answer = await edge.collect(tracker_id, b" " * (256 * 1024 + 1))
+    assert answer.status == 413
+
+
+async def test_other_methods_are_refused(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    answer = await edge.request("GET", f"/api/v1/collect/{tracker_id}")
+    assert (answer.status, answer.headers["Allow"]) == (405, "POST, OPTIONS")
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({"User_Agent": _BOT}, "bot"),
+        ({"User_Agent": "curl/8.5.0"}, "bot"),
+        ({"User_Agent": ""}, "bot"),
+        ({"Sec_GPC": "1"}, "opted_out"),
+        ({"Sec_Purpose": "prefetch;prerender"}, "prefetch"),
+        ({"Purpose": "prefetch"}, "prefetch"),
+    ],
+)
+async def test_what_does_not_count_is_dropped_and_told_by_reason(
+    headers: dict[str, str], reason: str, start_edge: StartEdge
+) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    for _ in range(2):
+        answer = await edge.collect(tracker_id, [view(), view()], **headers)
+        assert answer.status == 202
+        assert answer.document() == {"data": {"accepted": 0, "dropped": 2}}
+    assert await edge.appended(topics.PAGEVIEWS) == []
+    await edge.dropped.tell()
+    (record,) = await edge.appended(topics.PAGEVIEWS)
+    assert decode_collect_meta(record.meta).kind == "dropped"
+    assert decode_dropped(record.value).counts == {reason: 4}
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "told"),
+    [
+        (BROWSER, ("Desktop", "Chrome", "Linux")),
+        (_PHONE, ("Mobile", "Safari", "iOS")),
+        (_TABLET, ("Tablet", "Chrome", "Android")),
+    ],
+)
+async def test_the_device_is_told_from_the_user_agent(
+    user_agent: str, told: tuple[str, ...], start_edge: StartEdge
+) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    await edge.collect(
+        tracker_id, [view(), view(device="tablet", browser="Ladybird", os="Redox")], User_Agent=user_agent
+    )
+    ((_, collected),) = await edge.collected()
+    plain, as_sent = collected.events
+    assert (plain.device, plain.browser, plain.os) == told
+    assert (as_sent.device, as_sent.browser, as_sent.os) == ("Tablet", "Ladybird", "Redox")
+
+
+async def test_a_time_that_is_too_far_away_becomes_the_time_of_receipt(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    now = datetime.now(UTC)
+    offsets = [
+        timedelta(hours=-23, minutes=-59),
+        timedelta(hours=-25),
+        timedelta(minutes=4),
+        timedelta(minutes=6),
+    ]
+    await edge.collect(tracker_id, [view(occurred_at=(now + offset).isoformat()) for offset in offsets])
+    ((meta, collected),) = await edge.collected()
+    late, too_late, ahead, too_far_ahead = [one.occurred_ms - meta.received_ms for one in collected.events]
+    assert late < -23 * 3_600_000 and too_late == 0 and ahead > 200_000 and too_far_ahead == 0
+
+
+async def test_what_events_carry_is_kept_by_kind(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    await edge.collect(
+        tracker_id,
+        [
+            event("Outbound Link: Click", url="https://a.example/x?y=1"),
+            event("File Download", url="https://shop.example/a.pdf"),
+            event("Engagement", visible_seconds=12.3456),
+            event("Web Vital", metric="lcp", value=1830.5, id="v4-17"),
+            event("purchase", revenue="29.90", currency="eur", plan="pro"),
+            event("404"),
+            event("Web Vital", metric="FID", value=-1, id=""),
+            event("purchase", revenue=True, currency="EURO"),
+        ],
+    )
+    ((_, collected),) = await edge.collected()
+    link, file, engagement, vital, purchase, missing, bad_vital, bad_purchase = collected.events
+    assert (link.url, file.url) == ("https://a.example/x?y=1", "https://shop.example/a.pdf")
+    assert engagement.visible_ms == 12_346
+    assert (vital.metric, vital.value) == ("LCP", 1830.5) and vital.vital
+    assert (purchase.revenue, purchase.currency) == (29_900_000, "EUR")
+    assert json.loads(purchase.properties) == {"revenue": "29.90", "currency": "eur", "plan": "pro"}
+    assert missing.name == "404"
+    assert (bad_vital.metric, bad_vital.vital) == ("", 0)
+    assert (bad_purchase.revenue, bad_purchase.currency) == (0, "")
+    assert b"v4-17" not in msgspec.msgpack.encode(collected)
+
+
+async def _visitors(edge: RunningEdge) -> list[int]:
+    return [one.visitor for _, collected in await edge.collected() for one in collected.events]
+
+
+async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge: StartEdge) -> None:
+    edge = await start_edge(trusted_proxies="127.0.0.1")
+    shop, blog = await edge.open_site("https://shop.example"), await edge.open_site("https://shop.example")
+    for tracker_id, address, user_agent in [
+        (shop, "203.0.113.7", BROWSER),
+        (shop, "203.0.113.7", BROWSER),
+        (shop, "203.0.113.8", BROWSER),
+        (shop, "203.0.113.7", _PHONE),
+        (blog, "203.0.113.7", BROWSER),
+    ]:
+        await edge.collect(tracker_id, [view()], X_Forwarded_For=address, User_Agent=user_agent)
+    first, again, *others = await _visitors(edge)
+    assert first == again
+    assert len({first, *others}) == 4
+
+
+async def test_a_given_visitor_and_session_are_hashed_too(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    await edge.collect(
+        tracker_id, [view(visitor="ann@example.org", session="s-1"), view(visitor="bob"), view()]
+    )
+    ((_, collected),) = await edge.collected()
+    ann, bob, nobody = collected.events
+    assert len({ann.visitor, bob.visitor, nobody.visitor}) == 3
+    assert ann.session and not bob.session
+    assert b"ann@example.org" not in msgspec.msgpack.encode(collected)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "forwarded", "believed"),
+    [
+        ("", "203.0.113.7", None),
+        ("10.0.0.0/8", "203.0.113.7", None),
+        ("127.0.0.1", "203.0.113.7", "203.0.113.7"),
+        ("127.0.0.0/8, 10.0.0.0/8", "198.51.100.1, 203.0.113.7, 10.1.2.3", "203.0.113.7"),
+        ("127.0.0.1", "203.0.113.7:4711", "203.0.113.7"),
+        ("127.0.0.1", "198.51.100.1, not an address", None),
+        ("127.0.0.1", "2001:db8::7", "2001:db8::7"),
+    ],
+)
+async def test_only_trusted_proxies_are_believed(
+    trusted: str, forwarded: str, believed: str | None, start_edge: StartEdge
+) -> None:
+    edge = await start_edge(trusted_proxies=trusted)
+    behind = await start_edge(trusted_proxies="127.0.0.1")
+    for one, sent in ((edge, forwarded), (behind, believed)):
+        tracker_id = await one.open_site("https://shop.example")
+        headers = {} if sent is None else {"X_Forwarded_For": sent}
+        assert (await one.collect(tracker_id, [view()], **headers)).status == 202
+    # Each has salts of its own: compared is the address that goes into the hash.
+    found = ClientAddresses(read_networks(trusted)).find("127.0.0.1", forwarded)
+    assert found == (believed or "127.0.0.1")
+
+
+async def test_the_country_is_that_of_a_trusted_proxys_header(start_edge: StartEdge) -> None:
+    edge = await start_edge(trusted_proxies="127.0.0.1", country_header="CF-IPCountry")
+    tracker_id = await edge.open_site("https://shop.example")
+    for told in ("no", "XX", "Norway", ""):
+        await edge.collect(tracker_id, [view()], CF_IPCountry=told)
+    assert [collected.country for _, collected in await edge.collected()] == ["NO", "", "", ""]
+    untrusting = await start_edge(country_header="CF-IPCountry")
+    tracker_id = await untrusting.open_site("https://shop.example")
+    await untrusting.collect(tracker_id, [view()], CF_IPCountry="NO")
+    assert [collected.country for _, collected in await untrusting.collected()] == [""]
+
+
+async def test_over_the_rate_it_is_429_that_the_page_can_read(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example", limit=RateLimit(0.001, 2))
+    assert (await edge.collect(tracker_id, [view(), view()])).status == 202
+    answer = await edge.collect(tracker_id, [view()])
+    assert answer.status == 429
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+
+
+async def test_a_full_log_is_503_and_nothing_is_said_to_be_taken(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    await edge.fill_disk()
+    answer = await edge.collect(tracker_id, [event("x", text=secrets.token_hex(90_000))])
+    assert answer.status == 503
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+    await edge.free_disk()
+    assert (await edge.collect(tracker_id, [view()])).status == 202

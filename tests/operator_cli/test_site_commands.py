@@ -1,0 +1,220 @@
+"""`pharos site`, `sites` and `report` on both kinds of installation: a running `pharos up`, and the engines of parts
+that are processes of their own."""
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_api.database import open_sessions
+from pipeline_contracts.credentials import digest_credential
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support.accounts import make_acme, migrated
+from tests.support.databases import empty_database
+from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+_CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
+
+
+@pytest.fixture(scope="module")
+async def on_socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PlatformProcess]:
+    with platform_process(tmp_path_factory.mktemp("site-commands") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def on_engines(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    redis_url: str,
+    clickhouse_url: str,
+) -> AsyncIterator[Run]:
+    """Commands with Postgres, Redis and ClickHouse set, where nothing else runs."""
+    empty = tmp_path_factory.mktemp("nothing-here")
+    async with empty_database("postgres", request, empty) as url:
+        async with migrated(url) as engine, open_sessions(engine)() as session, session.begin():
+            await make_acme(session, datetime.now(UTC))
+        store = await open_clickhouse_server(clickhouse_url)
+        await apply_schema(store)
+        await store.close()
+        environment = {
+            **_CLEAN,
+            "PHAROS_DATABASE_URL": url,
+            "PHAROS_REDIS_URL": redis_url,
+            "PHAROS_CLICKHOUSE_URL": clickhouse_url,
+        }
+
+        def run(*arguments: str, without: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+            env = {name: value for name, value in environment.items() if name not in without}
+            return subprocess.run(
+                [str(PHAROS), *arguments], capture_output=True, text=True, timeout=60, env=env, cwd=empty
+            )
+
+        yield run
+
+
+@pytest.fixture(params=["socket", "engines"])
+def pharos(request: pytest.FixtureRequest) -> Run:
+    if request.param == "engines":
+        run: Run = request.getfixturevalue("on_engines")
+        return run
+    platform: PlatformProcess = request.getfixturevalue("on_socket")
+    return platform.run
+
+
+def ask(pharos: Run, *command: str) -> Any:
+    done = pharos(*command, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def tell(pharos: Run, *command: str) -> str:
+    done = pharos(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_site_through_its_commands(pharos: Run) -> None:
+    domains = ("--domain", "https://shop.example", "--domain", "*.shop.example")
+    made = ask(pharos, "site", "create", *domains, "--timezone", "Europe/Oslo", "--name", "Shop [red]")
+    number = str(made["id"])
+    assert (made["name"], made["timezone"]) == ("Shop [red]", "Europe/Oslo")
+    assert made["domains"] == ["https://shop.example", "https://*.shop.example"]
+    assert ask(pharos, "sites") == ask(pharos, "site", "list")
+    told = tell(pharos, "site", "add-domain", number, "http://localhost:8080")
+    assert told == (
+        f"Site {number} takes events from https://shop.example, https://*.shop.example, http://localhost:8080.\n"
+    )
+    told = tell(pharos, "site", "remove-domain", number, "https://*.shop.example")
+    assert told == f"Site {number} takes events from https://shop.example, http://localhost:8080.\n"
+    told = tell(pharos, "site", "set-timezone", number, "Asia/Kathmandu")
+    assert told == f"Site {number} has the days of Asia/Kathmandu.\n"
+    bought = ask(pharos, "site", "goal", number, "--event", "purchase", "--name", "Purchase")
+    told = tell(pharos, "site", "goal", number, "--path", "/welcome")
+    assert told.endswith(f" of site {number}: /welcome\n")
+    shown = tell(pharos, "site", "show", number)
+    for part in (
+        "Shop [red]",
+        made["tracker_id"],
+        "https://shop.example\n             http://localhost:8080\n",
+        "Asia/Kathmandu",
+        "none yet",
+        "nothing in the last 30 days",
+        "event purchase",
+        "page /welcome",
+        f'/tracker/v1.js" data-site="{made["tracker_id"]}"></script>\n',
+    ):
+        assert part in shown, part
+    assert (
+        tell(pharos, "site", "remove-goal", number, str(bought["id"])) == f"Goal {bought['id']} is removed.\n"
+    )
+    assert [goal["path"] for goal in ask(pharos, "site", "show", number)["goals"]] == ["/welcome"]
+    for command in (["sites"], ["site", "list"]):
+        told = tell(pharos, *command)
+        assert "Shop [red]" in told and made["tracker_id"] in told
+
+
+def test_a_new_site_comes_with_the_tag_to_paste(on_socket: PlatformProcess, on_engines: Run) -> None:
+    """Of the installation that runs on the data folder; without one the host is left to fill in."""
+    host = on_socket.credentials["base_url"].removesuffix("/api")
+    for run, expected in ((on_socket.run, host), (on_engines, "https://your-host")):
+        told = tell(run, "site", "create", "--domain", "https://tag.example")
+        tracker_id = told.partition("tracker ID ")[2].partition(".")[0]
+        tag = f'<script defer src="{expected}/tracker/v1.js" data-site="{tracker_id}"></script>'
+        assert told.splitlines()[2].strip() == tag
+
+
+def test_the_site_of_the_first_start_is_there(on_socket: PlatformProcess) -> None:
+    site = on_socket.credentials["site"]
+    shown = ask(on_socket.run, "site", "show", str(site["id"]))
+    assert (shown["name"], shown["tracker_id"], shown["domains"]) == (
+        "My site",
+        site["tracker_id"],
+        [site["origin"]],
+    )
+
+
+async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, redis_url: str) -> None:
+    """At once, in Redis."""
+    made = ask(on_engines, "site", "create", "--domain", "https://edges.example")
+    ask(on_engines, "site", "add-domain", str(made["id"]), "https://two.example")
+    directory = await open_redis_key_directory(redis_url, follow=False)
+    entry = await directory.find(digest_credential(made["tracker_id"]))
+    await directory.close()
+    assert entry is not None and entry.site is not None
+    assert (entry.site.site_id, entry.site.origins) == (
+        made["id"],
+        ("https://edges.example", "https://two.example"),
+    )
+
+
+def test_a_report_without_visits_has_the_tag(pharos: Run) -> None:
+    made = ask(pharos, "site", "create", "--domain", "https://empty.example", "--name", "Empty")
+    for site in (str(made["id"]), made["tracker_id"], "Empty"):
+        told = tell(pharos, "report", site, "--days", "7")
+        assert "No visits in these days." in told
+        assert f'/tracker/v1.js" data-site="{made["tracker_id"]}"></script>' in told
+    report = ask(pharos, "report", "Empty", "--days", "1", "--country", "no", "--path", "/a")
+    assert report["site"]["id"] == made["id"]
+    assert (report["period"]["days"], report["metrics"]["visits"]["value"]) == (1, 0)
+    assert (report["filters"]["country"], report["filters"]["path"]) == ("NO", "/a")
+    assert "with these filters" in tell(pharos, "report", "Empty", "--device", "Mobile")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            ["site", "create", "--domain", "https://x.example/path"],
+            "is no origin: write https://shop.example",
+        ),
+        (["site", "create", "--domain", "x.example", "--timezone", "Mars"], "'Mars' is no time zone"),
+        (["site", "create", "--domain", "x.example", "--project", "prj_no"], "There is no project prj_no."),
+        (["site", "show", "9999"], "There is no site 9999; `pharos site list` shows all."),
+        (["site", "goal", "9999", "--event", "Web Vital"], "'Web Vital' is what the tracker sends by itself"),
+        (["report", "9999"], "There is no site 9999; `pharos site list` shows all."),
+        (["report", "Nobody"], "There is no site 'Nobody'; `pharos site list` shows all."),
+        (["report", "1", "--days", "2"], "days must be one of 1, 7, 30, 90, 365."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
+    done = pharos(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pharos: ") and told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_clickhouse_the_configuration_is_shown(on_engines: Run) -> None:
+    without = ("PHAROS_CLICKHOUSE_URL",)
+    made = on_engines("site", "create", "--domain", "https://alone.example", "--json", without=without)
+    number = str(json.loads(made.stdout)["id"])
+    shown = on_engines("site", "show", number, without=without)
+    assert shown.returncode == 0 and shown.stdout.count("not known") == 2
+    done = on_engines("report", number, without=without)
+    assert done.returncode == 1 and "Set PHAROS_CLICKHOUSE_URL as well" in done.stderr
+
+
+def test_arguments_that_are_wrong(tmp_path: Path) -> None:
+    """Refused before anything is asked."""
+    for arguments, told in (
+        (("site", "create"), "the following arguments are required: --domain"),
+        (("site", "show", "first"), "invalid int value: 'first'"),
+        (("site", "goal", "1"), "one of the arguments --event --path is required"),
+        (("site", "goal", "1", "--event", "a", "--path", "/a"), "not allowed with argument"),
+        (("site",), "the following arguments are required: ACTION"),
+        (("report",), "the following arguments are required: SITE"),
+    ):
+        done = subprocess.run(
+            [str(PHAROS), *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=_CLEAN
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert told in done.stderr
