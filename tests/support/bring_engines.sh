@@ -12,6 +12,7 @@ command -v java >/dev/null || missing openjdk-17-jre-headless
 command -v mvn >/dev/null || missing maven
 command -v node >/dev/null || missing nodejs
 command -v npm >/dev/null || missing npm
+command -v chromium >/dev/null || missing chromium
 
 if [ -n "$packages" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -29,5 +30,6 @@ if command -v java >/dev/null && command -v mvn >/dev/null; then
 fi
 if command -v node >/dev/null && command -v npm >/dev/null; then
   "$1" -m tests.support.otel_javascript || echo "OpenTelemetry's SDK for JavaScript cannot be brought; its test is left out."
+  "$1" -m tests.support.tracker_build || echo "What builds the tracker cannot be brought; the test of its build is left out."
 fi
 exit 0

@@ -1,0 +1,191 @@
+"""The browser tracker when sending is hard or unwanted: outages, refusals, closed tabs, opt-outs; and its build."""
+
+import asyncio
+import gzip
+import json
+import time
+
+import pytest
+
+from tests.support.chromium import until
+from tests.support.engines import skipping
+from tests.support.tracked_visit import Visit, page
+from tests.support.tracker_build import TRACKER, check_build, tracker_copy
+
+
+async def test_a_tab_that_is_closed_at_once_has_sent_its_events(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    await visit.run("pharos('event', 'Last')")
+    await visit.tab.close()
+    await visit.sent(page("plain"), ("Last", "plain", {}), leave=False, seconds=3)
+
+
+async def test_what_happens_while_the_server_is_away_arrives_later_once(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    again = visit.collector.requests["again"]
+    away = asyncio.create_task(visit.collector.away(20))
+    made = []
+    for number in range(25):
+        await visit.run(f"pharos('event', 'Away', {{number: {number}}})")
+        made.append(("Away", "plain", {"number": number}))
+        await asyncio.sleep(0.3)
+    await away
+    await visit.sent(page("plain"), *made, leave=False, seconds=40)
+    assert await visit.tab.evaluate("sessionStorage.length") == 0
+    ids = [event["id"] for event in await visit.collector.events()]
+    assert len(ids) == len(set(ids))
+    assert visit.collector.requests["again"] == again
+
+
+async def test_the_next_page_sends_what_the_one_before_it_could_not(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    away = asyncio.create_task(visit.collector.away(4))
+    await visit.run("pharos('event', 'Lost?', {number: 1})")
+    await until(lambda: visit.tab.evaluate("sessionStorage.pharos_q"))
+    await visit.run("pharos('event', 'Lost?', {number: 2})")
+    await visit.open("links")
+    await visit.run("pharos('event', 'Lost?', {number: 3})")
+    await away
+    first, second = (("Lost?", "plain", {"number": number}) for number in (1, 2))
+    third = ("Lost?", "links", {"number": 3})
+    await visit.sent(page("plain"), first, second, page("links"), third, leave=False)
+    assert await visit.tab.evaluate("sessionStorage.length") == 0
+    assert [path for name, path, _ in await visit.events(measured=True) if name == "Engagement"] == ["plain"]
+
+
+async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    await visit.tab.send("Fetch.enable", patterns=[{"urlPattern": "*/collect/*"}])
+
+    async def answer(status: int, **headers: str) -> tuple[float, str, bool]:
+        asked = await asyncio.wait_for(visit.tab.paused.get(), 10)
+        kept = await visit.tab.evaluate("'pharos_q' in sessionStorage")
+        given = {
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Expose-Headers": "Retry-After",
+            **headers,
+        }
+        named = [{"name": name.replace("_", "-"), "value": value} for name, value in given.items()]
+        await visit.tab.send(
+            "Fetch.fulfillRequest", requestId=asked["requestId"], responseCode=status, responseHeaders=named
+        )
+        return time.monotonic(), asked["request"]["postData"], kept
+
+    await visit.run("pharos('event', 'Patient')")
+    refused, first, kept = await answer(429, Retry_After="3")
+    assert not kept
+    again, second, kept = await answer(503)
+    # From the first failure on, also while the request is under way again.
+    assert kept
+    assert again - refused >= 3
+    last, third, _ = await answer(400)
+    assert last - again >= 1.4
+    assert first == second == third
+    await until(lambda: visit.tab.evaluate("!('pharos_q' in sessionStorage)"))
+    await visit.run("pharos('event', 'Next')")
+    _, other, kept = await answer(202)
+    assert not kept
+    assert [event["properties"] for event in json.loads(other)["events"]] == [{"name": "Next"}]
+
+
+async def test_batches_hold_at_most_twenty_events_and_fit_a_keepalive_request(visit: Visit) -> None:
+    await visit.tab.before_scripts(
+        "window.asked = []; const own = fetch; window.fetch = (url, options) =>"
+        " { asked.push(options.keepalive + ' ' + options.credentials); return own(url, options) }"
+    )
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    await visit.run("for (let i = 0; i < 45; i++) pharos('event', 'Many', {number: i})")
+    many = [("Many", "plain", {"number": number}) for number in range(45)]
+    await visit.sent(page("plain"), *many, leave=False, seconds=2)
+    assert [len(json.loads(body)["events"]) for body in visit.tab.posts] == [1, 20, 20, 5]
+    long = "ø" * 8000
+    await visit.run(
+        "for (let i = 0; i < 6; i++) pharos('event', 'Long', {number: i, text: 'ø'.repeat(8000)})"
+    )
+    texts = [("Long", "plain", {"number": number, "text": long}) for number in range(6)]
+    await visit.sent(page("plain"), *many, *texts, leave=False)
+    assert [len(json.loads(body)["events"]) for body in visit.tab.posts[4:]] == [3, 3]
+    assert await visit.tab.evaluate("asked") == ["true omit"] * 6
+
+
+async def test_nothing_is_sent_for_who_asks_for_privacy(visit: Visit) -> None:
+    await visit.tab.before_scripts(
+        "Object.defineProperty(Navigator.prototype, 'globalPrivacyControl', {get: () => true})"
+    )
+    await visit.open("missing")
+    await visit.run("pharos('event', 'Secret')")
+    await asyncio.sleep(1.3)
+    await visit.sent()
+    assert await visit.events(measured=True) == []
+    assert visit.tab.posts == []
+    assert await visit.tab.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+async def test_an_opt_out_holds_until_it_is_taken_back(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    await visit.run("pharos('event', 'Secret'); pharos('optout')")
+    assert await visit.tab.evaluate("localStorage.pharos_ignore") == "true"
+    await visit.open("links")
+    await asyncio.sleep(1.3)
+    assert len(visit.tab.posts) == 1
+    await visit.run("pharos('optin'); pharos('event', 'Open')")
+    assert await visit.tab.evaluate("localStorage.length") == 0
+    await visit.sent(page("plain"), ("Open", "links", {}))
+
+
+@pytest.mark.parametrize("name", ["under-api", "own-api"])
+async def test_the_collect_address_follows_from_the_script_s_own(visit: Visit, name: str) -> None:
+    await visit.open(name)
+    # Loaded from beside it, and time for a paint to be measured.
+    await until(lambda: visit.tab.evaluate("performance.getEntriesByName('first-contentful-paint').length"))
+    await asyncio.sleep(0.5)
+    await visit.sent(page(name))
+    assert any(event[0] == "Web Vital" for event in await visit.events(measured=True))
+
+
+async def test_an_ipad_that_says_it_is_a_mac_is_a_tablet(visit: Visit) -> None:
+    await visit.tab.before_scripts(
+        "for (const [name, value] of [['platform', 'MacIntel'], ['maxTouchPoints', 5]])"
+        " Object.defineProperty(Navigator.prototype, name, {get: () => value})"
+    )
+    await visit.open("plain")
+    await visit.sent(page("plain", device="Tablet"))
+
+
+async def test_an_old_browser_without_storage_is_counted_too(visit: Visit) -> None:
+    await visit.tab.before_scripts(
+        "delete Crypto.prototype.randomUUID; for (const name of ['localStorage', 'sessionStorage'])"
+        " Object.defineProperty(window, name, {get() { throw new Error('denied') }})"
+    )
+    await visit.open("plain")
+    assert await visit.tab.evaluate("crypto.randomUUID") is None
+    await visit.run("pharos('event', 'Works'); pharos('optout')")
+    await visit.sent(page("plain"), ("Works", "plain", {}))
+
+
+def test_the_tracker_is_small() -> None:
+    built = TRACKER / "built"
+    script = (built / "v1.js").read_bytes()
+    assert len(gzip.compress(script)) <= 3000
+    assert len((built / "v1.js.gz").read_bytes()) <= 3000
+    assert b"web-vitals" not in script
+
+
+def test_the_built_files_are_those_of_the_sources() -> None:
+    with skipping():
+        folder = tracker_copy()
+    checked = check_build(folder)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    with open(folder / "source" / "v1.js", "a") as source:
+        source.write("document.title = 'changed';")
+    (folder / "built" / "vitals.js.br").write_bytes(b"other")
+    checked = check_build(folder)
+    assert checked.returncode == 1
+    named = [line.split()[0] for line in checked.stderr.splitlines()]
+    assert named == ["built/v1.js", "built/v1.js.br", "built/v1.js.gz", "built/vitals.js.br"]

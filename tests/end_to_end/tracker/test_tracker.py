@@ -1,0 +1,212 @@
+"""The browser tracker in a real browser: exactly which events arrive for what a visitor and a page do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.chromium import until
+from tests.support.tracked_visit import Visit, page
+
+
+async def test_the_first_page_view_says_where_the_visitor_came_from(visit: Visit) -> None:
+    preflights = visit.collector.requests["OPTIONS"]
+    await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/elsewhere")
+    await visit.click_to("#back", "plain")
+    campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
+    first = page("plain", referrer_host="localhost", **campaign)
+    # By itself: nothing is hidden.
+    await visit.sent(first, leave=False)
+    await visit.run("history.pushState({}, '', 'second')")
+    await visit.open("links")
+    await visit.click_to("#inside", "plain")
+    await visit.sent(first, page("second"), page("links"), page("plain"))
+    assert visit.collector.requests["OPTIONS"] == preflights
+
+
+async def test_a_single_page_application_views_a_page_when_the_path_changes(visit: Visit) -> None:
+    await visit.open("plain?utm_source=news")
+    await visit.run("history.pushState({}, '', 'second?utm_campaign=spring')")
+    await visit.run("history.replaceState({}, '', 'second?page=2#part')")
+    await visit.run("history.replaceState({}, '', 'third')")
+    await visit.run("history.back()")
+    await visit.tab.is_at(f"/{visit.folder}/plain")
+    await visit.run("location.hash = 'part'")
+    first = page("plain", utm_source="news")
+    await visit.sent(first, first, page("second", utm_campaign="spring"), page("third"))
+
+
+async def test_the_hash_is_part_of_the_path_where_the_tag_says_so(visit: Visit) -> None:
+    await visit.open("hash#one")
+    await visit.run("location.hash = 'two'")
+    await visit.run("history.replaceState({}, '', '?page=2#two')")
+    await visit.run("history.pushState({}, '', '#three')")
+    await visit.sent(page("hash#one"), page("hash#two"), page("hash#three"))
+
+
+async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visit) -> None:
+    await visit.tab.before_scripts(
+        "addEventListener('pageshow', (event) => { window.back = event.persisted })"
+    )
+    await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/elsewhere")
+    await visit.click_to("#back", "plain")
+    await visit.open("links")
+    await visit.run("history.back()")
+    await visit.tab.is_at(f"/{visit.folder}/plain")
+    assert await visit.tab.evaluate("window.back") is True
+    campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
+    came = page("plain", referrer_host="localhost", **campaign)
+    await visit.sent(came, page("links"), page("plain", **campaign))
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown: bool) -> None:
+    asked = visit.pages.requests
+    here = f"/{visit.folder}"
+    # With a query the page goes on to the other one after two seconds.
+    await visit.tab.open_unwatched(f"{visit.pages.origin}{here}/speculating{'?go' if shown else ''}")
+
+    async def prerendering() -> bool:
+        return asked[f"{here}/prerendering-true"] == 1
+
+    await until(prerendering)
+    await asyncio.sleep(1.4)
+    await visit.sent(page("speculating"), leave=False)
+    if shown:
+        # What the page did before is kept until then, too.
+        ahead = ("Ahead", "prerendered", {"prerendering": True})
+        await visit.sent(page("speculating"), page("prerendered"), ahead, leave=False)
+    assert asked[f"{here}/activated"] == shown
+    assert asked[f"{here}/prerendering-false"] == 0
+
+
+async def test_a_click_on_an_outbound_link_is_sent_while_the_page_goes(visit: Visit) -> None:
+    await visit.open("links")
+    link = f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?from=here"
+    clicked = ("Outbound Link: Click", "links", {"url": link})
+    await visit.tab.click("#outbound", "middle")
+    await visit.sent(page("links"), clicked, leave=False, seconds=0.9)
+    await visit.click_to("#outbound", "elsewhere")
+    await visit.sent(page("links"), clicked, clicked, leave=False)
+
+
+async def test_a_download_is_an_event_and_other_links_are_not(visit: Visit) -> None:
+    await visit.open("links")
+    await visit.tab.click("#file")
+    await visit.tab.click("#mail")
+    await visit.click_to("#inside b", "plain")
+    file = f"{visit.pages.origin}/{visit.folder}/report.PDF?version=2"
+    await visit.sent(page("links"), ("File Download", "links", {"url": file}), page("plain"))
+
+
+async def test_a_page_that_is_missing_says_so(visit: Visit) -> None:
+    for name in ("missing", "missing-by-attribute", "plain"):
+        await visit.open(name)
+    await visit.run("pharos('event', '404')")
+    names = ("missing", "missing-by-attribute", "plain")
+    await visit.sent(*(page(name) for name in names), *(("404", name, {}) for name in names))
+
+
+async def test_an_event_of_the_page_s_own_has_up_to_eight_properties(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.run("pharos('event', 'Order', {plan: 'large', revenue: 12.5, currency: 'EUR', name: 'x'})")
+    await visit.run("pharos('event', 'Many', {a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, revenue: 8})")
+    # What is no JSON is lost alone.
+    await visit.run("pharos('event', 'Bad', {a: 1n}); pharos('event', 'Good'); pharos('pageview'); pharos()")
+    await visit.sent(
+        *(page("plain"), page("plain"), ("Good", "plain", {})),
+        ("Order", "plain", {"plan": "large", "revenue": 12.5, "currency": "EUR"}),
+        ("Many", "plain", {"revenue": 8, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}),
+    )
+
+
+async def test_calls_made_before_the_tracker_is_there_are_kept(visit: Visit) -> None:
+    await visit.open("stub")
+    await visit.sent(page("stub"), ("Early", "stub", {"step": 1}))
+
+
+async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden(visit: Visit) -> None:
+    await visit.open("shifting")
+    largest = (
+        "new Promise((done) => new PerformanceObserver((seen) => seen.getEntries().forEach((entry) => "
+        "entry.element.id === 'late' && done(entry.startTime)))"
+        ".observe({type: 'largest-contentful-paint', buffered: true}))"
+    )
+    lcp = await visit.tab.evaluate(largest)
+    await visit.run("shift()")
+    await asyncio.sleep(0.3)
+    await visit.tab.click("button")
+    await asyncio.sleep(0.3)
+    assert await visit.events(measured=True) == []
+
+    async def vitals(count: int) -> dict[str, list[dict[str, Any]]]:
+        async def enough() -> bool:
+            said = await visit.events(measured=True)
+            return sum(name == "Web Vital" for name, _, _ in said) >= count
+
+        await until(enough)
+        await asyncio.sleep(0.3)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for name, path, rest in await visit.events(measured=True):
+            assert path == "shifting"
+            if name == "Web Vital":
+                found.setdefault(rest.pop("metric"), []).append(rest)
+        return found
+
+    await visit.tab.hide()
+    before = await vitals(5)
+    assert {metric: len(values) for metric, values in before.items()} == dict.fromkeys(
+        ("CLS", "FCP", "INP", "LCP", "TTFB"), 1
+    )
+    assert all(set(said) == {"value", "id"} for [said] in before.values())
+    assert before["LCP"][0]["value"] == pytest.approx(lcp, abs=0.1)
+    assert before["FCP"][0]["value"] < lcp
+    assert before["INP"][0]["value"] >= 120
+    assert 0 < before["CLS"][0]["value"] < 1
+    # Back, and one value changes: it alone is sent again, as the same measurement.
+    await visit.tab.show()
+    await asyncio.sleep(0.6)
+    await visit.run("document.querySelector('#space').style.height = '400px'")
+    await asyncio.sleep(0.3)
+    await visit.tab.hide()
+    after = await vitals(6)
+    assert {metric: len(values) for metric, values in after.items()} == {**dict.fromkeys(before, 1), "CLS": 2}
+    small, large = sorted(after["CLS"], key=lambda said: float(said["value"]))
+    assert small == before["CLS"][0]
+    assert large["id"] == small["id"] and large["value"] > small["value"]
+
+
+async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -> None:
+    await visit.open("plain")
+    await asyncio.sleep(1)
+    await visit.run("history.pushState({}, '', 'second')")
+    await asyncio.sleep(0.6)
+    await visit.tab.hide()
+    await asyncio.sleep(0.7)
+    await visit.tab.show()
+    await asyncio.sleep(0.1)
+    await visit.run("history.pushState({}, '', 'third')")
+    await visit.sent(page("plain"), page("second"), page("third"))
+    engaged = [said for said in await visit.events(measured=True) if said[0] == "Engagement"]
+    assert [(path, list(rest)) for _, path, rest in engaged] == [
+        ("plain", ["visible_seconds"]),
+        ("second", ["visible_seconds"]),
+    ]
+    first, second = (rest["visible_seconds"] for _, _, rest in engaged)
+    assert 1 <= first < 2
+    assert 0.6 <= second < 1.3
+    assert round(first, 1) == first
+
+
+async def test_a_long_reader_is_heard_of_every_five_minutes(visit: Visit) -> None:
+    await visit.tab.before_scripts(
+        "const now = performance.now.bind(performance), every = setInterval;"
+        "performance.now = () => now() * 300; window.setInterval = (work, time) => every(work, time / 300)"
+    )
+    await visit.open("plain")
+    await asyncio.sleep(2.3)
+    await visit.tab.hide()
+    await asyncio.sleep(0.3)
+    parts = [rest["visible_seconds"] for name, _, rest in await visit.events(True) if name == "Engagement"]
+    assert len(parts) == 3
+    assert sorted(parts)[1:] == [pytest.approx(300, abs=20)] * 2

@@ -1,0 +1,110 @@
+"""Small pages with the tracker's tag, served from an origin of their own."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+_CAMPAIGN = "utm_source=news&utm_medium=mail&utm_campaign=autumn"
+_STUB = "window.pharos = window.pharos || function () { (pharos.q = pharos.q || []).push(arguments) };"
+_SHIFTING = """
+<script>
+  setTimeout(() => { document.querySelector("#late").textContent = "A far larger text. ".repeat(80) }, 300)
+  const busy = () => { for (const end = performance.now() + 120; performance.now() < end;); }
+  const shift = () => { document.querySelector("#space").style.height = "30px" }
+</script>
+<button onclick="busy()">Slow</button> <div id="space"></div> <p>First.</p> <p id="late"></p>
+"""
+_LINKS = """
+<p><a id="outbound" href="{elsewhere}/{folder}/elsewhere?from=here">Elsewhere</a></p>
+<p><a id="inside" href="plain"><b>Here</b></a></p>
+<p><a id="file" href="report.PDF?version=2">A file</a></p>
+<p><a id="mail" href="mailto:somebody@example.com">Mail</a></p>
+"""
+_SPECULATION = """
+<script type="speculationrules">{"prerender": [{"urls": ["prerendered"], "eagerness": "immediate"}]}</script>
+<a id="next" href="prerendered">Next</a>
+<script>if (location.search) setTimeout(() => document.querySelector("#next").click(), 2000)</script>
+"""
+_PRERENDERED = """
+<script>
+  fetch(`prerendering-${document.prerendering}`)
+  document.addEventListener("prerenderingchange", () => fetch("activated"))
+  addEventListener("load", () => pharos("event", "Ahead", {prerendering: document.prerendering}))
+</script>
+"""
+
+
+@dataclass(slots=True)
+class DemoPages:
+    """Pages at `/<folder>/<name>`, any folder; `requests` counts what was asked for by path."""
+
+    port: int
+    tracker: str
+    site: str
+    requests: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def origin(self) -> str:
+        """Where the tracked site is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def elsewhere(self) -> str:
+        """Another host's address of the same pages."""
+        return f"http://localhost:{self.port}"
+
+    def _page(self, folder: str, name: str) -> str:
+        tag = f'<script defer src="{self.tracker}/tracker/v1.js" data-site="{self.site}"></script>'
+        body = f"<h1>{name}</h1>"
+        match name:
+            case "elsewhere":
+                tag, body = "", f'<a id="back" href="{self.origin}/{folder}/plain?{_CAMPAIGN}">Back</a>'
+            case "hash":
+                tag = tag.replace(" data-site", " data-hash data-site")
+            case "missing":
+                tag += '<meta name="pharos" content="404">'
+            case "missing-by-attribute":
+                tag = tag.replace(" data-site", " data-404 data-site")
+            case "under-api":
+                tag = tag.replace("/tracker/v1.js", "/api/tracker/v1.js")
+            case "own-api":
+                tag = tag.replace(
+                    " data-site", f' data-api="{self.tracker}/api/v1/collect" data-site'
+                ).replace("/tracker/v1.js", "/api/tracker/v1.js?as=copy")
+            case "stub":
+                call = "pharos('event', 'Early', {step: 1})"
+                tag = f"<script>{_STUB} {call}</script>{tag}"
+            case "links":
+                body += _LINKS.format(elsewhere=self.elsewhere, folder=folder)
+            case "speculating":
+                body += _SPECULATION
+            case "prerendered":
+                body += _PRERENDERED
+            case "shifting":
+                body += _SHIFTING
+        return f'<!doctype html><html lang="en"><title>{name}</title><head>{tag}</head><body>{body}</body></html>'
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """A page; a link to a file leads nowhere, so that the page with it stays."""
+        self.requests[request.path] += 1
+        _, folder, name, *_ = [*request.path.split("/"), "", ""]
+        if name.endswith(".PDF"):
+            return web.Response(status=204)
+        status = 404 if name.startswith("missing") or not name else 200
+        return web.Response(status=status, text=self._page(folder, name), content_type="text/html")
+
+
+@asynccontextmanager
+async def demo_pages(port: int, tracker: str, site: str) -> AsyncIterator[DemoPages]:
+    """The pages on this port of loopback, with the tracker of that server (scheme, host, port) and site."""
+    pages = DemoPages(port, tracker, site)
+    runner = web.ServerRunner(web.Server(pages.answer), shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        yield pages
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,118 @@
+"""A real `pharos up` behind a listener that sees what browsers send to it, and that can be taken away."""
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from tests.support.engines import free_port
+from tests.support.platform_process import PlatformProcess
+
+# Of one connection, not of the message.
+_HOP = frozenset(
+    {"Connection", "Keep-Alive", "Transfer-Encoding", "Content-Length", "Host", "Date", "Server"}
+)
+
+
+class WatchedPlatform:
+    """What arrives at the platform's collect address, and what of it is stored. `requests` counts methods, and events
+    that were received again."""
+
+    def __init__(self, platform: PlatformProcess) -> None:
+        self.port = free_port()
+        self.requests: Counter[str] = Counter()
+        self.tracker_id: str = platform.credentials["site"]["tracker_id"]
+        self._platform = platform
+        self._sent: dict[str, dict[str, Any]] = {}
+        self._stored: set[str] = set()
+        self._runner: web.ServerRunner | None = None
+        self._session = aiohttp.ClientSession(auto_decompress=False)
+        connector = aiohttp.UnixConnector(str(platform.data / "operator.sock"))
+        self._operator = aiohttp.ClientSession(connector=connector)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def events(self) -> list[dict[str, Any]]:
+        """Every stored event as it was sent, in the order of their times; a row each, or this fails."""
+        sql = "SELECT toString(id) AS id, path, is_event, count() AS rows FROM pharos.pageviews GROUP BY ALL"
+        async with self._operator.post("http://operator/query", data=sql.encode()) as answer:
+            text = await answer.text()
+            assert answer.status == 200, text
+        stored = [json.loads(line) for line in text.splitlines()]
+        assert all(int(row["rows"]) == 1 for row in stored)
+        events = []
+        for row in stored:
+            event = self._sent[row["id"]]
+            assert (row["path"], bool(row["is_event"])) == (event["path"], event["type"] == "event")
+            events.append(event)
+        return sorted(events, key=lambda event: str(event["occurred_at"]))
+
+    async def away(self, seconds: float) -> None:
+        """Nothing listens for so long, then on the same port again."""
+        await self.close_listener()
+        await asyncio.sleep(seconds)
+        await self.open_listener()
+
+    async def open_listener(self) -> None:
+        """Listen."""
+        self._runner = web.ServerRunner(web.Server(self._answer, auto_decompress=False), shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+
+    async def close_listener(self) -> None:
+        """Close the listener and all connections."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def close(self) -> None:
+        """Close everything but the platform."""
+        await self.close_listener()
+        await self._session.close()
+        await self._operator.close()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        is_collect = request.path.startswith("/api/v1/collect/")
+        if is_collect:
+            self.requests[request.method] += 1
+        body = await request.read()
+        headers = {name: value for name, value in request.headers.items() if name not in _HOP}
+        url = f"http://127.0.0.1:{self._platform.port}{request.raw_path}"
+        async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
+            content = await answer.read()
+            if is_collect and answer.status == 202:
+                self._take(json.loads(body)["events"])
+            back = {name: value for name, value in answer.headers.items() if name not in _HOP}
+            return web.Response(status=answer.status, body=content, headers=back)
+
+    def _take(self, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            self.requests["again"] += event["id"] in self._sent
+            self._sent.setdefault(event["id"], event)
+
+
+@asynccontextmanager
+async def watched_platform(folder: Path, origin: str) -> AsyncIterator[WatchedPlatform]:
+    """A platform whose first site takes events of pages of this origin."""
+    platform = PlatformProcess(folder / "platform")
+    await asyncio.to_thread(platform.start)
+    watched = None
+    try:
+        added = await asyncio.to_thread(platform.run, "site", "add-domain", "1", origin)
+        assert added.returncode == 0, added.stderr
+        watched = WatchedPlatform(platform)
+        await watched.open_listener()
+        yield watched
+    finally:
+        if watched is not None:
+            with contextlib.suppress(aiohttp.ClientError):
+                await watched.close()
+        platform.kill()
