@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults compose-secrets lock clean
+.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -59,6 +59,12 @@ load: $(STAMP) ## Load on the stack with locust, and a check that every 202 was 
 faults: $(STAMP) ## A million events while engines and parts are killed one after the other: what is lost or doubled
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m loadtests.faults $(ARGS)
+
+country-database: ## Bring a database of countries by address (CC0), from npm: .engines/countries.mmdb
+	@mkdir -p .engines/countries
+	cd .engines/countries && npm pack --silent @ip-location-db/geo-whois-asn-country-mmdb >/dev/null && tar xzf *.tgz
+	@mv .engines/countries/package/geo-whois-asn-country.mmdb .engines/countries.mmdb && rm -rf .engines/countries
+	@echo 'Wrote .engines/countries.mmdb: set PHAROS_COUNTRY_DATABASE to its path'
 
 compose-secrets: ## Write .env with new secrets for docker-compose.yml, once
 	@test ! -e .env || { echo '.env is there already; remove it to make new secrets.'; exit 1; }

@@ -84,6 +84,8 @@ def _run_locust(
             "LOAD_INGEST_KEY": credentials["ingest_key"],
             "LOAD_HEARTBEAT": json.dumps(credentials["heartbeat"]),
             "LOAD_QUEUE": json.dumps(credentials["queue"]),
+            "LOAD_SITE": json.dumps(credentials["site"]),
+            "LOAD_API_TOKEN": credentials["api_token"],
             "LOAD_RUN": run,
             "LOAD_ACKNOWLEDGED": str(acknowledged),
         },

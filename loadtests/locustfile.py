@@ -3,10 +3,13 @@
 from loadtests.ingest_users import BatchSender, ImpatientSender, SingleSender
 from loadtests.monitor_users import CronJob, QueueReporter, TopOfTheHour
 from loadtests.otlp_users import OtlpExporter
+from loadtests.site_users import Browser, Dashboard
 
 __all__ = [
     "BatchSender",
+    "Browser",
     "CronJob",
+    "Dashboard",
     "ImpatientSender",
     "OtlpExporter",
     "QueueReporter",

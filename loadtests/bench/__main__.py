@@ -11,6 +11,7 @@ import uvloop
 from rich.console import Console
 
 from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.collect import measure_collect_consumer, measure_collect_edge
 from loadtests.bench.consumer import measure_clickhouse, measure_consumer
 from loadtests.bench.edge import measure_edge
 from loadtests.bench.figures import Figure
@@ -30,6 +31,8 @@ _PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
     "clickhouse": measure_clickhouse,
     "otlp-edge": measure_otlp_edge,
     "otlp-consumer": measure_otlp_consumer,
+    "collect-edge": measure_collect_edge,
+    "collect-consumer": measure_collect_consumer,
     "heartbeats": measure_heartbeats,
     "whole": measure_whole,
 }

@@ -19,11 +19,13 @@ from consumers.loop import ConsumerLoop
 from consumers.transforms.telemetry_topic import RECEIPTS
 from embedded_app.allocator import keep_freed_memory
 from loadtests.bench.child_process import say
+from loadtests.bench.collect_payloads import collect_bodies, collected_records
 from loadtests.bench.null_column_store import NullColumnStore
 from loadtests.bench.otlp_payloads import RECORDS, otlp_bodies
 from loadtests.bench.payloads import batch_id, make_bodies, number_body
 from loadtests.bench.process_usage import cpu_seconds, forget_peak, peak_mb, thread_cpu_seconds
 from pipeline_contracts import topics
+from pipeline_contracts.collected import CollectMeta, encode_collected
 from pipeline_contracts.identifiers import receipt_name
 from pipeline_contracts.otlp.records import Coding, OtlpMeta, encode_otlp_meta
 from pipeline_contracts.records import BatchMeta, encode_meta
@@ -59,6 +61,8 @@ async def _run(
         await apply_schema(store)
         if name == "telemetry":
             await _fill(log, events, batch_events)
+        elif name == "pageviews":
+            await _fill_pageviews(log, events)
         else:
             await _fill_otlp(log, transform.topic, name, coding, events)
         gc.collect()
@@ -110,6 +114,16 @@ async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, rec
                 for n in range(begin, min(begin + _TOGETHER, requests))
             )
         )
+
+
+async def _fill_pageviews(log: EventLog, events: int) -> None:
+    """A page view a request, as most are; four of each visitor, one after the other."""
+    received_ms = time.time_ns() // 1_000_000
+    meta = encode_collected(CollectMeta(1, received_ms, 1))
+    for begin in range(0, events, _TOGETHER * 100):
+        bodies = collect_bodies(min(_TOGETHER * 100, events - begin), 1, begin)
+        values = collected_records(bodies, received_ms, begin)
+        await asyncio.gather(*(log.append(topics.PAGEVIEWS, b"1", meta, value) for value in values))
 
 
 async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
@@ -203,7 +217,7 @@ async def _let_merges_end(store: ColumnStore) -> None:
 
 def main() -> None:
     """Fill, consume, tell, end. The one argument is JSON: folder, events, batch_events, into, bootstrap or null; for
-    OTLP also transform (traces, logs, metrics) and coding."""
+    others than telemetry also transform, and coding for OTLP."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()

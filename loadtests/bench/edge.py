@@ -50,6 +50,7 @@ class Edge:
     port: int
     ingest_key: str
     monitor_key: str
+    tracker_id: str
 
 
 @asynccontextmanager
@@ -60,7 +61,7 @@ async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
         arguments = {"folder": folder, "bootstrap": engines.bootstrap, "redis_url": engines.redis_url}
         async with running_child("edge_process", arguments) as child:
             told = await child.read()
-            yield Edge(child.pid, told["port"], told["ingest_key"], told["monitor_key"])
+            yield Edge(child.pid, told["port"], told["ingest_key"], told["monitor_key"], told["tracker_id"])
 
 
 async def measure_edge(progress: Progress, length: RunLength, engines: Engines = EMBEDDED) -> list[Figure]:

@@ -2,8 +2,9 @@
 
 import gzip
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from loadtests.bench.collect_payloads import ORIGIN, collect_bodies, user_agents
 from loadtests.bench.load import MakeRequest
 from loadtests.bench.otlp_payloads import otlp_bodies
 from loadtests.bench.payloads import make_bodies, number_body
@@ -55,6 +56,42 @@ def heartbeat_requests(monitor_key: str, heartbeat: int) -> MakeRequest:
         body = b'{"run_id":"%s","signal":"success"}' % str(run).encode()
         requests.append(_head(monitor_key, len(body), "", f"/api/v1/heartbeats/{heartbeat}") + body)
     return lambda number: requests[number % len(requests)]
+
+
+def collect_requests(tracker_id: str, views: int) -> MakeRequest:
+    """Collect requests of browsers behind a proxy, each of another visitor; IDs of events are their own."""
+    bodies = collect_bodies(_SINGLE_BODIES if views == 1 else _BODIES, views)
+    agents = user_agents()
+    digits = [list(_id_ends(body)) for body in bodies]
+
+    def make_request(number: int) -> bytes:
+        index = number % len(bodies)
+        body = bytearray(bodies[index])
+        for view, place in enumerate(digits[index]):
+            body[place : place + 12] = b"%012d" % (number * views + view)
+        head = (
+            f"POST /api/v1/collect/{tracker_id} HTTP/1.1\r\n"
+            "Host: 127.0.0.1\r\n"
+            f"User-Agent: {agents[number % len(agents)]}\r\n"
+            "Accept: */*\r\nAccept-Language: nb-NO,nb;q=0.9\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n"
+            "Content-Type: text/plain;charset=UTF-8\r\n"
+            f"Origin: {ORIGIN}\r\nReferer: {ORIGIN}/\r\n"
+            "Sec-Fetch-Dest: empty\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Site: cross-site\r\n"
+            f"X-Forwarded-For: 84.{number >> 16 & 127}.{number >> 8 & 255}.{number & 255}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    return make_request
+
+
+def _id_ends(body: bytes) -> Iterator[int]:
+    """Where the last 12 digits of each event's ID stand."""
+    mark = b"-7000-8000-"
+    place = body.find(mark)
+    while place >= 0:
+        yield place + len(mark)
+        place = body.find(mark, place + 1)
 
 
 def _head(

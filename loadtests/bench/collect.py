@@ -1,0 +1,55 @@
+"""Page views: the edge a collect request and a view, the consumer a view, and into ClickHouse."""
+
+from loadtests.bench.collect_payloads import VIEWS
+from loadtests.bench.consumer import run_consumer, us_a_row
+from loadtests.bench.edge import EMBEDDED, fresh_edge, measure_requests
+from loadtests.bench.figures import Figure
+from loadtests.bench.ingest_requests import collect_requests
+from loadtests.bench.process_usage import peak_mb
+from loadtests.bench.progress import Progress
+from loadtests.bench.run_length import RunLength
+
+_CONNECTIONS = 64
+_REQUEST_TARGET_US = 95.0
+_VIEW_TARGET_US = 12.0
+_CONSUMER_TARGET_US = 12.0
+
+
+async def measure_collect_edge(progress: Progress, length: RunLength) -> list[Figure]:
+    """One page view a request, and as many as one may hold: with User-Agent, country, origin and hash."""
+    figures = []
+    for views in (1, VIEWS):
+        part = f"edge, collect, {views} page view{'s' if views > 1 else ''} a request"
+        async with fresh_edge(EMBEDDED) as edge:
+            requests = collect_requests(edge.tracker_id, views)
+            measured = await measure_requests(progress, part, edge, requests, _CONNECTIONS, length)
+            peak = peak_mb(edge.pid)
+        name, target = ("request", _REQUEST_TARGET_US) if views == 1 else ("page view", _VIEW_TARGET_US)
+        figures += [
+            Figure(part, "page views", measured.per_second * views, "/s"),
+            Figure(part, f"CPU a {name}", measured.cpu_us / views, "µs", target=target),
+            *measured.latency(part),
+            Figure(part, "peak memory", peak, "MB"),
+        ]
+    return figures
+
+
+async def measure_collect_consumer(progress: Progress, length: RunLength) -> list[Figure]:
+    """From the log to where the rows would be inserted; and ClickHouse's share, its look for repeats with it."""
+    part = "consumer of page views"
+    told = await run_consumer(progress, part, length, "nothing", transform="pageviews")
+    target = _CONSUMER_TARGET_US
+    figures = [
+        Figure(part, "page views", told["rows"] / told["seconds"], "/s"),
+        Figure(part, "CPU a page view", us_a_row(told["cpu_seconds"], told), "µs", target=target),
+        Figure(part, "peak memory", told["peak_mb"], "MB"),
+    ]
+    part = "consumer of page views and ClickHouse"
+    told = await run_consumer(progress, part, length, "clickhouse", transform="pageviews")
+    engine = us_a_row(told["cpu_seconds"] - told["consumer_cpu_seconds"], told)
+    return [
+        *figures,
+        Figure(part, "page views", told["rows"] / told["seconds"], "/s"),
+        Figure(part, "CPU of ClickHouse a row", engine, "µs"),
+        Figure(part, "peak memory", told["peak_mb"], "MB"),
+    ]
