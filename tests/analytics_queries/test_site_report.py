@@ -38,7 +38,7 @@ _CHOICES = [(), *combinations(_VALUES, 1), *combinations(_VALUES, 2)]
 @pytest.fixture(scope="module")
 async def keeping_store(column_store: ChdbColumnStore) -> ChdbColumnStore:
     """One that keeps what is long past: the traffic lies years back, to meet leap days and clock changes."""
-    for table in ("pageviews", "visit_days", "told_days"):
+    for table in ("pageviews", "visit_days", "visit_day_lists", "told_days"):
         await column_store.command(f"ALTER TABLE pharos.{table} REMOVE TTL")
     return column_store
 

@@ -1,0 +1,115 @@
+"""Days that were told stay true: whatever comes later, in whatever order, the next report has it."""
+
+import asyncio
+import random
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from analytics_queries.visits.calendar_days import days_between
+from analytics_queries.visits.filters import VisitFilters
+from analytics_queries.visits.kept_rows import Asked, Goals
+from analytics_queries.visits.remove_superseded import remove_superseded
+from analytics_queries.visits.site_report import site_report
+from analytics_queries.visits.tell_days import tell_days
+from analytics_queries.visits.told_days import told_days
+from control_api.sites.describe_report import ReportedSite, describe_report
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.analytics_queries.oracle.report import report as oracle_report
+from tests.analytics_queries.oracle.sent import Filters, Sent, Site
+from tests.analytics_queries.oracle.traffic import random_traffic
+from tests.support.site_traffic import records_of, store_records
+
+_ZONES = ("Europe/Oslo", "America/New_York", "Pacific/Auckland", "Asia/Kathmandu", "UTC")
+_NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
+
+
+async def _told(store: ChdbColumnStore, site: Site, days: int, now: datetime) -> dict[str, Any]:
+    asked = Asked(site.id, site.timezone, VisitFilters(), Goals(), now)
+    report = await site_report(store, asked, days)
+    return describe_report(ReportedSite(site.id, site.name, site.timezone, ()), asked.filters, report)
+
+
+def _site(site_id: int, zone: str) -> Site:
+    return Site(site_id, "Shop", zone, frozenset({"shop.example"}), ())
+
+
+def _view(at: datetime, minutes_ago: int = 0, address: str = "203.0.113.7") -> Sent:
+    occurred = at - timedelta(minutes=minutes_ago)
+    number = f"{int(at.timestamp()):012x}"
+    identity = f"00000000-0000-4000-8000-{number}"
+    event = {"id": identity, "type": "pageview", "path": "/", "occurred_at": occurred.isoformat()}
+    return Sent(int(at.timestamp() * 1000), address, "Firefox", None, event)
+
+
+@pytest.mark.parametrize("seed", range(15))
+async def test_what_comes_after_a_report_is_in_the_next(seed: int, column_store: ChdbColumnStore) -> None:
+    rng = random.Random(seed)
+    site = _site(20_000 + seed, _ZONES[seed % len(_ZONES)])
+    # Young enough for every table to keep it.
+    sent = [one for one in random_traffic(rng, site.timezone, _NOW) if one.received_ms > 1_720_000_000_000]
+    records = records_of(site.id, ("https://shop.example",), sent)
+    cuts = sorted(rng.sample(range(1, len(records)), 3))
+    # The last days' traffic bit by bit: what is told in between is soon no longer all.
+    cuts += [cut for cut in range(len(records) - 40, len(records), 10) if cut > cuts[-1]]
+    begin = 0
+    for end in [*cuts, len(records)]:
+        await store_records(column_store, f"told/{seed}", records[begin:end])
+        begin = end
+        for days in (7, 90):
+            expected = oracle_report(sent[:end], site, days, Filters(), int(_NOW.timestamp() * 1000))
+            assert await _told(column_store, site, days, _NOW) == expected
+
+
+async def test_a_finished_day_is_told_once_and_again_when_an_event_comes_late(
+    column_store: ChdbColumnStore,
+) -> None:
+    site = _site(21_000, "Europe/Oslo")
+    yesterday = date(2026, 11, 19)
+    views = [_view(_NOW - timedelta(days=1, minutes=minutes)) for minutes in (50, 40)]
+    log = "told/late"
+    await store_records(column_store, log, records_of(site.id, (), views))
+    first = await tell_days(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert await tell_days(column_store, site.id, site.timezone, [yesterday], _NOW) == first
+    late = records_of(site.id, (), [*views, _view(_NOW, minutes_ago=23 * 60)])[2:]
+    await store_records(column_store, log, late)
+    state = await told_days(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert [one.day for one in state.untold] == [yesterday]
+    again = await tell_days(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert again.keys() == first.keys() and again != first
+    assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 3
+
+
+async def test_two_who_tell_the_same_day_at_once_count_it_once(column_store: ChdbColumnStore) -> None:
+    site = _site(21_001, "UTC")
+    views = [_view(_NOW - timedelta(days=3, minutes=number)) for number in range(5)]
+    await store_records(column_store, "told/twice", records_of(site.id, (), views))
+    await asyncio.gather(*(_told(column_store, site, 7, _NOW) for _ in range(4)))
+    assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 5
+
+
+async def test_another_time_zone_tells_all_days_anew(column_store: ChdbColumnStore) -> None:
+    views = [_view(datetime(2026, 11, 19, hour, 30, tzinfo=UTC)) for hour in (2, 12, 22)]
+    await store_records(column_store, "told/zone", records_of(21_002, (), views))
+    for zone, by_day in (("UTC", [0, 3, 0]), ("Asia/Tokyo", [0, 2, 1]), ("America/New_York", [1, 2, 0])):
+        series = (await _told(column_store, _site(21_002, zone), 7, _NOW))["series"]
+        assert [one["pageviews"] for one in series if "2026-11-18" <= one["at"] <= "2026-11-20"] == by_day
+
+
+async def test_what_was_told_anew_is_removed_after_an_hour(column_store: ChdbColumnStore) -> None:
+    site = _site(21_003, "UTC")
+    days = days_between(date(2026, 11, 10), date(2026, 11, 12))
+    views = [_view(datetime(2026, 11, 11, 12, number, tzinfo=UTC)) for number in range(4)]
+    log = "told/removed"
+    records = records_of(site.id, (), views)
+    for part in (records[:2], records[2:]):
+        await store_records(column_store, log, part)
+        await tell_days(column_store, site.id, site.timezone, days, _NOW)
+    runs = "SELECT uniqExact(run) FROM pharos.visit_days WHERE site_id = {site:UInt64}"
+    assert (await column_store.query(runs, {"site": site.id})).rows == [[2]]
+    await remove_superseded(column_store, datetime.now(UTC))
+    assert (await column_store.query(runs, {"site": site.id})).rows == [[2]]
+    await remove_superseded(column_store, datetime.now(UTC) + timedelta(hours=2))
+    assert (await column_store.query(runs, {"site": site.id})).rows == [[1]]
+    assert (await _told(column_store, site, 30, _NOW))["metrics"]["pageviews"]["value"] == 4
