@@ -9,7 +9,7 @@ import pytest
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, SiteEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.engines import or_skip
 from tests.support.redis_server import RedisServer, running_redis
@@ -58,6 +58,16 @@ async def test_what_was_published_is_found_until_it_is_revoked(directory: KeyDir
     await directory.revoke(key.digest)
     await directory.revoke(key.digest)
     assert await directory.find(key.digest) is None
+
+
+async def test_a_site_is_found_with_its_origins(directory: KeyDirectory) -> None:
+    origins = ("https://shop.example", "https://*.blog.example")
+    site = replace(entry(), kind=CredentialKind.SITE, environment_id="", site=SiteEntry(7, origins))
+    await directory.publish(site)
+    assert await directory.find(site.digest) == site
+    changed = replace(site, site=SiteEntry(7, origins[:1]))
+    await directory.publish(changed)
+    assert await directory.find(site.digest) == changed
 
 
 async def test_all_keys_are_replaced_at_once(directory: KeyDirectory) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,53 @@ def test_a_batch_goes_all_the_way_and_back(stack: Stack) -> None:
         time.sleep(0.1)
     assert (read["status"], read["stored"], read["duplicates"]) == ("stored", 3, 3)
     assert ask(f"{base_url}/v1/account", stack.credentials["api_token"])[0] == 200
+
+
+def collect(url: str, site: dict[str, Any], *events: dict[str, Any]) -> tuple[int, Any]:
+    """Events of a page's browser."""
+    headers = {
+        "Content-Type": "text/plain",
+        "Origin": site["origin"],
+        "User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0.0.0 Safari/537.36",
+    }
+    body = json.dumps({"events": list(events)}).encode()
+    path = f"{url}/v1/collect/{site['tracker_id']}"
+    request = urllib.request.Request(path, data=body, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.headers["Access-Control-Allow-Origin"] == site["origin"]
+        return answer.status, json.loads(answer.read())
+
+
+def test_page_views_go_all_the_way_to_the_report(stack: Stack) -> None:
+    base_url, site = stack.credentials["base_url"], stack.credentials["site"]
+    views = [{"id": str(uuid.uuid4()), "type": "pageview", "path": path} for path in ("/", "/products")]
+    bought = {"name": "purchase", "revenue": 12.5, "currency": "EUR"}
+    purchase = {"id": str(uuid.uuid4()), "type": "event", "path": "/thanks", "properties": bought}
+    goal = ("site", "goal", str(site["id"]), "--event", "purchase", "--name", "Purchase")
+    assert pharos(stack, *goal).returncode == 0
+    # Twice, one after the other at different edges: counted once.
+    for _ in range(3):
+        for event in (*views, purchase):
+            assert collect(base_url, site, event) == (202, {"data": {"accepted": 1, "dropped": 0}})
+    url = f"{base_url}/v1/analytics/sites/{site['id']}/report?days=7"
+    deadline = time.monotonic() + 60
+    while True:
+        status, answer = ask(url, stack.credentials["api_token"])
+        assert status == 200, answer
+        report = answer["data"]
+        if report["goals"][0]["conversions"]:
+            break
+        assert time.monotonic() < deadline, report
+        time.sleep(0.2)
+    time.sleep(1.5)
+    report = ask(url, stack.credentials["api_token"])[1]["data"]
+    assert [report["metrics"][name]["value"] for name in ("pageviews", "visits")] == [2, 1]
+    assert [entry["name"] for entry in report["exit_pages"]] == ["/products"]
+    assert report["goals"][0]["revenue"] == [{"currency": "EUR", "amount": 12.5}]
+    sites = ask(f"{base_url}/v1/analytics/sites", stack.credentials["api_token"])[1]["data"]
+    assert sites[0]["verified"] is True
+    with urllib.request.urlopen(base_url.removesuffix("/api") + "/tracker/v1.js", timeout=10) as script:
+        assert script.status == 200 and b"pharos" in script.read()
 
 
 def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:

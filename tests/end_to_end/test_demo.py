@@ -1,0 +1,68 @@
+"""`pharos up --demo`: a shop to click through, and a first report that is not empty."""
+
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.platform_process import PlatformProcess
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[PlatformProcess]:
+    platform = PlatformProcess(tmp_path / "demo")
+    platform.start("--demo")
+    yield platform
+    platform.kill()
+
+
+def _shop(platform: PlatformProcess, seconds: float = 30.0) -> str:
+    """The address that it tells."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := re.search(r"a shop with the tracker at (http://\S+)", platform.log.read_text()):
+            return found[1]
+        time.sleep(0.1)
+    raise AssertionError(platform.log.read_text()[-2000:])
+
+
+def test_the_first_report_shows_three_months_and_what_is_clicked_now(demo: PlatformProcess) -> None:
+    shop = _shop(demo)
+    with urllib.request.urlopen(shop, timeout=10) as answer:
+        page = answer.read().decode()
+    site = demo.credentials["site"]
+    assert f'data-site="{site["tracker_id"]}"' in page
+    assert f"http://127.0.0.1:{demo.port}/tracker/v1.js" in page
+    demo.wait_until_consumed()
+    report = json.loads(demo.run("report", str(site["id"]), "--days", "90", "--json").stdout)
+    report = report.get("data", report)
+    assert report["metrics"]["pageviews"]["value"] > 30_000
+    assert all(day["pageviews"] for day in report["series"][:-1])
+    assert all(report[name] for name in ("pages", "sources", "countries", "campaigns", "outbound_links"))
+    assert {goal["name"]: goal["conversions"] > 0 for goal in report["goals"]} == {
+        "Purchase": True,
+        "Signup": True,
+    }
+    assert all(report["page_speed"][name]["samples"] for name in ("lcp", "inp", "cls", "fcp", "ttfb"))
+    # The shop's pages may send: their origin was registered.
+    preflight = {"Origin": shop.rstrip("/")}
+    answer = demo.request("OPTIONS", f"/api/v1/collect/{site['tracker_id']}", headers=preflight)
+    assert answer.status == 204
+
+
+def test_started_again_the_past_is_not_made_twice(demo: PlatformProcess) -> None:
+    _shop(demo)
+    demo.wait_until_consumed()
+    count = "SELECT count() AS rows, uniqExact(id) AS ids FROM pharos.pageviews WHERE day < today()"
+    (before,) = demo.query(count)
+    demo.kill()
+    demo.log.write_text("")
+    demo.start("--demo")
+    _shop(demo)
+    demo.wait_until_consumed()
+    assert demo.query(count) == [before]
+    assert before["rows"] == before["ids"]
