@@ -35,6 +35,9 @@ class ClientAddresses:
 
     def find(self, peer: str | None, forwarded_for: str | None) -> str:
         """The client's address. Nothing is believed of a peer that is not trusted."""
+        return _plain(self._last_untrusted(peer, forwarded_for))
+
+    def _last_untrusted(self, peer: str | None, forwarded_for: str | None) -> str:
         if forwarded_for is None or not self.is_trusted(peer):
             return peer or ""
         hops = forwarded_for.split(",")[-_MOST_HOPS:]
@@ -55,6 +58,11 @@ class ClientAddresses:
             return False
         mapped = getattr(parsed, "ipv4_mapped", None)
         return any((mapped or parsed) in network for network in self._trusted)
+
+
+def _plain(address: str) -> str:
+    """An IPv4 address as itself, also where a socket for both kinds writes it as one of IPv6."""
+    return address[7:] if address.lower().startswith("::ffff:") and "." in address else address
 
 
 def _without_port(hop: str) -> str:

@@ -291,6 +291,14 @@ async def test_only_trusted_proxies_are_believed(
     assert found == (believed or "127.0.0.1")
 
 
+def test_an_address_of_a_socket_for_both_kinds_is_the_plain_one() -> None:
+    addresses = ClientAddresses(read_networks("127.0.0.1"))
+    assert addresses.find("::ffff:203.0.113.7", None) == "203.0.113.7"
+    assert addresses.find("::ffff:127.0.0.1", "::FFFF:203.0.113.7") == "203.0.113.7"
+    assert addresses.find("2001:db8::ffff:7", None) == "2001:db8::ffff:7"
+    assert addresses.find(None, None) == ""
+
+
 async def test_the_country_is_that_of_a_trusted_proxys_header(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1", country_header="CF-IPCountry")
     tracker_id = await edge.open_site("https://shop.example")
