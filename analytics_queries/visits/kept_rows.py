@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 
 from analytics_queries.sql_text import sql_beside
@@ -21,6 +22,14 @@ _ROWS = sql_beside(__file__).replace("{{columns}}", _COLUMNS)
 def with_kept_rows(sql: str, columns: str) -> str:
     """The SQL with the selection of rows put in: of these columns, `action_names` among them."""
     return sql.replace("{{kept_rows}}", _ROWS.replace("{{chosen}}", columns))
+
+
+@lru_cache(256)
+def with_goals(sql: str, paths: int) -> str:
+    """The SQL with what tells a visit that viewed one of so many goals' paths. A text at a time: that is looked up
+    among the few different paths of a block, where a list of texts is compared with every page."""
+    viewed = " OR ".join(f"has(pages, {{goal_path_{number}:String}})" for number in range(paths))
+    return sql.replace("{{viewed_goal}}", f"({viewed or 'false'})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +60,5 @@ class Asked:
             "runs": [run for day, run in runs.items() if period.first <= day <= period.last],
             "goal_events": list(self.goals.events),
             "goal_paths": list(self.goals.paths),
+            **{f"goal_path_{number}": path for number, path in enumerate(self.goals.paths)},
         }

@@ -28,7 +28,7 @@ FROM
         SELECT
             visitor, is_single, is_present, is_start, is_bounce, duration_ms, views,
             {path:String} = '' OR entry_page = {path:String} AS is_judged,
-            (notEmpty({goal_paths:Array(String)}) AND hasAny(pages, {goal_paths:Array(String)}))
+            {{viewed_goal}}
                 OR (notEmpty({goal_events:Array(String)}) AND hasAny(action_names, {goal_events:Array(String)}))
                 AS is_converted
         FROM kept

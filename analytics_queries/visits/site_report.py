@@ -10,7 +10,7 @@ from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period, current_period, previous_period
 from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.hours_of_day import hours_of_day
-from analytics_queries.visits.kept_rows import Asked, with_kept_rows
+from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
 from analytics_queries.visits.lists import LISTS_OF_TOLD_DAYS, lists_of
 from analytics_queries.visits.period_figures import Figures, period_figures
 from analytics_queries.visits.tell_days import tell_days
@@ -113,6 +113,7 @@ def _rank(entry: Entry) -> tuple[int, str]:
 async def _read(store: ColumnStore, asked: Asked, period: Period, runs: Mapping[date, int]) -> _Found:
     found = _Found()
     sql = _ALL_VISITS if asked.filters == VisitFilters() else _SOME_VISITS
+    sql = with_goals(sql, len(asked.goals.paths))
     result = await store.query(sql, asked.parameters(period, runs))
     for kind, name, visitors, numbers, money, value in result.rows:
         if kind == "day":

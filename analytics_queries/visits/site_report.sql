@@ -15,7 +15,7 @@ WITH
     (
         SELECT day, visitor, is_single, pages, page_views, actions
         FROM kept
-        WHERE (notEmpty({goal_paths:Array(String)}) AND hasAny(pages, {goal_paths:Array(String)}))
+        WHERE {{viewed_goal}}
             OR (notEmpty({goal_events:Array(String)}) AND hasAny(action_names, {goal_events:Array(String)}))
     )
 SELECT
