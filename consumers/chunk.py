@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.settings import Settings
@@ -32,8 +32,7 @@ class Chunk:
     records: Sequence[LogRecord]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRows:
+class RecordRows(NamedTuple):
     """What one record becomes in one table: JSON lines (each ended by a newline) and their number."""
 
     offset: int

@@ -81,17 +81,28 @@ class Visits:
             visit = Visit(_visit_id(key, at_ms), at_ms, at_ms)
         else:
             if at_ms < visit.first_ms or at_ms > visit.last_ms:
-                self._changed.setdefault(visit, (visit.first_ms, visit.last_ms))
-                visit.first_ms = min(visit.first_ms, at_ms)
-                visit.last_ms = max(visit.last_ms, at_ms)
+                if visit not in self._changed:
+                    self._changed[visit] = (visit.first_ms, visit.last_ms)
+                if at_ms > visit.last_ms:
+                    visit.last_ms = at_ms
+                else:
+                    visit.first_ms = at_ms
         self._make_known(key, visit)
         if before is not None:
             self._make_known(before, visit)
         return visit
 
     def _find(self, key: Key, at_ms: int, is_session: bool) -> Visit | None:
+        visits = self._by_key.get(key)
+        if visits is None:
+            return None
+        if len(visits) == 1:
+            # Most events come in order, soon after the one before.
+            only = visits[0]
+            if only.first_ms <= at_ms <= only.last_ms + PAUSE_MS and at_ms - only.first_ms <= LONGEST_MS:
+                return only
         best: Visit | None = None
-        for visit in self._by_key.get(key, ()):
+        for visit in visits:
             first_ms, last_ms = visit.first_ms, visit.last_ms
             near = is_session or first_ms - PAUSE_MS <= at_ms <= last_ms + PAUSE_MS
             if (

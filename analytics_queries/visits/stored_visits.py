@@ -9,6 +9,8 @@ from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = sql_beside(__file__)
+# Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
+_AT_ONCE = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,16 @@ async def stored_visits(
 ) -> list[StoredVisit]:
     """Visits with an event since `since_ms` (milliseconds since 1970), or those of `keys` with events since the day
     before it. Of this log and before this offset alone. Raises `StorageUnavailable`."""
-    parameters = {
-        "log": log,
-        "before_offset": before_offset,
-        "since_ms": since_ms,
-        # A visit lasts a day at most: what began earlier is no longer joined.
-        "since": (from_epoch_ms(since_ms) - timedelta(days=1)).date(),
-        "keys": list(keys),
-    }
-    return [
-        StoredVisit(site_id, visit_id, frozenset([*by, *before]), first_ms, last_ms)
-        for site_id, visit_id, by, before, first_ms, last_ms in (await store.query(_SQL, parameters)).rows
-    ]
+    found = []
+    for begin in range(0, len(keys) or 1, _AT_ONCE):
+        parameters = {
+            "log": log,
+            "before_offset": before_offset,
+            "since_ms": since_ms,
+            # A visit lasts a day at most: what began earlier is no longer joined.
+            "since": (from_epoch_ms(since_ms) - timedelta(days=1)).date(),
+            "keys": list(keys[begin : begin + _AT_ONCE]),
+        }
+        for site_id, visit_id, by, before, first_ms, last_ms in (await store.query(_SQL, parameters)).rows:
+            found.append(StoredVisit(site_id, visit_id, frozenset([*by, *before]), first_ms, last_ms))
+    return found

@@ -48,7 +48,18 @@ class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
     properties: str = ""
 
 
+class IdRow(msgspec.Struct, gc=False):
+    """By what an event is known when it comes again."""
+
+    id: UUID
+    site_id: int
+    received_at: float
+    log: str
+    log_offset: int
+
+
 _encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
 
 
 def pageview_row(
@@ -91,10 +102,16 @@ def pageview_row(
     )
 
 
-def rows_of(offset: int, rows: Sequence[PageviewRow]) -> RecordRows:
+def id_row(row: PageviewRow) -> IdRow:
+    """What of the row is looked up."""
+    return IdRow(row.id, row.site_id, row.received_at, row.log, row.log_offset)
+
+
+def rows_of(offset: int, rows: Sequence[PageviewRow | IdRow]) -> RecordRows:
     """The lines of one record."""
     if len(rows) == 1:
-        return RecordRows(offset, _encoder.encode(rows[0]) + b"\n", 1)
+        # Most requests have one event.
+        return RecordRows(offset, _encode(rows[0]) + b"\n", 1)
     return RecordRows(offset, _encoder.encode_lines(rows), len(rows))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from analytics_queries.visits.stored_events import stored_events
 from analytics_queries.visits.stored_visits import stored_visits
 from consumers.chunk import Chunk, ChunkRows, DeadRecord
-from consumers.transforms.pageview_rows import dropped_rows, pageview_row, rows_of
+from consumers.transforms.pageview_rows import dropped_rows, id_row, pageview_row, rows_of
 from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.weight import month_of_receipt, weigh
 from consumers.visits import PAUSE_MS, Key, Visit, Visits
@@ -27,6 +27,7 @@ from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 
 PAGEVIEWS = "pharos.pageviews"
+IDS = "pharos.pageview_ids"
 DROPPED = "pharos.dropped_pageviews"
 
 # What comes again within this time is the same event.
@@ -73,7 +74,7 @@ class PageviewsTopic(RowsOnly):
         seen = await _seen(chunk, batches, store)
         visits = (await self._begin(chunk, batches, store)).visits
         await self._look_up_old(chunk, batches, store)
-        rows = result.tables.setdefault(PAGEVIEWS, [])
+        rows, ids = result.tables.setdefault(PAGEVIEWS, []), result.tables.setdefault(IDS, [])
         for batch in batches:
             kept = [event for event in batch.collected.events if _is_new(batch.meta, event, seen)]
             result.duplicates += len(batch.collected.events) - len(kept)
@@ -90,6 +91,7 @@ class PageviewsTopic(RowsOnly):
                     for event in kept
                 ]
                 rows.append(rows_of(batch.record.offset, placed))
+                ids.append(rows_of(batch.record.offset, [id_row(row) for row in placed]))
         return result
 
     async def _begin(self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> _Partition:
@@ -144,12 +146,11 @@ def _read(chunk: Chunk, result: ChunkRows) -> list[_Batch]:
 
 
 async def _seen(chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> dict[tuple[int, int], int]:
-    ids = {event.id for batch in batches for event in batch.collected.events}
+    ids = [event.id for batch in batches for event in batch.collected.events]
     return await stored_events(
         store,
         sorted({batch.meta.site_id for batch in batches}),
-        list(ids),
-        min(batch.meta.received_ms for batch in batches) - _REPEAT_MS,
+        ids,
         chunk.log,
         chunk.start,
     )

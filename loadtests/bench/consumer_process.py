@@ -16,6 +16,7 @@ import uvloop
 from consumers.assemble import TRANSFORMS, assemble_loop
 from consumers.chunk import Transform
 from consumers.loop import ConsumerLoop
+from consumers.transforms.pageviews_topic import IDS
 from consumers.transforms.telemetry_topic import RECEIPTS
 from embedded_app.allocator import keep_freed_memory
 from loadtests.bench.child_process import say
@@ -188,8 +189,8 @@ async def _consume(
 
 
 def _rows(loop: ConsumerLoop) -> int:
-    """Rows of events or records; receipts are none."""
-    return sum(rows for table, rows in loop.metrics.rows.items() if table != RECEIPTS)
+    """Rows of events or records; receipts and looked-up IDs are none."""
+    return sum(rows for table, rows in loop.metrics.rows.items() if table not in (RECEIPTS, IDS))
 
 
 def _consumer_cpu_seconds() -> float:

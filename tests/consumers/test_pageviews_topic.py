@@ -11,7 +11,10 @@ from consumers.transforms.pageviews_topic import DROPPED, PAGEVIEWS, PageviewsTo
 from pipeline_contracts.collected import CollectMeta, Dropped, encode_collected
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.times import format_time, from_epoch_ms
+from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from storage_backends.column_store.clickhouse_server import open_clickhouse_server
+from storage_backends.column_store.interface import ColumnStore
 from tests.analytics_queries.oracle.sent import Sent
 from tests.support.site_traffic import no_step, records_of
 
@@ -29,7 +32,7 @@ def chunk_of(log: str, records: Sequence[LogRecord]) -> Chunk:
     return Chunk(log, records[0].offset, records[-1].offset + 1, records)
 
 
-async def store(topic: PageviewsTopic, chunk: Chunk, into: ChdbColumnStore) -> ChunkRows:
+async def store(topic: PageviewsTopic, chunk: Chunk, into: ColumnStore) -> ChunkRows:
     rows = await topic.rows(chunk, into)
     await insert_chunk(into, chunk, rows.tables, topic, tried_before=False, on_step=no_step)
     return rows
@@ -64,6 +67,31 @@ async def test_an_event_that_comes_again_is_stored_once(column_store: ChdbColumn
     ]
     assert duplicates == [1, 2, 0]
     assert await visits_of(column_store, site_id) == [[0], [4]]
+
+
+async def test_a_large_chunk_finds_all_its_repeats_on_a_server_too(
+    column_store: ChdbColumnStore, clickhouse_url: str
+) -> None:
+    server = await open_clickhouse_server(clickhouse_url)
+    await apply_schema(server)
+    number = 5000
+    identities = [str(uuid.UUID(int=place << 64 | 1)) for place in range(1, number + 1)]
+    try:
+        for into in (column_store, server):
+            site_id = next(_sites)
+            # Of as many visitors and sessions, some of them late: nothing that is looked up fits into one question.
+            traffic = [
+                sent(_NOON_MS + place, identity=one, address=f"10.0.{place >> 8}.{place & 255}", session=one)
+                for place, one in enumerate(identities)
+            ]
+            records = records_of(site_id, (), [*traffic, *traffic])
+            topic = PageviewsTopic()
+            log = f"large/{site_id}/{uuid.uuid4()}"
+            await store(topic, chunk_of(log, records[:number]), into)
+            again = await store(topic, chunk_of(log, records[number:]), into)
+            assert again.duplicates == number
+    finally:
+        await server.close()
 
 
 async def test_a_restart_goes_on_with_the_visits_of_before(column_store: ChdbColumnStore) -> None:
@@ -120,7 +148,8 @@ async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_stor
     inserted = await insert_chunk(
         column_store, second, rows.tables, topic, tried_before=True, on_step=no_step
     )
-    assert inserted.found == len(records[2:])
+    # In `pageviews` and in `pageview_ids`.
+    assert inserted.found == 2 * len(records[2:])
     count = await column_store.query(
         "SELECT count(), uniqExact(id) FROM pharos.pageviews WHERE site_id = {site:UInt64}", {"site": site_id}
     )
