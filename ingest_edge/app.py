@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
+from ingest_edge.anonymous_log import anonymous_logger
 from ingest_edge.answers import REQUEST_ID, problem_answer, request_id
 from ingest_edge.collect.accept import COLLECT, AcceptCollect
 from ingest_edge.health import Readiness
@@ -138,6 +139,7 @@ def edge_runner(edge: Edge) -> web.ServerRunner:
     server = web.Server(
         edge,
         access_log=None,
+        logger=anonymous_logger(),
         auto_decompress=False,
         keepalive_timeout=75.0,
         # A caller that is refused in mid-body gets this long to read the answer.
