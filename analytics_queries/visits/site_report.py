@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -13,7 +13,8 @@ from analytics_queries.visits.hours_of_day import hours_of_day
 from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
 from analytics_queries.visits.lists import LISTS_OF_TOLD_DAYS, lists_of
 from analytics_queries.visits.period_figures import Figures, period_figures
-from analytics_queries.visits.tell_days import tell_days
+from analytics_queries.visits.tell_days import tell_untold
+from analytics_queries.visits.told_days import told_days
 from storage_backends.column_store.interface import ColumnStore
 
 _COLUMNS = (
@@ -86,12 +87,20 @@ async def site_report(store: ColumnStore, asked: Asked, days: int) -> SiteReport
     """The report on `days` calendar days up to now. Raises `StorageUnavailable`."""
     current = current_period(days, asked.timezone, asked.now)
     previous = previous_period(current, asked.timezone)
-    days_told = [*previous.days, *current.days]
-    runs = await tell_days(store, asked.site_id, asked.timezone, days_told, asked.now)
-    # Side by side: planning one keeps one core busy.
-    found, before = await asyncio.gather(
-        _read(store, asked, current, runs), period_figures(store, asked, previous, runs)
-    )
+    days_asked = [*previous.days, *current.days]
+    told = await told_days(store, asked.site_id, asked.timezone, days_asked, asked.now)
+    telling = tell_untold(store, asked.site_id, asked.timezone, told, asked.now)
+    if any(one.day < current.first for one in told.untold):
+        runs = await telling
+        # Side by side: planning one keeps one core busy.
+        found, before = await asyncio.gather(
+            _read(store, asked, current, runs), period_figures(store, asked, previous, runs)
+        )
+    else:
+        # Most often only today has to be told: what was before it need not wait.
+        (runs, found), before = await asyncio.gather(
+            _tell_and_read(store, asked, current, telling), period_figures(store, asked, previous, told.runs)
+        )
     by_hour = await hours_of_day(store, asked, current, runs) if days == 1 else {}
     return SiteReport(
         period=current,
@@ -108,6 +117,13 @@ async def site_report(store: ColumnStore, asked: Asked, days: int) -> SiteReport
 
 def _rank(entry: Entry) -> tuple[int, str]:
     return (-entry.visitors, entry.name)
+
+
+async def _tell_and_read(
+    store: ColumnStore, asked: Asked, period: Period, telling: Awaitable[Mapping[date, int]]
+) -> tuple[Mapping[date, int], _Found]:
+    runs = await telling
+    return runs, await _read(store, asked, period, runs)
 
 
 async def _read(store: ColumnStore, asked: Asked, period: Period, runs: Mapping[date, int]) -> _Found:

@@ -33,6 +33,13 @@ async def tell_days(
     `StorageUnavailable`.
     """
     found = await told_days(store, site_id, timezone, days, now)
+    return await tell_untold(store, site_id, timezone, found, now)
+
+
+async def tell_untold(
+    store: ColumnStore, site_id: int, timezone: str, found: ToldDays, now: datetime
+) -> Mapping[date, int]:
+    """The same, where it was asked already how the days stand."""
     runs = dict(found.runs)
     for part in _parts(found):
         # Unlike any other process's: the rows of a run are told apart by it.
