@@ -1,6 +1,6 @@
 """Which visits a report keeps."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,4 @@ class VisitFilters:
 
     def parameters(self) -> dict[str, str]:
         """What the SQL is bound to."""
-        return {
-            "path": self.path,
-            "source": self.source,
-            "campaign": self.campaign,
-            "device": self.device,
-            "country": self.country,
-        }
+        return asdict(self)

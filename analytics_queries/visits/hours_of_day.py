@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 
 from analytics_queries.sql_text import sql_beside
-from analytics_queries.visits.calendar_days import Period, utc_days_around
+from analytics_queries.visits.calendar_days import Period, utc_days_of
 from analytics_queries.visits.kept_rows import Asked, with_kept_rows
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
@@ -20,7 +20,7 @@ async def hours_of_day(
     parameters = {
         **asked.parameters(today, runs),
         "timezone": asked.timezone,
-        "read_days": utc_days_around(today.days, asked.timezone),
+        "own_days": utc_days_of(today.days, asked.timezone),
         "begin_ms": to_epoch_ms(today.begin),
         "now_ms": to_epoch_ms(today.end),
     }

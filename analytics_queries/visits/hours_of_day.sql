@@ -14,7 +14,7 @@ FROM
         0 AS part_visits
     FROM pharos.pageviews
     INNER JOIN (SELECT visit_id, visitor FROM visits) AS visits ON visits.visit_id = pageviews.visit_id
-    WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)}
+    WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)}
         AND toUnixTimestamp64Milli(occurred_at) >= {begin_ms:Int64} AND toUnixTimestamp64Milli(occurred_at) < {now_ms:Int64}
     GROUP BY hour
     UNION ALL

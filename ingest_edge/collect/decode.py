@@ -3,9 +3,10 @@
 import msgspec
 from msgspec import Raw, Struct
 
+from ingest_edge.decoders.member_faults import faults_of_members
 from pipeline_contracts.collected import MOST_EVENTS, MOST_PROPERTIES, SentEvent, SentEvents
 from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
-from pipeline_contracts.json_members import Members, NotAnObject
+from pipeline_contracts.json_members import NotAnObject
 
 _decode = msgspec.json.Decoder(SentEvents).decode
 _STRING = "must be a string"
@@ -16,9 +17,7 @@ _EXPECTED = {
     "occurred_at": "must be an RFC 3339 date-time with its offset, like 2026-01-31T12:00:00.000Z",
     "properties": f"must be an object of at most {MOST_PROPERTIES} properties",
 }
-_FIELDS = msgspec.structs.fields(SentEvent)
-# What the fast decoder refuses is held against the same types again.
-_members = Members({field.encode_name: field.type for field in _FIELDS})
+_faults_of_members = faults_of_members(SentEvent, _EXPECTED, _STRING)
 
 
 class _RawEvents(Struct, gc=False):
@@ -54,14 +53,6 @@ def _faults(body: bytes) -> list[FieldError]:
 
 def _faults_of_event(where: str, raw: bytes) -> list[FieldError]:
     try:
-        values, bad = _members.read(raw)
+        return _faults_of_members(raw, f"{where}.")
     except NotAnObject:
         return [FieldError(where, "must be an object")]
-    found = []
-    for field in _FIELDS:
-        name = field.encode_name
-        if name in bad:
-            found.append(FieldError(f"{where}.{name}", _EXPECTED.get(name, _STRING)))
-        elif field.required and name not in values:
-            found.append(FieldError(f"{where}.{name}", "is required"))
-    return found

@@ -6,8 +6,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ingest_edge.decoders.member_faults import faults_of_members
 from pipeline_contracts.errors import FieldError, InvalidInput
-from pipeline_contracts.json_members import Members, NotAnObject
+from pipeline_contracts.json_members import NotAnObject
 from pipeline_contracts.monitors import HeartbeatSignal, QueueSnapshot, WorkerUpdate
 
 _COUNT = "must be a whole number, 0 or more"
@@ -38,23 +39,13 @@ class _ObservedAt(Struct, gc=False):
 
 def _decoder(type_: type[Struct]) -> Callable[[bytes], Any]:
     decode = msgspec.json.Decoder(type_).decode
-    fields = msgspec.structs.fields(type_)
-    # What the fast decoder refuses is held against the same types again.
-    members = Members({field.encode_name: field.type for field in fields})
+    list_faults = faults_of_members(type_, _EXPECTED)
 
     def faults(body: bytes) -> list[FieldError]:
         try:
-            values, bad = members.read(body)
+            return list_faults(body, "")
         except NotAnObject as error:
             return [FieldError("", str(error))]
-        found = []
-        for field in fields:
-            name = field.encode_name
-            if name in bad:
-                found.append(FieldError(name, _EXPECTED[name]))
-            elif field.required and name not in values:
-                found.append(FieldError(name, "is required"))
-        return found
 
     def decode_or_refuse(body: bytes) -> Any:
         try:

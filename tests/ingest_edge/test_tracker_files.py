@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.ingest_edge.conftest import StartEdge
+from tests.support.engines import EngineMissing, skipping
 
 _BUILT = Path(__file__).parents[2] / "ingest_edge" / "tracker" / "built"
 _PATHS = ("/tracker/v1.js", "/api/tracker/v1.js", "/tracker/vitals.js", "/api/tracker/vitals.js")
+
+
+def _node() -> str:
+    node = shutil.which("node")
+    if node is None:
+        raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs")
+    return node
 
 
 @pytest.mark.parametrize("path", _PATHS)
@@ -48,9 +56,8 @@ async def test_it_comes_in_the_best_coding_that_the_browser_takes(
     if coding == "gzip":
         assert gzip.decompress(answer.body) == plain
     elif coding == "br":
-        node = shutil.which("node")
-        if node is None:
-            pytest.skip("Node.js is not here. On Debian: apt-get install nodejs")
+        with skipping():
+            node = _node()
         script = "process.stdout.write(require('zlib').brotliDecompressSync(require('fs').readFileSync(0)))"
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(node, "-e", script, stdin=pipe, stdout=pipe)
