@@ -25,9 +25,9 @@ from embedded_app.demo_audience import (
 )
 from embedded_app.demo_journeys import Step, in_requests, plan_visit
 from ingest_edge.collect.sources import DIRECT, name_source
-from ingest_edge.collect.visitors import BRIDGE_MS, DAY_MS
+from ingest_edge.collect.visitors import BRIDGE_MS
 from pipeline_contracts.collected import Collected, CollectedEvent, CollectMeta, encode_collected
-from pipeline_contracts.times import to_epoch_ms
+from pipeline_contracts.times import DAY_MS, to_epoch_ms
 
 Record = tuple[bytes, bytes, bytes]
 """Key, header and value of a record of the log."""

@@ -1,6 +1,10 @@
 """Times as answers and rows write them: UTC, RFC 3339, milliseconds, `Z`."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
+
+DAY_MS: Final = 86_400_000
+"""Milliseconds of a day in UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

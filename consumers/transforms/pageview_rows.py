@@ -8,8 +8,7 @@ import msgspec
 from consumers.chunk import RecordRows
 from consumers.visits import Visit
 from pipeline_contracts.collected import CollectedEvent, CollectMeta, Dropped
-
-_DAY_MS = 86_400_000
+from pipeline_contracts.times import DAY_MS
 
 
 class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
@@ -69,7 +68,7 @@ def pageview_row(
     occurred_ms = event.occurred_ms
     return PageviewRow(
         meta.site_id,
-        occurred_ms // _DAY_MS,
+        occurred_ms // DAY_MS,
         visit.visit_id,
         occurred_ms / 1000,
         meta.received_ms / 1000,

@@ -7,24 +7,22 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from pipeline_contracts.records import LogRecord
-from pipeline_contracts.times import from_epoch_ms
-
-_DAY_MS = 86_400_000
+from pipeline_contracts.times import DAY_MS, from_epoch_ms
 
 
 def day_of_receipt(received_ms: int) -> int:
     """The partition of tables that are parted by the day of receipt."""
-    return received_ms // _DAY_MS
+    return received_ms // DAY_MS
 
 
 def month_of_receipt(received_ms: int) -> int:
     """The same of tables that are parted by its month."""
-    return _month_of_day(received_ms // _DAY_MS)
+    return _month_of_day(received_ms // DAY_MS)
 
 
 @lru_cache(1024)
 def _month_of_day(day: int) -> int:
-    received = from_epoch_ms(day * _DAY_MS)
+    received = from_epoch_ms(day * DAY_MS)
     return received.year * 12 + received.month
 
 

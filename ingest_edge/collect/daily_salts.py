@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from ingest_edge.collect.visitors import DAY_MS
 from pipeline_contracts.errors import StorageUnavailable, Unavailable
+from pipeline_contracts.times import DAY_MS
 from storage_backends.end_task import end_task
 from storage_backends.salts.interface import LIFE_MS, Salts
 

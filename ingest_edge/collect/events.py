@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ingest_edge.collect.sources import name_source
-from ingest_edge.collect.visitors import BRIDGE_MS, DAY_MS, VisitorHashes
+from ingest_edge.collect.visitors import BRIDGE_MS, VisitorHashes
 from pipeline_contracts.collected import (
     DEVICES,
     ENGAGEMENT,
@@ -21,7 +21,7 @@ from pipeline_contracts.collected import (
     CollectedEvent,
     SentEvent,
 )
-from pipeline_contracts.times import to_epoch_ms
+from pipeline_contracts.times import DAY_MS, to_epoch_ms
 
 _BACK_MS = 24 * 3_600_000
 _AHEAD_MS = 5 * 60_000

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from hashlib import blake2b
 
-DAY_MS = 86_400_000
 # So long after midnight (UTC) a visit of the day before may go on.
 BRIDGE_MS = 30 * 60_000
 

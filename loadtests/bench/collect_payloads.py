@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from ingest_edge.collect.events import Client, collect_events
-from ingest_edge.collect.visitors import DAY_MS, VisitorHashes
+from ingest_edge.collect.visitors import VisitorHashes
 from pipeline_contracts.collected import Collected, SentEvents, encode_collected
+from pipeline_contracts.times import DAY_MS
 
 ORIGIN = "https://shop.example"
 VIEWS = 20

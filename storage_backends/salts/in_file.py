@@ -6,7 +6,8 @@ import secrets
 from pathlib import Path
 
 from pipeline_contracts.errors import StorageUnavailable
-from storage_backends.salts.interface import DAY_MS, LIFE_MS, SALT_BYTES
+from pipeline_contracts.times import DAY_MS
+from storage_backends.salts.interface import LIFE_MS, SALT_BYTES
 
 
 class FileSalts:

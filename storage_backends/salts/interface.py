@@ -2,8 +2,9 @@
 
 from typing import Final, Protocol
 
+from pipeline_contracts.times import DAY_MS
+
 SALT_BYTES: Final = 16
-DAY_MS: Final = 86_400_000
 LIFE_MS: Final = 2 * DAY_MS
 """From the begin of its day (UTC) on; then a salt is deleted, and nobody can tell any more whose a hash was."""
 

@@ -3,8 +3,9 @@
 import secrets
 from typing import Any
 
+from pipeline_contracts.times import DAY_MS
 from storage_backends.redis_connection import RedisConnection
-from storage_backends.salts.interface import DAY_MS, LIFE_MS, SALT_BYTES
+from storage_backends.salts.interface import LIFE_MS, SALT_BYTES
 
 _SALT = "pharos:salt:"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from pipeline_contracts.times import DAY_MS
 from storage_backends.salts.in_file import FileSalts
-from storage_backends.salts.interface import DAY_MS, LIFE_MS, SALT_BYTES, Salts
+from storage_backends.salts.interface import LIFE_MS, SALT_BYTES, Salts
 from storage_backends.salts.redis import open_redis_salts
 
 Open = Callable[[], Awaitable[Salts]]

@@ -14,7 +14,7 @@ from consumers.visits import Visits
 from embedded_app.demo_visits import Record, demo_records
 from ingest_edge.collect.events import Client, collect_events
 from ingest_edge.collect.sources import DIRECT
-from ingest_edge.collect.visitors import BRIDGE_MS, DAY_MS, VisitorHashes
+from ingest_edge.collect.visitors import BRIDGE_MS, VisitorHashes
 from pipeline_contracts.collected import (
     ENGAGEMENT,
     FILE_DOWNLOAD,
@@ -28,7 +28,7 @@ from pipeline_contracts.collected import (
     decode_collect_meta,
     decode_collected,
 )
-from pipeline_contracts.times import from_epoch_ms, to_epoch_ms
+from pipeline_contracts.times import DAY_MS, from_epoch_ms, to_epoch_ms
 
 UNTIL = datetime(2026, 7, 28, 14, 20, tzinfo=UTC)
 OSLO = ZoneInfo("Europe/Oslo")

@@ -9,9 +9,10 @@ from consumers.chunk import Chunk
 from consumers.insert_chunk import insert_chunk
 from consumers.transforms.pageviews_topic import PageviewsTopic
 from ingest_edge.collect.events import Client, collect_events
-from ingest_edge.collect.visitors import DAY_MS, VisitorHashes
+from ingest_edge.collect.visitors import VisitorHashes
 from pipeline_contracts.collected import Collected, CollectMeta, SentEvent, encode_collected
 from pipeline_contracts.records import LogRecord
+from pipeline_contracts.times import DAY_MS
 from storage_backends.column_store.interface import ColumnStore
 from tests.analytics_queries.oracle.sent import Sent
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ingest_edge.collect.daily_salts import DailySalts
-from ingest_edge.collect.visitors import DAY_MS, VisitorHashes
+from ingest_edge.collect.visitors import VisitorHashes
 from pipeline_contracts.errors import StorageUnavailable, Unavailable
+from pipeline_contracts.times import DAY_MS
 from storage_backends.salts.in_file import FileSalts
 
 _DAY = 20_778
