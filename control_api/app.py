@@ -1,5 +1,6 @@
 """The control plane's application."""
 
+import hmac
 import logging
 import secrets
 from http import HTTPStatus
@@ -14,9 +15,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
 from control_api.database import Sessions
+from control_api.deployments.follow_log import LogStreams
+from control_api.deployments.routes import router as deployments
+from control_api.environments.routes import router as environments
+from control_api.projects.routes import router as projects
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
+from control_api.reference.routes import router as reference
 from control_api.sites.routes import router as sites
+from control_api.variables.sealing import SealingKeys
+from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from storage_backends.column_store.interface import ColumnStore
 
@@ -86,8 +94,14 @@ async def _on_fault(request: Request, error: Exception) -> JSONResponse:
     return _answer(Problem("The request failed here."))
 
 
-def build_control(sessions: Sessions, column_store: ColumnStore, receipt_key: bytes) -> FastAPI:
-    """The application over resources that the caller has opened."""
+def build_control(
+    sessions: Sessions,
+    column_store: ColumnStore,
+    receipt_key: bytes,
+    variable_keys: SealingKeys,
+    addresses: ClientAddresses | None = None,
+) -> FastAPI:
+    """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies."""
     handlers: dict[Any, Any] = {
         Problem: _on_problem,
         RequestValidationError: _on_validation,
@@ -105,11 +119,20 @@ def build_control(sessions: Sessions, column_store: ColumnStore, receipt_key: by
     app.state.sessions = sessions
     app.state.column_store = column_store
     app.state.receipt_key = receipt_key
+    # Another secret, made of the same one: what seals a page must not seal a receipt.
+    app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
+    app.state.variable_keys = variable_keys
+    app.state.client_addresses = addresses or ClientAddresses(())
+    app.state.log_streams = LogStreams()
     app.add_middleware(_RequestIds)
     api = APIRouter(prefix="/api")
     api.include_router(accounts)
     api.include_router(receipts)
     api.include_router(recorded_deployments)
+    api.include_router(projects)
+    api.include_router(deployments)
+    api.include_router(environments)
     api.include_router(sites)
+    api.include_router(reference)
     app.include_router(api)
     return app

@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 
 from fastapi import Request
 
-from control_api.accounts.operations import Caller, find_caller
-from control_api.database import Session
+from control_api.accounts.operations import Caller, find_caller, note_use
+from control_api.audit.operations import Actor
+from control_api.database import Session, end_transaction
 from control_api.projects.operations import OpenedEnvironment, find_by_ingest_key
+from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
     CredentialKind,
     bearer_credential,
@@ -33,9 +35,13 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
 
     async def authenticate(request: Request, session: Session) -> Caller:
         digest = _digest(request, CredentialKind.API_TOKEN, "an API token")
-        caller = await find_caller(session, digest, datetime.now(UTC))
+        now = datetime.now(UTC)
+        caller = await find_caller(session, digest, now)
         if caller is None:
             raise InvalidCredential("This token is not known, has expired, or was revoked.")
+        if await note_use(session, caller, now):
+            # At once: a caller whose body is slow to come would keep everybody else from writing on SQLite.
+            await end_transaction(session)
         if scope not in caller.scopes:
             raise MissingScope(f"The token lacks the scope {scope}.")
         return caller
@@ -50,3 +56,15 @@ async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
     if environment is None:
         raise InvalidCredential("This key is not known, has expired, or was revoked.")
     return environment
+
+
+def actor_of(request: Request, caller: Caller) -> Actor:
+    """The caller as the audit log has it."""
+    addresses: ClientAddresses = request.app.state.client_addresses
+    peer = request.client.host if request.client is not None else None
+    return Actor(
+        source=addresses.find(peer, request.headers.get("x-forwarded-for")),
+        person_id=caller.person.id,
+        token_id=caller.token_id,
+        request_id=request.scope["state"]["request_id"],
+    )

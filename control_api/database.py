@@ -98,8 +98,9 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
     """One request, one transaction: committed when the route has returned, before anything is answered."""
     sessions: Sessions = request.app.state.sessions
     try:
-        async with sessions() as session, session.begin():
+        async with sessions() as session:
             yield session
+            await session.commit()
     except DatabaseAway as error:
         logger.warning("%s", error)
         raise Unavailable("The database does not answer now.") from error
@@ -116,10 +117,10 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
 
 
 async def end_transaction(session: AsyncSession) -> None:
-    """Commit before the answer is worked out elsewhere; the session can do nothing more, what it read stays readable.
+    """Commit what was done so far, before something slow; what was read stays readable.
 
-    A column store may take seconds. Meanwhile Postgres would keep a connection for the request, and SQLite would let
-    nobody write once the caller's token was noted as used.
+    A column store, or a caller's body, may take seconds. Meanwhile Postgres would keep a connection for the request,
+    and SQLite would let nobody write once anything was written.
     """
     await session.commit()
 

@@ -1,20 +1,31 @@
-"""Reads a JSON body within its limit, before anything is parsed."""
+"""Reads a JSON body within its limits of size and time, before anything is parsed."""
+
+import asyncio
 
 from fastapi import Request
 
-from pipeline_contracts.errors import PayloadTooLarge, UnsupportedMediaType
+from pipeline_contracts.errors import PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
 _MOST_BYTES = 64 * 1024
+_SECONDS = 30.0
 
 
 async def read_json_body(request: Request, most: int = _MOST_BYTES) -> bytes:
     """The body's bytes. Raises `UnsupportedMediaType` unless it says that it is JSON, and `PayloadTooLarge`, at the
-    first byte over the limit."""
+    first byte over the limit, and `RequestTimeout` where it does not arrive in 30 s."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise UnsupportedMediaType("The body must be application/json.")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("This operation takes no Content-Encoding.")
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await _read(request, most)
+    except TimeoutError as error:
+        raise RequestTimeout(f"The body did not arrive within {_SECONDS:g} s.") from error
+
+
+async def _read(request: Request, most: int) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         body += piece

@@ -1,47 +1,16 @@
 """What an operator's commands may ask, by name: the same on the socket of `pharos up` and straight on the engines."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from control_api import reading
-from control_api.database import Sessions
+from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.monitors import actions as monitors
 from control_api.projects import keys
-from control_api.refusals import Refused
 from control_api.sites import actions as sites
-from storage_backends.column_store.interface import ColumnStore
-from storage_backends.key_directory.interface import KeyDirectory
 
-
-@dataclass(frozen=True, slots=True)
-class Engines:
-    """What an action works on."""
-
-    sessions: Sessions
-    directory: KeyDirectory
-    store: ColumnStore | None = None
-    """What was taken in; None where it cannot be reached from here."""
-
-    def column_store(self) -> ColumnStore:
-        """Raises `Refused` where it is not set."""
-        if self.store is None:
-            raise Refused("Set PHAROS_CLICKHOUSE_URL as well: what was taken in lies there.")
-        return self.store
-
-
-Wanted = dict[str, Any]
-Action = Callable[[Engines, Wanted, datetime], Awaitable[Any]]
-"""Gets the parameters as they came, gives a document. Raises `Refused`, `ValueError` and `KeyError` for bad ones."""
-
-
-def _number(wanted: Wanted, name: str) -> int:
-    """An ID. Raises `Refused` for one that no column holds."""
-    number = int(wanted[name])
-    if not 0 < number < 2**31:
-        raise Refused(f"{number} is no ID.")
-    return number
+__all__ = ["ACTIONS", "Engines"]
 
 
 async def _list_keys(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -53,7 +22,7 @@ async def _create_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _revoke_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await keys.revoke_key(engines.sessions, engines.directory, _number(wanted, "id"), now)
+    return await keys.revoke_key(engines.sessions, engines.directory, read_id(wanted, "id"), now)
 
 
 async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -61,7 +30,7 @@ async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> A
 
 
 async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.show_heartbeat(engines.sessions, _number(wanted, "id"))
+    return await monitors.show_heartbeat(engines.sessions, read_id(wanted, "id"))
 
 
 async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -70,7 +39,7 @@ async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> 
 
 async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await monitors.pause_heartbeat(
-        engines.sessions, _number(wanted, "id"), bool(wanted["paused"]), now
+        engines.sessions, read_id(wanted, "id"), bool(wanted["paused"]), now
     )
 
 
@@ -79,7 +48,7 @@ async def _list_queues(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _show_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.show_queue(engines.sessions, _number(wanted, "id"), now)
+    return await monitors.show_queue(engines.sessions, read_id(wanted, "id"), now)
 
 
 async def _create_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -88,7 +57,7 @@ async def _create_queue(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _create_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await monitors.add_key(
-        engines.sessions, engines.directory, str(wanted["kind"]), _number(wanted, "id"), now
+        engines.sessions, engines.directory, str(wanted["kind"]), read_id(wanted, "id"), now
     )
 
 
@@ -97,8 +66,8 @@ async def _revoke_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -
         engines.sessions,
         engines.directory,
         str(wanted["kind"]),
-        _number(wanted, "id"),
-        _number(wanted, "key_id"),
+        read_id(wanted, "id"),
+        read_id(wanted, "key_id"),
         now,
     )
 
@@ -124,7 +93,7 @@ async def _list_sites(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _show_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.show_site(engines.sessions, engines.store, _number(wanted, "id"), now)
+    return await sites.show_site(engines.sessions, engines.store, read_id(wanted, "id"), now)
 
 
 async def _create_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -132,23 +101,23 @@ async def _create_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _change_domains(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.change_domains(engines.sessions, engines.directory, _number(wanted, "id"), wanted)
+    return await sites.change_domains(engines.sessions, engines.directory, read_id(wanted, "id"), wanted)
 
 
 async def _change_timezone(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.change_timezone(engines.sessions, _number(wanted, "id"), wanted)
+    return await sites.change_timezone(engines.sessions, read_id(wanted, "id"), wanted)
 
 
 async def _add_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.add_goal(engines.sessions, _number(wanted, "id"), wanted, now)
+    return await sites.add_goal(engines.sessions, read_id(wanted, "id"), wanted, now)
 
 
 async def _remove_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await sites.remove_goal(engines.sessions, _number(wanted, "id"), _number(wanted, "goal_id"))
+    return await sites.remove_goal(engines.sessions, read_id(wanted, "id"), read_id(wanted, "goal_id"))
 
 
 async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    site_id = None if wanted.get("id") is None else _number(wanted, "id")
+    site_id = None if wanted.get("id") is None else read_id(wanted, "id")
     return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
 
 

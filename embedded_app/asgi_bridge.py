@@ -1,6 +1,7 @@
 """Serves an ASGI application behind aiohttp's router, so that one port carries the edge and the control plane."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -23,7 +24,9 @@ def asgi_handler(app: AsgiApp) -> Callable[[web.BaseRequest], Awaitable[web.Stre
         if exchange.response is None:
             raise RuntimeError("The application ended without an answer.")
         if exchange.response.prepared:
-            await exchange.response.write_eof()
+            # Whoever leaves in the middle of a stream is not told that it has ended.
+            with contextlib.suppress(ConnectionError):
+                await exchange.response.write_eof()
         return exchange.response
 
     return handle

@@ -29,6 +29,7 @@ from control_api.migrations.upgrade import upgrade_database
 from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
 from control_api.sites.keep_told import keep_told
+from control_api.variables.setting import read_sealing_keys
 from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.operator_socket import build_operator_app
 from ingest_edge.app import Edge, edge_runner
@@ -37,6 +38,7 @@ from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
 from pipeline_contracts import topics
+from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
@@ -100,7 +102,9 @@ async def run_platform(
         registry = new_registry()
         checks = await _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
-        control = build_control(sessions, store, receipt_key)
+        variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
+        addresses = read_trusted(settings.trusted_proxies)
+        control = build_control(sessions, store, receipt_key, variable_keys, addresses)
         edge = await stack.enter_async_context(
             assembled_edge(
                 settings,
@@ -116,8 +120,10 @@ async def run_platform(
             )
         )
         await _serve(stack, edge, server, readiness)
+        # Called before all of that: a live log would hold the shutdown up.
+        stack.callback(control.state.log_streams.stop)
         _keep_told(stack, sessions, store)
-        engines = Engines(sessions, directory, store)
+        engines = Engines(sessions, directory, store, variable_keys)
         await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
         yield Platform(base_url, credentials, engines, log)
 

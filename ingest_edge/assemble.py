@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry
 from ingest_edge.admission import Admission
 from ingest_edge.app import Edge, Handler, build_edge
 from ingest_edge.collect.accept import AcceptCollect
-from ingest_edge.collect.client_address import ClientAddresses, read_networks
 from ingest_edge.collect.countries import Countries
 from ingest_edge.collect.daily_salts import DailySalts
 from ingest_edge.collect.dropped import DroppedEvents
@@ -16,7 +15,8 @@ from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics
-from pipeline_contracts.settings import BadSettings, Settings
+from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.settings import Settings
 from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory
 from storage_backends.rate_counter.interface import RateCounter
@@ -69,10 +69,7 @@ async def assembled_edge(
 
 
 def _collect(settings: Settings, intake: Intake, salts: Salts) -> AcceptCollect:
-    try:
-        trusted = read_networks(settings.trusted_proxies)
-    except ValueError as error:
-        raise BadSettings(f"PHAROS_TRUSTED_PROXIES: {error}") from error
+    addresses = read_trusted(settings.trusted_proxies)
     countries = Countries(settings.country_database)
     intake.metrics.add_gauge(
         "pharos_edge_country_database_age_days",
@@ -82,7 +79,7 @@ def _collect(settings: Settings, intake: Intake, salts: Salts) -> AcceptCollect:
     return AcceptCollect(
         intake,
         DailySalts(salts),
-        ClientAddresses(trusted),
+        addresses,
         countries,
         DroppedEvents(intake.log, now_ms),
         settings.country_header,

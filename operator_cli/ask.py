@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import getpass
 import json
+import os
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,11 +30,21 @@ def add_ask_arguments(parser: argparse.ArgumentParser) -> None:
 def ask(arguments: argparse.Namespace, action: str, wanted: dict[str, Any] | None = None) -> Any:
     """The document that the action of this name (`control_api.operator_actions`) gives. Raises `CommandFailed`."""
     settings = load_settings()
+    # For the audit log.
+    wanted = {**(wanted or {}), "operator": _user()}
     if settings.database_url is None:
-        body = json.dumps(wanted or {})
+        body = json.dumps(wanted)
         answer = asyncio.run(ask_operator(arguments.data, "POST", f"/actions/{action}", body=body))
         return json.loads(answer)
-    return asyncio.run(_ask_engines(settings, action, wanted or {}))
+    return asyncio.run(_ask_engines(settings, action, wanted))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user may have no name.
+        return str(os.getuid())
 
 
 async def _ask_engines(settings: Settings, action: str, wanted: dict[str, Any]) -> Any:

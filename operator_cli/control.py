@@ -9,8 +9,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser(
         "control",
         help="run the control plane on Postgres",
-        description="Run the control plane: PHAROS_DATABASE_URL, PHAROS_CLICKHOUSE_URL, PHAROS_REDIS_URL and "
-        "PHAROS_RECEIPT_KEY say on what.",
+        description="Run the control plane: PHAROS_DATABASE_URL, PHAROS_CLICKHOUSE_URL, PHAROS_REDIS_URL, "
+        "PHAROS_RECEIPT_KEY and PHAROS_VARIABLES_KEY say on what.",
     )
     add_listening_arguments(parser, 8002, "the control plane")
     parser.set_defaults(run=_run)

@@ -27,11 +27,14 @@ class Problem(Exception):
         *,
         headers: Mapping[str, str] | None = None,
         errors: Sequence[FieldError] = (),
+        members: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.headers: dict[str, str] = dict(headers or {})
         self.errors = tuple(errors[:MAX_FIELD_ERRORS])
+        self.members: dict[str, object] = dict(members or {})
+        """Extension members, which programs read."""
 
     def to_document(self) -> dict[str, object]:
         """The RFC 9457 body."""
@@ -43,7 +46,7 @@ class Problem(Exception):
         }
         if self.errors:
             document["errors"] = [{"field": e.field, "message": e.message} for e in self.errors]
-        return document
+        return {**document, **self.members}
 
 
 class InvalidCredential(Problem):
@@ -63,6 +66,14 @@ class MissingScope(Problem):
     status = 403
     slug = "missing-scope"
     title = "Token lacks the scope"
+
+
+class DeployNotAllowed(Problem):
+    """The person behind the token may not do this with Deploy in the project."""
+
+    status = 403
+    slug = "deploy-not-allowed"
+    title = "May not use Deploy in the project"
 
 
 class OriginNotRegistered(Problem):
@@ -97,6 +108,14 @@ class RequestTimeout(Problem):
     title = "The request took too long to arrive"
 
 
+class DeployRunning(Problem):
+    """The environment has a deployment that is not finished; `active_deployment_id` names it."""
+
+    status = 409
+    slug = "deploy-running"
+    title = "A deploy is running"
+
+
 class PayloadTooLarge(Problem):
     """Over one of the limits of size or count."""
 
@@ -119,6 +138,41 @@ class InvalidInput(Problem):
     status = 422
     slug = "validation-failed"
     title = "Validation failed"
+
+
+class EnvironmentLocked(InvalidInput):
+    """Somebody has locked the environment."""
+
+    slug = "environment-locked"
+    title = "The environment is locked"
+
+
+class OutsideWindow(InvalidInput):
+    """The environment takes deploys at other times."""
+
+    slug = "outside-window"
+    title = "Outside the deploy window"
+
+
+class EnvironmentNotReady(InvalidInput):
+    """Something that a deploy needs is missing."""
+
+    slug = "environment-not-ready"
+    title = "The environment is not ready"
+
+
+class NotRetained(InvalidInput):
+    """There is no release of this deployment any more, or there never was."""
+
+    slug = "not-retained"
+    title = "The release is not retained"
+
+
+class NotPromotable(InvalidInput):
+    """The deployment cannot go to that environment."""
+
+    slug = "not-promotable"
+    title = "The deployment cannot be promoted"
 
 
 class RateLimited(Problem):

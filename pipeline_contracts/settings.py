@@ -56,6 +56,12 @@ class Settings:
         secret=True,
         shortest=32,
     )
+    variables_key: str | None = _setting(
+        None,
+        "Key that encrypts variables, 32 characters or more; new,old to rotate (`pharos up` makes its own)",
+        secret=True,
+        shortest=32,
+    )
 
     kafka_bootstrap: str | None = _setting(None, "Brokers to begin with, host:port,host:port")
     kafka_security: str = _setting(

@@ -12,6 +12,8 @@ from control_api.database import open_engine, open_sessions
 from control_api.health import add_health, database_check
 from control_api.publish_keys import keep_published
 from control_api.sites.keep_told import keep_told
+from control_api.variables.setting import read_sealing_keys
+from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
 from service_processes.patience import when_there
@@ -25,8 +27,8 @@ _SHUTDOWN_SECONDS = 20
 @asynccontextmanager
 async def run_control(settings: Settings, server: socket.socket) -> AsyncIterator[None]:
     """The control plane on a bound socket, from listening to drained. Raises `BadSettings`."""
-    database_url, clickhouse_url, redis_url, receipt_key = need(
-        settings, "database_url", "clickhouse_url", "redis_url", "receipt_key"
+    database_url, clickhouse_url, redis_url, receipt_key, variables_key = need(
+        settings, "database_url", "clickhouse_url", "redis_url", "receipt_key", "variables_key"
     )
     async with AsyncExitStack() as stack:
         engine = open_engine(database_url)
@@ -47,7 +49,10 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         stack.push_async_callback(_end, stop, publishing)
         telling = asyncio.create_task(keep_told(sessions, store, stop), name="finished days")
         stack.push_async_callback(end_task, telling)
-        app = build_control(sessions, store, receipt_key.encode())
+        addresses = read_trusted(settings.trusted_proxies)
+        app = build_control(
+            sessions, store, receipt_key.encode(), read_sealing_keys(variables_key), addresses
+        )
         add_health(app, {"database": database_check(sessions)})
         serving = _Server(
             uvicorn.Config(
@@ -56,6 +61,8 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         )
         task = asyncio.create_task(serving.serve(sockets=[server]), name="control")
         stack.push_async_callback(serving.end, task)
+        # A live log would hold the shutdown up.
+        stack.callback(app.state.log_streams.stop)
         yield
 
 

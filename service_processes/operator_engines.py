@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_api.database import open_engine, open_sessions
 from control_api.operator_actions import Engines
+from control_api.variables.setting import read_sealing_keys
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
@@ -29,4 +30,5 @@ async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
                 statement_seconds=settings.clickhouse_timeout_seconds,
             )
             stack.push_async_callback(store.close)
-        yield Engines(open_sessions(engine), directory, store)
+        keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
+        yield Engines(open_sessions(engine), directory, store, keys)

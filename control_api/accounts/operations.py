@@ -89,23 +89,43 @@ class Caller:
 
     account: Account
     person: Person
+    role: str
+    """The person's in the account."""
     scopes: frozenset[str]
+    token_id: int
+    last_used_at: datetime | None
+    """The token's last use that was noted."""
+
+    @property
+    def key(self) -> str:
+        """Who it is in one word: what a person has begun with one token may go on with another."""
+        return f"{self.account.public_id} {self.person.public_id}"
 
 
 async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Caller | None:
-    """Who an API token stands for; None for one unknown, expired or revoked."""
+    """Who an API token stands for; None for one that is unknown, expired or revoked, or whose person has left the
+    account."""
     row = (
         await session.execute(
-            select(ApiToken, Account, Person)
+            select(ApiToken, Account, Person, Membership.role)
             .join(Account, Account.id == ApiToken.account_id)
             .join(Person, Person.id == ApiToken.person_id)
+            .join(
+                Membership,
+                (Membership.account_id == ApiToken.account_id) & (Membership.person_id == ApiToken.person_id),
+            )
             .where(ApiToken.digest == digest)
         )
     ).one_or_none()
     if row is None or not is_live(row[0], now):
         return None
-    token, account, person = row
-    last_used = token.last_used_at
-    if last_used is None or last_used + _LAST_USED_STEP < now:
-        token.last_used_at = now
-    return Caller(account, person, frozenset(token.scopes.split()))
+    token, account, person, role = row
+    return Caller(account, person, role, frozenset(token.scopes.split()), token.id, token.last_used_at)
+
+
+async def note_use(session: AsyncSession, caller: Caller, now: datetime) -> bool:
+    """Write down that the caller's token is used now, once a minute; whether anything was written."""
+    if caller.last_used_at is not None and now < caller.last_used_at + _LAST_USED_STEP:
+        return False
+    await session.execute(update(ApiToken).where(ApiToken.id == caller.token_id).values(last_used_at=now))
+    return True

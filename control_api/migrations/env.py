@@ -3,10 +3,15 @@
 from alembic import context
 
 import control_api.accounts.tables
+import control_api.audit.tables
+import control_api.deployments.tables
+import control_api.idempotency.tables
 import control_api.monitors.tables
 import control_api.projects.tables
 import control_api.recorded_deployments.tables
-import control_api.sites.tables  # noqa: F401  (fills the metadata)
+import control_api.repositories.tables
+import control_api.sites.tables
+import control_api.variables.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base
 
 context.configure(

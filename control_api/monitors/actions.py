@@ -23,7 +23,7 @@ from control_api.monitors.operations import (
     newest_runs,
 )
 from control_api.monitors.tables import HeartbeatState, MonitorKey
-from control_api.projects.operations import choose_environment
+from control_api.projects.choose import choose_environment
 from control_api.projects.tables import Environment
 from control_api.refusals import Refused
 from pipeline_contracts import topics

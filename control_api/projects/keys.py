@@ -8,7 +8,8 @@ from sqlalchemy import select
 
 from control_api.database import Sessions
 from control_api.live_keys import end_key, telling_edges
-from control_api.projects.operations import choose_environment, create_ingest_key, live_ingest_keys
+from control_api.projects.choose import choose_environment
+from control_api.projects.operations import create_ingest_key, live_ingest_keys
 from control_api.projects.tables import Environment, IngestKey
 from control_api.refusals import Refused
 from pipeline_contracts.credentials import digest_credential

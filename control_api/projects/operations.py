@@ -10,11 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.accounts.tables import Account
 from control_api.live_keys import is_live, key_entry
 from control_api.projects.tables import Environment, IngestKey, Project
-from control_api.refusals import Refused
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyEntry
+
+POSITIONS = {"preview": 0, "development": 1, "staging": 2, "production": 3}
+"""The types of environments; a deployment is promoted to a higher number."""
 
 
 async def create_project(
@@ -36,44 +38,19 @@ async def create_project(
 async def create_environment(
     session: AsyncSession, project: Project, name: str, slug: str, type_: str, now: datetime
 ) -> Environment:
-    """A new environment of the project."""
+    """A new environment of the project, in the order of its type."""
     environment = Environment(
         public_id=make_identifier("env", to_epoch_ms(now)),
         project_id=project.id,
         name=name,
         slug=slug,
         type=type_,
+        position=POSITIONS[type_],
         created_at=now,
     )
     session.add(environment)
     await session.flush()
     return environment
-
-
-async def choose_environment(session: AsyncSession, public_id: str | None) -> Environment:
-    """The environment of this ID; it may be left out where there is only one. Raises `Refused`."""
-    chosen = select(Environment)
-    if public_id is not None:
-        chosen = chosen.where(Environment.public_id == public_id)
-    environments = (await session.execute(chosen.limit(2))).scalars().all()
-    if not environments:
-        raise Refused(f"There is no environment {public_id or 'at all'}.")
-    if len(environments) > 1:
-        raise Refused("There are several environments: name one.")
-    return environments[0]
-
-
-async def choose_project(session: AsyncSession, public_id: str | None) -> Project:
-    """The project of this ID; it may be left out where there is only one. Raises `Refused`."""
-    chosen = select(Project)
-    if public_id is not None:
-        chosen = chosen.where(Project.public_id == public_id)
-    projects = (await session.execute(chosen.limit(2))).scalars().all()
-    if not projects:
-        raise Refused(f"There is no project {public_id or 'at all'}.")
-    if len(projects) > 1:
-        raise Refused("There are several projects: name one.")
-    return projects[0]
 
 
 async def create_ingest_key(session: AsyncSession, environment: Environment, now: datetime) -> str:

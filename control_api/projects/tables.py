@@ -1,8 +1,8 @@
-"""Rows of projects, environments and ingest keys."""
+"""Rows of projects, who may use Deploy in them, environments and ingest keys."""
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_api.database import Base, Moment
@@ -22,6 +22,18 @@ class Project(Base):
     created_at: Mapped[datetime] = mapped_column(Moment)
 
 
+class ProjectRole(Base):
+    """What a person may do with Deploy in a project; owners and admins of the account need none."""
+
+    __tablename__ = "project_roles"
+
+    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"), primary_key=True, autoincrement=False)
+    person_id: Mapped[int] = mapped_column(
+        ForeignKey("people.id"), primary_key=True, autoincrement=False, index=True
+    )
+    role: Mapped[str] = mapped_column(String(20))
+
+
 class Environment(Base):
     """Where a project runs and what its telemetry is filed under."""
 
@@ -35,6 +47,31 @@ class Environment(Base):
     slug: Mapped[str] = mapped_column(String(100))
     type: Mapped[str] = mapped_column(String(20))
     created_at: Mapped[datetime] = mapped_column(Moment)
+    # Columns that came later: rows of before have the defaults.
+    position: Mapped[int] = mapped_column(server_default=text("1"))
+    """A deployment is promoted to environments of a higher one only."""
+    branch: Mapped[str | None] = mapped_column(String(200))
+    """What is deployed where a deploy names nothing else; null: the repository's branch."""
+    desired_replicas: Mapped[int] = mapped_column(server_default=text("1"))
+    state: Mapped[str] = mapped_column(String(12), server_default="running")
+    """An `EnvironmentState`: what is wanted; the deployer brings it about."""
+    deploy_window: Mapped[str | None] = mapped_column(Text)
+    """JSON of a `DeployWindow`; null: at any time."""
+    deploys_need_approval: Mapped[bool] = mapped_column(server_default=false())
+    variables_need_approval: Mapped[bool] = mapped_column(server_default=false())
+
+
+class EnvironmentLock(Base):
+    """While it is there, nobody deploys to the environment."""
+
+    __tablename__ = "environment_locks"
+
+    environment_id: Mapped[int] = mapped_column(
+        ForeignKey("environments.id"), primary_key=True, autoincrement=False
+    )
+    reason: Mapped[str] = mapped_column(String(500))
+    person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    locked_at: Mapped[datetime] = mapped_column(Moment)
 
 
 class IngestKey(Base):

@@ -11,7 +11,7 @@ from analytics_queries.visits.dropped_events import dropped_events
 from analytics_queries.visits.last_events import last_events
 from control_api.database import Sessions
 from control_api.live_keys import telling_edges
-from control_api.projects.operations import choose_project
+from control_api.projects.choose import choose_project
 from control_api.refusals import Refused
 from control_api.sites import operations, read_wanted
 from control_api.sites.describe_site import describe_goal, describe_site

@@ -9,7 +9,6 @@ import orjson
 from aiohttp import hdrs, web
 
 from ingest_edge.answers import json_answer
-from ingest_edge.collect.client_address import ClientAddresses
 from ingest_edge.collect.countries import Countries, country_code
 from ingest_edge.collect.daily_salts import DailySalts
 from ingest_edge.collect.decode import decode_events
@@ -20,6 +19,7 @@ from ingest_edge.collect.visitors import VisitorHashes
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from pipeline_contracts import topics
+from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.collected import Collected, CollectMeta, encode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.errors import (

@@ -125,6 +125,7 @@ def running_stack(
             "PHAROS_DATABASE_URL": postgres.url,
             "PHAROS_CLICKHOUSE_URL": clickhouse.url,
             "PHAROS_RECEIPT_KEY": secrets.token_urlsafe(32),
+            "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
             # The gateway tells whose request it was.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
             **(settings or {}),

@@ -10,13 +10,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import ClauseElement, Connection, inspect, text
 
 import control_api.accounts.tables
+import control_api.audit.tables
+import control_api.deployments.tables
+import control_api.idempotency.tables
 import control_api.monitors.tables
 import control_api.projects.tables
 import control_api.recorded_deployments.tables
-import control_api.sites.tables  # noqa: F401  (fills the metadata)
+import control_api.repositories.tables
+import control_api.sites.tables
+import control_api.variables.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base, open_engine
 from control_api.migrations import upgrade
 from control_api.migrations.upgrade import newest_revision, upgrade_database
@@ -52,7 +57,14 @@ def _column(connection: Connection, column: Any) -> dict[str, object]:
 
 
 def _sorted(found: Any) -> list[str]:
-    return sorted(str(sorted(one.items(), key=str)) for one in found)
+    return sorted(str(sorted(_in_words(one).items(), key=str)) for one in found)
+
+
+def _in_words(found: Any) -> Any:
+    """Conditions of indexes are objects that are told apart by their address."""
+    if isinstance(found, dict):
+        return {name: _in_words(value) for name, value in found.items()}
+    return str(found) if isinstance(found, ClauseElement) else found
 
 
 async def _create_all(url: str) -> dict[str, object]:

@@ -25,6 +25,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.column_store.interface import ColumnStore
 from tests.support.engines import or_skip
 from tests.support.postgres_server import PostgresServer, running_postgres
+from tests.support.serve_control import VARIABLE_KEYS
 
 LIMIT = RateLimit(1, 1)
 
@@ -99,7 +100,7 @@ async def control(own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -
         person = await create_person(session, account, "P", f"{time.time_ns()}@x", "owner", now)
         token = await create_api_token(session, account, person, "t", ["account:read"], now)
     # No route of these tests asks the column store.
-    app = build_control(sessions, cast(ColumnStore, SimpleNamespace()), b"seal")
+    app = build_control(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
     yield Control(own_server, app, engine, token)
     own_server.go_on()
     if own_server.process is None or own_server.process.poll() is not None:

@@ -34,6 +34,7 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from tests.support.accounts import make_acme
+from tests.support.serve_control import VARIABLE_KEYS
 
 SEAL = b"the key that seals receipts of this test"
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -80,7 +81,7 @@ async def control(
         InFlight(settings.max_in_flight_bytes),
         metrics,
     )
-    app = build_control(sessions, column_store, SEAL)
+    app = build_control(sessions, column_store, SEAL, VARIABLE_KEYS)
     edge = build_edge(intake, Readiness({}), new_registry(), receipt_key=SEAL, otherwise=asgi_handler(app))
     runner = edge_runner(edge)
     await runner.setup()

@@ -17,7 +17,7 @@ from control_api.database import Sessions
 from control_api.projects.operations import create_environment, create_ingest_key
 from control_api.recorded_deployments.tables import RecordedDeployment
 from tests.support.accounts import make_acme
-from tests.support.serve_control import serving_control
+from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 NOW = datetime.now(UTC)
 PATH = "/api/v1/deployments"
@@ -64,7 +64,7 @@ async def control(sessions: Sessions) -> AsyncIterator[Control]:
         _, project, first = await make_acme(session, NOW)
         made = [first, await create_environment(session, project, "Two", "two", "production", NOW)]
         keys = [await create_ingest_key(session, environment, NOW) for environment in made]
-    app = build_control(sessions, None, b"a receipt key of the test suite, 32+")  # type: ignore[arg-type]
+    app = build_control(sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)  # type: ignore[arg-type]
     async with serving_control(app) as url, aiohttp.ClientSession() as http:
         yield Control(url, http, sessions, keys, [environment.public_id for environment in made])
 

@@ -17,7 +17,13 @@ from tests.support.compose_file import (
     read_compose,
 )
 
-SECRETS = {"POSTGRES_PASSWORD", "CLICKHOUSE_PASSWORD", "REDIS_PASSWORD", "PHAROS_RECEIPT_KEY"}
+SECRETS = {
+    "POSTGRES_PASSWORD",
+    "CLICKHOUSE_PASSWORD",
+    "REDIS_PASSWORD",
+    "PHAROS_RECEIPT_KEY",
+    "PHAROS_VARIABLES_KEY",
+}
 # What each part cannot start without, as its --help says.
 NEEDS = {
     "migrate": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL", "PHAROS_DATABASE_URL"},
@@ -28,6 +34,7 @@ NEEDS = {
         "PHAROS_CLICKHOUSE_URL",
         "PHAROS_REDIS_URL",
         "PHAROS_RECEIPT_KEY",
+        "PHAROS_VARIABLES_KEY",
     },
 }
 
@@ -126,7 +133,7 @@ def test_make_writes_the_secrets_once(tmp_path: Path) -> None:
     written = (tmp_path / ".env").read_text()
     values = dict(line.split("=") for line in written.splitlines())
     assert set(values) == SECRETS
-    assert len(set(values.values())) == 4 and all(len(v) == 64 for v in values.values())
+    assert len(set(values.values())) == len(SECRETS) and all(len(v) == 64 for v in values.values())
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     again = make()
     assert again.returncode != 0 and "there already" in again.stdout

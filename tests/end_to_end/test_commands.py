@@ -82,12 +82,14 @@ def test_a_port_in_use_is_refused(platform: PlatformProcess, tmp_path: Path) -> 
     assert (done.returncode, "Choose another --port" in done.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("variable", ["PHAROS_INGEST_RAT", "PHAROS_INGEST_RATE", "PHAROS_RECEIPT_KEY"])
+@pytest.mark.parametrize(
+    "variable", ["PHAROS_INGEST_RAT", "PHAROS_INGEST_RATE", "PHAROS_RECEIPT_KEY", "PHAROS_VARIABLES_KEY"]
+)
 def test_a_bad_setting_stops_the_start_and_is_named(tmp_path: Path, variable: str) -> None:
     done = _up(tmp_path / "data", free_port(), **{variable: "secret-nonsense"})
     assert done.returncode == 2
     assert f"{variable}:" in done.stderr
-    if variable == "PHAROS_RECEIPT_KEY":
+    if variable.endswith("_KEY"):
         assert "secret-nonsense" not in done.stderr
 
 

@@ -113,7 +113,14 @@ def test_a_resend_stores_nothing_and_is_counted(platform: PlatformProcess) -> No
 
 
 def test_credentials_are_for_the_owner_only(platform: PlatformProcess) -> None:
-    names = ("credentials.json", "receipt.key", "control.sqlite", "event-log.sqlite", "operator.sock")
+    names = (
+        "credentials.json",
+        "receipt.key",
+        "variables.key",
+        "control.sqlite",
+        "event-log.sqlite",
+        "operator.sock",
+    )
     modes = {name: stat.S_IMODE((platform.data / name).stat().st_mode) for name in names}
     assert modes == dict.fromkeys(names, 0o600)
     assert set(platform.credentials) >= {
@@ -133,5 +140,6 @@ def test_no_secret_is_in_the_log(platform: PlatformProcess) -> None:
     }
     assert platform.request("POST", "/api/v1/ingest", body=b"{}", headers=headers).status == 401
     lines = [line for line in platform.log.read_text().splitlines() if line.startswith("{")]
-    secrets = [platform.credentials["api_token"], (platform.data / "receipt.key").read_text().strip()]
+    files = [(platform.data / name).read_text().strip() for name in ("receipt.key", "variables.key")]
+    secrets = [platform.credentials["api_token"], *files]
     assert not [line for line in lines for secret in [*secrets, "phr_ing_"] if secret in line]

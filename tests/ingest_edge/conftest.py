@@ -19,7 +19,6 @@ from aiohttp import web
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.collect.accept import AcceptCollect
-from ingest_edge.collect.client_address import ClientAddresses, read_networks
 from ingest_edge.collect.countries import Countries
 from ingest_edge.collect.daily_salts import DailySalts
 from ingest_edge.collect.dropped import DroppedEvents
@@ -28,6 +27,7 @@ from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import InFlight, Limits
 from ingest_edge.metrics import EdgeMetrics, new_registry
 from pipeline_contracts import topics
+from pipeline_contracts.client_address import ClientAddresses, read_networks
 from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier

@@ -6,9 +6,12 @@ from typing import Any
 
 from aiohttp import web
 
+from control_api.variables.sealing import SealingKeys
 from embedded_app.asgi_bridge import asgi_handler
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.metrics import EdgeMetrics
+
+VARIABLE_KEYS = SealingKeys.read("a key for variables of the test suite")
 
 
 @contextlib.asynccontextmanager

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingest_edge.collect.client_address import ClientAddresses, read_networks
 from pipeline_contracts import topics
+from pipeline_contracts.client_address import ClientAddresses, read_networks
 from pipeline_contracts.collected import decode_collect_meta, decode_dropped
 from pipeline_contracts.rate_limits import RateLimit
 from tests.ingest_edge.conftest import BROWSER, RunningEdge, StartEdge

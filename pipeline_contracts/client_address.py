@@ -4,6 +4,8 @@ import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
 
+from pipeline_contracts.settings import PREFIX, BadSettings
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # A chain of proxies is short; what is longer was made up.
@@ -58,6 +60,14 @@ class ClientAddresses:
             return False
         mapped = getattr(parsed, "ipv4_mapped", None)
         return any((mapped or parsed) in network for network in self._trusted)
+
+
+def read_trusted(text: str | None) -> ClientAddresses:
+    """Those of `PHAROS_TRUSTED_PROXIES`. Raises `BadSettings`."""
+    try:
+        return ClientAddresses(read_networks(text))
+    except ValueError as error:
+        raise BadSettings(f"{PREFIX}TRUSTED_PROXIES: {error}") from error
 
 
 def _plain(address: str) -> str:

@@ -1,0 +1,1 @@
+"""Deployments, their logs, and the releases that came of them."""

@@ -1,0 +1,174 @@
+"""What is read of deployments, and what is asked of them: bound to the caller's account and role."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Select, select, union_all
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.accounts.operations import Caller
+from control_api.audit.operations import Actor
+from control_api.deployments.queue_deployment import Wish, queue_deployment
+from control_api.deployments.tables import Deployment, DeploymentLine, Release
+from control_api.paging import Page
+from control_api.projects.find import Place, named, require, role_of
+from control_api.projects.roles import Right, sees_all_projects
+from control_api.projects.tables import Environment, Project, ProjectRole
+from pipeline_contracts.deploy_states import DeploymentStatus
+from pipeline_contracts.errors import FieldError, NotFound, NotPromotable, NotRetained
+
+LOG_LINES = 1000
+# A page is read from each project's index on its own; more of them than this are looked for in the account's.
+_MOST_SEPARATE = 100
+
+
+class Seen(NamedTuple):
+    """A deployment, and the public ID of its environment."""
+
+    deployment: Deployment
+    environment_id: str | None
+
+
+async def list_deployments(session: AsyncSession, caller: Caller, page: Page) -> tuple[Sequence[Seen], bool]:
+    """A page of those in projects that the person may see, newest first, and whether more follow."""
+    newest = select(Deployment.id).where(Deployment.account_id == caller.account.id)
+    if page.before is not None:
+        newest = newest.where(Deployment.id < page.before)
+    if not sees_all_projects(caller.role):
+        newest = await _in_own_projects(session, caller, newest, page.limit + 1)
+    ids = newest.order_by(Deployment.id.desc()).limit(page.limit + 1).scalar_subquery()
+    query = (
+        select(Deployment, Environment.public_id)
+        .outerjoin(Environment, Environment.id == Deployment.environment_id)
+        .where(Deployment.id.in_(ids))
+        .order_by(Deployment.id.desc())
+    )
+    rows = [Seen(*row) for row in await session.execute(query)]
+    return rows[: page.limit], len(rows) > page.limit
+
+
+async def _in_own_projects(
+    session: AsyncSession, caller: Caller, newest: Select[int], limit: int
+) -> Select[int]:
+    projects = (
+        (
+            await session.execute(
+                select(ProjectRole.project_id)
+                .join(Project, Project.id == ProjectRole.project_id)
+                .where(ProjectRole.person_id == caller.person.id, Project.account_id == caller.account.id)
+            )
+        )
+        .scalars()
+        .all()
+    )
+    if not projects or len(projects) > _MOST_SEPARATE:
+        return newest.where(Deployment.project_id.in_(projects))
+    # Neither database reads the newest of several projects from an index by itself: it would sort all there are.
+    each = [
+        select(
+            newest.where(Deployment.project_id == project)
+            .order_by(Deployment.id.desc())
+            .limit(limit)
+            .subquery()
+            .c.id
+        )
+        for project in projects
+    ]
+    return select(Deployment.id).where(Deployment.id.in_(union_all(*each)))
+
+
+async def find_deployment(
+    session: AsyncSession, caller: Caller, build: int | None, right: Right
+) -> tuple[Seen, Place | None]:
+    """The deployment and where it went; None for the place once the environment was removed. Raises `NotFound` for
+    one of another account too, and `DeployNotAllowed`."""
+    row = (
+        await session.execute(
+            select(Deployment, Environment, Project, ProjectRole.role)
+            .join(Project, Project.id == Deployment.project_id)
+            .outerjoin(Environment, Environment.id == Deployment.environment_id)
+            .outerjoin(ProjectRole, role_of(caller))
+            .where(Deployment.account_id == caller.account.id, Deployment.id == build)
+        )
+    ).one_or_none()
+    if row is None:
+        raise NotFound("The account has no such deployment.")
+    deployment, environment, project, role = row
+    require(caller, role, right)
+    if environment is None:
+        return Seen(deployment, None), None
+    return Seen(deployment, environment.public_id), Place(environment, project)
+
+
+async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[DeploymentLine], bool]:
+    """The last 1,000 lines, in their order, and whether there are more before."""
+    query = (
+        select(DeploymentLine)
+        .where(DeploymentLine.deployment_id == deployment_id)
+        .order_by(DeploymentLine.id.desc())
+        .limit(LOG_LINES + 1)
+    )
+    lines = (await session.execute(query)).scalars().all()
+    return lines[LOG_LINES - 1 :: -1] if len(lines) > LOG_LINES else lines[::-1], len(lines) > LOG_LINES
+
+
+async def roll_back(
+    session: AsyncSession, caller: Caller, build: int | None, actor: Actor, now: datetime
+) -> Seen:
+    """Make the release of this deployment live again, without a build. Raises `NotRetained`, and what
+    `queue_deployment` raises."""
+    seen, place = await find_deployment(session, caller, build, Right.DEPLOY)
+    release = await _retained_release(session, seen.deployment)
+    if release is None or place is None:
+        message = "has no release that is retained; the newest five of an environment are"
+        raise NotRetained(f"Deployment {build} {message}.", errors=[FieldError("build", message)])
+    wish = Wish("rollback", revision=release.revision, rolled_back_to_id=release.deployment_id)
+    return Seen(await queue_deployment(session, place, wish, actor, now), place.environment.public_id)
+
+
+async def promote(
+    session: AsyncSession,
+    caller: Caller,
+    build: int | None,
+    target: str,
+    note: str | None,
+    actor: Actor,
+    now: datetime,
+) -> Seen:
+    """Bring what this deployment built to a later environment of its project. Raises `NotPromotable`, and what
+    `queue_deployment` raises."""
+    seen, place = await find_deployment(session, caller, build, Right.DEPLOY)
+    release = await _retained_release(session, seen.deployment)
+    if release is None or place is None:
+        message = "has not succeeded, or its release is not retained any more"
+        raise NotPromotable(f"Deployment {build} {message}.", errors=[FieldError("build", message)])
+    to = await _later_environment(session, place, target)
+    wish = Wish("promotion", revision=release.revision, promoted_from_id=seen.deployment.id, note=note)
+    return Seen(await queue_deployment(session, to, wish, actor, now), to.environment.public_id)
+
+
+async def _later_environment(session: AsyncSession, place: Place, target: str) -> Place:
+    query = select(Environment).where(
+        Environment.project_id == place.project.id, named(Environment.id, Environment.public_id, target)
+    )
+    to = (await session.execute(query)).scalar_one_or_none()
+    if to is None:
+        message = "is no environment of the deployment's project"
+    elif to.position <= place.environment.position:
+        message = f"comes no later than {place.environment.slug}, where the deployment went"
+    else:
+        return Place(to, place.project)
+    raise NotPromotable(
+        "A deployment is promoted to a later environment of its project.",
+        errors=[FieldError("target_environment_id", message)],
+    )
+
+
+async def _retained_release(session: AsyncSession, deployment: Deployment) -> Release | None:
+    """What the deployment brought: its own release, or the one that it made live again."""
+    if deployment.status != DeploymentStatus.SUCCEEDED:
+        return None
+    brought = deployment.rolled_back_to_id or deployment.id
+    query = select(Release).where(Release.deployment_id == brought, Release.removed_at.is_(None))
+    return (await session.execute(query)).scalar_one_or_none()

@@ -1,0 +1,123 @@
+"""A deploy, a rollback or a promotion becomes a deployment that waits for the deployer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor, record
+from control_api.deployments.moves import add_line, move_deployment
+from control_api.deployments.tables import Deployment
+from control_api.environments.check_open import check_open
+from control_api.projects.find import Place
+from control_api.repositories.operations import connected_repository
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError
+
+Trigger = Literal["api", "rollback", "promotion"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be brought to the environment."""
+
+    trigger: Trigger
+    ref: str | None = None
+    revision: str | None = None
+    promoted_from_id: int | None = None
+    rolled_back_to_id: int | None = None
+    note: str | None = None
+
+
+async def queue_deployment(
+    session: AsyncSession, place: Place, wish: Wish, actor: Actor, now: datetime
+) -> Deployment:
+    """A new deployment, queued; where the environment wants a second person, it waits for one at once.
+
+    A rollback needs none: it brings back what was live, with the variables that it had. Raises what `check_open`
+    raises, `EnvironmentNotReady` where the project has no repository, and `DeployRunning`.
+    """
+    environment, project = place
+    await check_open(session, environment, now)
+    repository = await connected_repository(session, project.id)
+    if repository is None:
+        raise EnvironmentNotReady(
+            "The project has no repository: connect one with `pharos repository connect`.",
+            errors=[FieldError("repository", "is not connected")],
+        )
+    needs_approval = environment.deploys_need_approval and wish.trigger != "rollback"
+    deployment = await _insert(session, place, repository.id, wish, needs_approval, actor, now)
+    details = {
+        "environment": environment.public_id,
+        "trigger": wish.trigger,
+        "ref": wish.ref,
+        "note": wish.note,
+    }
+    record(
+        session, actor, project.account_id, "deployment.queue", f"deployment {deployment.id}", now, details
+    )
+    add_line(session, deployment.id, f"Queued: {_told(wish, environment.branch or repository.branch)}.", now)
+    if needs_approval:
+        await move_deployment(session, deployment, DeploymentStatus.AWAITING_APPROVAL, now)
+        add_line(session, deployment.id, "Waits for the approval of a second person.", now)
+    return deployment
+
+
+def _told(wish: Wish, branch: str) -> str:
+    match wish.trigger:
+        case "rollback":
+            return f"the release of deployment {wish.rolled_back_to_id} again"
+        case "promotion":
+            return f"the release of deployment {wish.promoted_from_id}"
+    return wish.ref or branch
+
+
+async def _insert(
+    session: AsyncSession,
+    place: Place,
+    repository_id: int,
+    wish: Wish,
+    needs_approval: bool,
+    actor: Actor,
+    now: datetime,
+) -> Deployment:
+    """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in."""
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    values = {
+        "account_id": place.project.account_id,
+        "project_id": place.project.id,
+        "repository_id": repository_id,
+        "environment_id": place.environment.id,
+        "status": DeploymentStatus.QUEUED.value,
+        "trigger": wish.trigger,
+        "ref": wish.ref,
+        "revision": wish.revision,
+        "promoted_from_id": wish.promoted_from_id,
+        "rolled_back_to_id": wish.rolled_back_to_id,
+        "note": wish.note,
+        "asked_by_id": actor.person_id,
+        "needs_approval": needs_approval,
+        "created_at": now,
+    }
+    made = insert(Deployment).values(values).on_conflict_do_nothing().returning(Deployment)
+    deployment = (await session.execute(made)).scalar_one_or_none()
+    if deployment is None:
+        raise await deploy_running(session, place.environment.id)
+    return deployment
+
+
+async def deploy_running(session: AsyncSession, environment_id: int) -> DeployRunning:
+    """The refusal that names the environment's active deployment."""
+    active = select(Deployment.id).where(
+        Deployment.environment_id == environment_id, Deployment.status.in_(ACTIVE)
+    )
+    # None: it has ended since. The refusal was right when it was found.
+    number = (await session.execute(active)).scalar_one_or_none()
+    told = "A deployment" if number is None else f"Deployment {number}"
+    return DeployRunning(
+        f"{told} of this environment is not finished. Wait for it, then ask again.",
+        members={"active_deployment_id": number},
+    )

@@ -1,0 +1,103 @@
+"""Rows of deployments, of their log lines, and of releases."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_api.database import Base, Moment
+from pipeline_contracts.deploy_states import ACTIVE
+
+_IS_ACTIVE = text(f"status IN ({', '.join(repr(status.value) for status in ACTIVE)})")
+
+
+class Deployment(Base):
+    """One attempt to bring a revision, or a release that there is already, to an environment."""
+
+    __tablename__ = "deployments"
+    __table_args__ = (
+        # Newest first, of an account and of a project.
+        Index("ix_deployments_account_id", "account_id", "id"),
+        Index("ix_deployments_project_id", "project_id", "id"),
+        Index("ix_deployments_environment_id", "environment_id", "id"),
+        # The database itself holds "one at a time": a look before the insert would be a race.
+        Index(
+            "uq_deployments_active",
+            "environment_id",
+            unique=True,
+            sqlite_where=_IS_ACTIVE,
+            postgresql_where=_IS_ACTIVE,
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
+    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"))
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+    """Null once the environment was removed."""
+    status: Mapped[str] = mapped_column(String(20))
+    """A `DeploymentStatus`; changed by `move_deployment` alone."""
+    trigger: Mapped[str] = mapped_column(String(20))
+    revision: Mapped[str | None] = mapped_column(String(64))
+    """The commit; known once it was looked up."""
+    ref: Mapped[str | None] = mapped_column(String(200))
+    promoted_from_id: Mapped[int | None] = mapped_column(ForeignKey("deployments.id"))
+    rolled_back_to_id: Mapped[int | None] = mapped_column(ForeignKey("deployments.id"))
+    """The deployment whose release this one makes live again."""
+    note: Mapped[str | None] = mapped_column(String(500))
+    asked_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    needs_approval: Mapped[bool]
+    """Whether a second person had to agree when it was asked for."""
+    decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
+    """Who approved or rejected it."""
+    decided_at: Mapped[datetime | None] = mapped_column(Moment)
+    approved_revision: Mapped[str | None] = mapped_column(String(64))
+    approved_variables_id: Mapped[int | None] = mapped_column(ForeignKey("variable_sets.id"))
+    """The environment's variables when it was approved: others need another approval."""
+    created_at: Mapped[datetime] = mapped_column(Moment)
+    finished_at: Mapped[datetime | None] = mapped_column(Moment)
+
+
+class DeploymentLine(Base):
+    """One line of a deployment's log, in the order of their IDs."""
+
+    __tablename__ = "deployment_lines"
+    __table_args__ = (Index("ix_deployment_lines_deployment_id", "deployment_id", "id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id"))
+    at: Mapped[datetime] = mapped_column(Moment)
+    stream: Mapped[str] = mapped_column(String(6))
+    """`stdout`, `stderr`, or `system` for what Pharos itself says."""
+    text: Mapped[str] = mapped_column(Text)
+
+
+class Release(Base):
+    """What a deployment built and made live, with the variables that it ran with."""
+
+    __tablename__ = "releases"
+    __table_args__ = (Index("ix_releases_environment_id", "environment_id", "id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id"), unique=True)
+    revision: Mapped[str] = mapped_column(String(64))
+    artefact: Mapped[str] = mapped_column(String(500))
+    """Where the driver keeps what was built."""
+    variables_id: Mapped[int | None] = mapped_column(ForeignKey("variable_sets.id"))
+    created_at: Mapped[datetime] = mapped_column(Moment)
+    removed_at: Mapped[datetime | None] = mapped_column(Moment)
+    """When the artefact was removed; null: retained."""
+
+
+class LiveRelease(Base):
+    """Which release an environment serves; no row: none."""
+
+    __tablename__ = "live_releases"
+
+    environment_id: Mapped[int] = mapped_column(
+        ForeignKey("environments.id"), primary_key=True, autoincrement=False
+    )
+    release_id: Mapped[int] = mapped_column(ForeignKey("releases.id"), unique=True)
+    since: Mapped[datetime] = mapped_column(Moment)

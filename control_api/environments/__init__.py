@@ -1,0 +1,1 @@
+"""How environments run and who may deploy to them: replicas, state, lock, window, approvals."""

@@ -1,0 +1,36 @@
+"""Whether an environment takes a deploy now. Asked at the request, and again when the work is taken up."""
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.accounts.tables import Person
+from control_api.environments.windows import window_of
+from control_api.projects.tables import Environment, EnvironmentLock
+from pipeline_contracts.deploy_states import EnvironmentState
+from pipeline_contracts.errors import EnvironmentLocked, EnvironmentNotReady, FieldError, OutsideWindow
+
+
+async def check_open(session: AsyncSession, environment: Environment, now: datetime) -> None:
+    """Raises `EnvironmentLocked`, `OutsideWindow` or `EnvironmentNotReady`."""
+    lock = (
+        await session.execute(
+            select(EnvironmentLock.reason, Person.name)
+            .outerjoin(Person, Person.id == EnvironmentLock.person_id)
+            .where(EnvironmentLock.environment_id == environment.id)
+        )
+    ).one_or_none()
+    if lock is not None:
+        reason, name = lock
+        held = f"is locked by {name or 'an operator'}: {reason}"
+        raise EnvironmentLocked(f"The environment {held}", errors=[FieldError("locked", held)])
+    window = window_of(environment.deploy_window)
+    if window is not None and not window.is_open(now):
+        raise OutsideWindow(
+            f"The environment takes deploys {window} only.", errors=[FieldError("window", f"is {window}")]
+        )
+    if environment.state != EnvironmentState.RUNNING:
+        raise EnvironmentNotReady(
+            "The environment is hibernated: wake it first.", errors=[FieldError("state", "is hibernated")]
+        )

@@ -1,0 +1,1 @@
+"""The first answers to requests with an `Idempotency-Key`."""

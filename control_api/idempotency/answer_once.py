@@ -1,0 +1,90 @@
+"""`Idempotency-Key`: a request that is sent again is answered as the first time, and nothing is done twice."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from fastapi import Request, Response
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.idempotency.tables import IdempotentAnswer
+from pipeline_contracts.errors import FieldError, InvalidInput
+
+_HEADER = "Idempotency-Key"
+_LONGEST = 255
+_KEPT = timedelta(hours=24)
+
+Answer = tuple[int, dict[str, Any]]
+"""Status and document."""
+
+
+async def answer_once(
+    request: Request, session: AsyncSession, caller: str, body: bytes, make: Callable[[], Awaitable[Answer]]
+) -> Response:
+    """The answer of `make`, or the first answer to this caller's key, if the request has one, of the last 24 hours.
+
+    It is kept in the transaction of the work itself: there is both or neither. Of any number of requests at once the
+    first works, the others wait for it. What was refused changed nothing and is not kept. Raises `InvalidInput` for a
+    key that came with another request, and what `make` raises.
+    """
+    key = request.headers.get(_HEADER)
+    if key is None:
+        return _response(*await make())
+    _check(key)
+    now = datetime.now(UTC)
+    digest = hashlib.sha256(f"{request.method} {request.url.path}\0".encode() + body).digest()
+    if not await _claim(session, caller, key, digest, now):
+        return await _first_answer(session, caller, key, digest)
+    status, document = await make()
+    written = orjson.dumps(document)
+    this = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
+    await session.execute(update(IdempotentAnswer).where(this).values(status=status, body=written))
+    return _written(status, written)
+
+
+def _check(key: str) -> None:
+    if not (1 <= len(key) <= _LONGEST and key.isascii() and key.isprintable()):
+        raise _refused(f"must be 1 to {_LONGEST} printable ASCII characters")
+
+
+def _refused(message: str) -> InvalidInput:
+    return InvalidInput(
+        "Nothing was done. Mend the header and send it again.", errors=[FieldError(_HEADER, message)]
+    )
+
+
+async def _claim(session: AsyncSession, caller: str, key: str, digest: bytes, now: datetime) -> bool:
+    """Whether this is the key's first request."""
+    old = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.created_at < now - _KEPT)
+    await session.execute(delete(IdempotentAnswer).where(old))
+    # Where another transaction has just claimed the key, this waits for its end.
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    claimed = (
+        insert(IdempotentAnswer)
+        .values(caller=caller, key=key, request_digest=digest, created_at=now)
+        .on_conflict_do_nothing()
+        .returning(IdempotentAnswer.key)
+    )
+    return (await session.execute(claimed)).scalar_one_or_none() is not None
+
+
+async def _first_answer(session: AsyncSession, caller: str, key: str, digest: bytes) -> Response:
+    this = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
+    row = (await session.execute(select(IdempotentAnswer).where(this))).scalar_one()
+    if row.request_digest != digest:
+        raise _refused("was used for another request; choose a new one for each")
+    response = _written(row.status or 200, row.body or b"")
+    response.headers["Idempotent-Replayed"] = "true"
+    return response
+
+
+def _response(status: int, document: dict[str, Any]) -> Response:
+    return _written(status, orjson.dumps(document))
+
+
+def _written(status: int, body: bytes) -> Response:
+    return Response(body, status, media_type="application/json")

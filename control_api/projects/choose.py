@@ -1,0 +1,64 @@
+"""Finds what an operator names, in all accounts: by a number, a public ID, or a slug."""
+
+from typing import TypeVar
+
+from sqlalchemy import Select, or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.accounts.tables import Account, Person
+from control_api.projects.find import named
+from control_api.projects.tables import Environment, Project
+from control_api.refusals import Refused
+
+T = TypeVar("T", Account, Project, Environment)
+
+
+async def choose_account(session: AsyncSession, called: str | None) -> Account:
+    """The account of this number, ID or slug; it may be left out where there is only one. Raises `Refused`."""
+    query = select(Account)
+    if called is not None:
+        query = query.where(or_(named(Account.id, Account.public_id, called), Account.slug == called))
+    return await _the_one(session, query, "account", called)
+
+
+async def choose_project(session: AsyncSession, called: str | None) -> Project:
+    """The same for a project."""
+    query = select(Project)
+    if called is not None:
+        query = query.where(or_(named(Project.id, Project.public_id, called), Project.slug == called))
+    return await _the_one(session, query, "project", called)
+
+
+async def choose_environment(session: AsyncSession, called: str | None) -> Environment:
+    """The same for an environment; its slug may have its project's before it: `shop/production`."""
+    query = select(Environment)
+    if called is not None:
+        project, slash, slug = called.rpartition("/")
+        if slash:
+            query = query.join(Project, Project.id == Environment.project_id)
+            query = query.where(Project.slug == project, Environment.slug == slug)
+        else:
+            query = query.where(
+                or_(named(Environment.id, Environment.public_id, called), Environment.slug == called)
+            )
+    return await _the_one(session, query, "environment", called)
+
+
+async def choose_person(session: AsyncSession, called: str) -> Person:
+    """The person of this e-mail address, number or ID. Raises `Refused`."""
+    query = select(Person).where(or_(named(Person.id, Person.public_id, called), Person.email == called))
+    person = (await session.execute(query)).scalars().first()
+    if person is None:
+        raise Refused(f"There is no person {called!r}; `pharos person list` shows all.")
+    return person
+
+
+async def _the_one(session: AsyncSession, query: Select[T], kind: str, called: str | None) -> T:
+    found = (await session.execute(query.limit(10))).scalars().all()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise Refused(f"There is no {kind} {called or 'at all'}; `pharos {kind} list` shows all.")
+    ids = ", ".join(one.public_id for one in found)
+    told = f"Several {kind}s are called {called!r}" if called is not None else f"There are several {kind}s"
+    raise Refused(f"{told}: name one by its ID ({ids}).")

@@ -1,0 +1,48 @@
+"""Reads projects with their environments: two queries, however many there are."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.accounts.operations import Caller
+from control_api.paging import Page
+from control_api.projects.roles import sees_all_projects
+from control_api.projects.tables import Environment, Project, ProjectRole
+
+Listed = tuple[Project, Sequence[Environment]]
+
+
+async def list_projects(
+    session: AsyncSession, caller: Caller, page: Page | None
+) -> tuple[Sequence[Listed], bool]:
+    """The account's projects in which the person may use Deploy, newest first: a page of them and whether more
+    follow, or all."""
+    query = select(Project).where(Project.account_id == caller.account.id).order_by(Project.id.desc())
+    if not sees_all_projects(caller.role):
+        own = select(ProjectRole.project_id).where(ProjectRole.person_id == caller.person.id)
+        query = query.where(Project.id.in_(own))
+    if page is not None:
+        query = query.limit(page.limit + 1)
+        if page.before is not None:
+            query = query.where(Project.id < page.before)
+    projects = (await session.execute(query)).scalars().all()
+    shown = projects if page is None else projects[: page.limit]
+    return await _with_environments(session, shown), len(projects) > len(shown)
+
+
+async def read_project(session: AsyncSession, project: Project) -> Listed:
+    """A project with its environments."""
+    return (await _with_environments(session, [project]))[0]
+
+
+async def _with_environments(session: AsyncSession, projects: Sequence[Project]) -> Sequence[Listed]:
+    of: dict[int, list[Environment]] = {project.id: [] for project in projects}
+    query = (
+        select(Environment)
+        .where(Environment.project_id.in_(of))
+        .order_by(Environment.position, Environment.id)
+    )
+    for environment in (await session.execute(query)).scalars():
+        of[environment.project_id].append(environment)
+    return [(project, of[project.id]) for project in projects]

@@ -1,0 +1,1 @@
+"""The Git repositories that projects are deployed from."""

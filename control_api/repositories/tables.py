@@ -1,0 +1,35 @@
+"""Rows of repositories."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, String, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from control_api.database import Base, Moment
+
+_CONNECTED = text("disconnected_at IS NULL")
+
+
+class Repository(Base):
+    """Where a project's code comes from. A project has one at a time; those before stay, for their deployments."""
+
+    __tablename__ = "repositories"
+    __table_args__ = (
+        Index(
+            "uq_repositories_connected",
+            "project_id",
+            unique=True,
+            sqlite_where=_CONNECTED,
+            postgresql_where=_CONNECTED,
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"), index=True)
+    kind: Mapped[str] = mapped_column(String(12))
+    """`github`, `gitlab`, `bitbucket`, or `git` for any other."""
+    url: Mapped[str] = mapped_column(String(500))
+    branch: Mapped[str] = mapped_column(String(200))
+    """What is deployed where neither a deploy nor its environment names another."""
+    created_at: Mapped[datetime] = mapped_column(Moment)
+    disconnected_at: Mapped[datetime | None] = mapped_column(Moment)

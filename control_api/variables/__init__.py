@@ -1,0 +1,1 @@
+"""The variables that an environment's application runs with."""

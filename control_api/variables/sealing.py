@@ -1,0 +1,103 @@
+"""Variables at rest: AES-256-GCM under keys that are made from `PHAROS_VARIABLES_KEY`.
+
+To change the key, put the new secret before the old one (`new,old`): what is sealed from then on is sealed under
+the new one, and the old one is needed until nothing is sealed under it any more.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+_SHORTEST_SECRET = 32
+_KEY_BYTES = 32
+# A random nonce of 96 bits serves 2**32 messages a key (NIST SP 800-38D, 8.3).
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+
+
+class CannotOpen(Exception):
+    """Sealed variables that these keys do not open. The message says what to do and holds nothing secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Variables as they are stored: which key sealed them, and the nonce with the ciphertext behind it."""
+
+    key_id: str
+    data: bytes = field(repr=False)
+
+
+class SealingKeys:
+    """The keys of a control plane: the first seals, all of them open."""
+
+    __slots__ = ("_ciphers", "_current")
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        """Of one or more keys of 32 bytes."""
+        self._ciphers = {_key_id(key): AESGCM(key) for key in keys}
+        self._current = _key_id(keys[0])
+
+    @classmethod
+    def read(cls, text: str) -> "SealingKeys":
+        """The keys of these secrets, which commas separate. Raises `ValueError` if one of them is too short."""
+        given = [secret.strip() for secret in text.split(",")]
+        if any(len(secret) < _SHORTEST_SECRET for secret in given):
+            raise ValueError(f"each secret needs {_SHORTEST_SECRET} characters or more")
+        return cls([_derive_key(secret) for secret in given])
+
+    def __repr__(self) -> str:
+        return f"SealingKeys({', '.join(self._ciphers)})"
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that seals now."""
+        return self._current
+
+    def seal(self, values: Mapping[str, str], environment_id: str) -> Sealed:
+        """The variables, sealed for the environment with this public ID: for another one they do not open."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        plain = msgspec.json.encode(dict(values))
+        sealed = self._ciphers[self._current].encrypt(nonce, plain, environment_id.encode())
+        return Sealed(self._current, nonce + sealed)
+
+    def open(self, sealed: Sealed, environment_id: str) -> dict[str, str]:
+        """The variables as they were sealed for this environment, in their order. Raises `CannotOpen`."""
+        cipher = self._ciphers.get(sealed.key_id)
+        if cipher is None:
+            raise CannotOpen(
+                f"The variables of {environment_id} are sealed under the key {sealed.key_id}, which is not among "
+                "PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
+            )
+        nonce, rest = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
+        try:
+            if len(rest) < _TAG_BYTES:
+                raise InvalidTag
+            plain = cipher.decrypt(nonce, rest, environment_id.encode())
+        except InvalidTag:
+            raise CannotOpen(
+                f"The sealed variables of {environment_id} were altered, or are another environment's. Restore "
+                "them from a backup or set them anew."
+            ) from None
+        return msgspec.json.decode(plain, type=dict[str, str])
+
+    def is_current(self, key_id: str) -> bool:
+        """Whether this is the key that seals. What another one sealed is due to be sealed again."""
+        return key_id == self._current
+
+
+def _derive_key(secret: str) -> bytes:
+    """The key of a secret (HKDF, RFC 5869), which may be any text and serves nothing else."""
+    kdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=b"pharos variables")
+    return kdf.derive(secret.encode("utf-8", "surrogateescape"))
+
+
+def _key_id(key: bytes) -> str:
+    """A name for the key that tells nothing about it."""
+    return hashlib.sha256(key).hexdigest()[:8]
