@@ -2,7 +2,6 @@
 
 import hmac
 import logging
-import secrets
 from http import HTTPStatus
 from typing import Any
 
@@ -15,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
 from control_api.database import Sessions
-from control_api.deployments.follow_log import LogStreams
+from control_api.deployments.log_streams import LogStreams
 from control_api.deployments.routes import router as deployments
 from control_api.environments.routes import router as environments
 from control_api.projects.routes import router as projects
@@ -26,6 +25,7 @@ from control_api.sites.routes import router as sites
 from control_api.variables.sealing import SealingKeys
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
+from pipeline_contracts.request_ids import request_id
 from storage_backends.column_store.interface import ColumnStore
 
 logger = logging.getLogger(__name__)
@@ -42,11 +42,7 @@ class _RequestIds:
             await self._app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        identity = (
-            given
-            if 0 < len(given) <= 128 and given.isascii() and given.isprintable()
-            else secrets.token_hex(12)
-        )
+        identity = request_id(given)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -123,7 +119,7 @@ def build_control(
     app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
     app.state.variable_keys = variable_keys
     app.state.client_addresses = addresses or ClientAddresses(())
-    app.state.log_streams = LogStreams()
+    app.state.log_streams = LogStreams(sessions)
     app.add_middleware(_RequestIds)
     api = APIRouter(prefix="/api")
     api.include_router(accounts)

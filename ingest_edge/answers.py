@@ -1,8 +1,5 @@
 """Builds answers: JSON bodies with the request ID, problems as RFC 9457 documents."""
 
-import itertools
-import re
-import secrets
 from collections.abc import Mapping
 
 import orjson
@@ -11,18 +8,6 @@ from aiohttp import web
 from pipeline_contracts.errors import Problem
 
 REQUEST_ID = web.RequestKey("request_id", str)
-
-_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
-# Unique to this process and counted from there: as unlike any other as a random one, for a tenth of the cost.
-_ID_PREFIX = secrets.token_hex(8)
-_ids = itertools.count(1)
-
-
-def request_id(given: str | None) -> str:
-    """The caller's request ID if it is sane (1 to 128 plain characters), else a new one."""
-    if given is not None and _SANE_ID.fullmatch(given):
-        return given
-    return f"{_ID_PREFIX}{next(_ids):08x}"
 
 
 def json_answer(status: int, body: bytes, headers: Mapping[str, str]) -> web.Response:

@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.anonymous_log import anonymous_logger
-from ingest_edge.answers import REQUEST_ID, problem_answer, request_id
+from ingest_edge.answers import REQUEST_ID, problem_answer
 from ingest_edge.collect.accept import COLLECT, AcceptCollect
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
@@ -22,6 +22,7 @@ from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_answer
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, NotFound, Problem
+from pipeline_contracts.request_ids import request_id
 
 logger = logging.getLogger(__name__)
 

@@ -56,7 +56,12 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         add_health(app, {"database": database_check(sessions)})
         serving = _Server(
             uvicorn.Config(
-                app, log_config=None, access_log=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS
+                app,
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+                # By default it would believe X-Forwarded-For of this machine, whoever wrote it.
+                proxy_headers=False,
             )
         )
         task = asyncio.create_task(serving.serve(sockets=[server]), name="control")

@@ -15,39 +15,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
 from control_api.deployments.describe import describe_line
+from control_api.deployments.log_streams import Follower, LogStreams
 from control_api.deployments.operations import LOG_LINES, tail_log
 from control_api.deployments.tables import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL
-from pipeline_contracts.errors import Unavailable
 
-_POLL_SECONDS = 0.3
 # Proxies close what is silent for long.
 _SILENCE_SECONDS = 15.0
 # A browser comes back by itself, and its token is looked at again.
 _LONGEST_SECONDS = 900.0
-_MOST_STREAMS = 100
 _EVENT_ID = re.compile("[0-9]{1,18}")
-
-
-class LogStreams:
-    """The live logs that are being sent, so that they stay few and end with the process."""
-
-    def __init__(self) -> None:
-        self.open = 0
-        self._stopping = asyncio.Event()
-
-    def stop(self) -> None:
-        """End all of them soon; their readers may come back elsewhere."""
-        self._stopping.set()
-
-    async def pause(self, seconds: float) -> bool:
-        """Wait; True where the process is to stop."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            return False
-        return True
 
 
 def wants_stream(request: Request) -> bool:
@@ -60,8 +37,7 @@ def follow(request: Request, deployment_id: int) -> StreamingResponse:
     """All lines behind `Last-Event-ID`, or the last 1,000, and each that is added. Raises `Unavailable` where too
     many are open."""
     streams: LogStreams = request.app.state.log_streams
-    if streams.open >= _MOST_STREAMS:
-        raise Unavailable("Too many live logs are open here. Ask without the event stream.", retry_after=5)
+    streams.check_room()
     given = request.headers.get("last-event-id", "")
     after = int(given) if _EVENT_ID.fullmatch(given) else None
     sent = _send(request.app.state.sessions, streams, deployment_id, after)
@@ -74,32 +50,37 @@ async def _send(
     sessions: Sessions, streams: LogStreams, deployment_id: int, after: int | None
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    begun = spoken = loop.time()
+    ends_at = loop.time() + _LONGEST_SECONDS
     told = ""
-    streams.open += 1
-    try:
-        while True:
+    with streams.following(deployment_id) as follower:
+        while loop.time() < ends_at and not streams.is_stopping:
             try:
                 status, lines = await _look(sessions, deployment_id, after)
             except SQLAlchemyError:
                 # The reader comes back, and is answered 503 for as long as it takes.
                 return
-            events = [_event("line", describe_line(line), line.id) for line in lines]
             after = lines[-1].id if lines else after or 0
+            events = [_event("line", describe_line(line), line.id) for line in lines]
             if status != told:
                 events.append(_event("status", {"deployment_id": deployment_id, "status": status}))
                 told = status
-            if not events and loop.time() - spoken > _SILENCE_SECONDS:
-                events.append(b": nothing new\n\n")
-            if events:
-                spoken = loop.time()
-                yield b"".join(events)
-            if (status in FINAL and len(lines) < LOG_LINES) or loop.time() - begun > _LONGEST_SECONDS:
+            yield b"".join(events) or b": nothing new\n\n"
+            if len(lines) == LOG_LINES:
+                continue
+            if status in FINAL:
                 return
-            if await streams.pause(_POLL_SECONDS):
-                return
-    finally:
-        streams.open -= 1
+            await _wait(follower, (status, after))
+
+
+async def _wait(follower: Follower, seen: tuple[str, int]) -> None:
+    """Until there is more than this, or it has been silent for long."""
+    follower.seen = seen
+    follower.news.clear()
+    try:
+        async with asyncio.timeout(_SILENCE_SECONDS):
+            await follower.news.wait()
+    except TimeoutError:
+        return
 
 
 async def _look(
