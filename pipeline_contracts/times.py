@@ -9,6 +9,16 @@ DAY_MS: Final = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
+EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+"""What the column store's times hold begins here."""
+AHEAD: Final = timedelta(hours=24)
+"""How far ahead of its receipt a sender's time may be: a clock may be wrong by a day."""
+
+
+def is_plausible(told: datetime, received: datetime) -> bool:
+    """Whether a sender's time is stored as told: one from far ahead would stand at the top of every list."""
+    return EARLIEST <= told <= received + AHEAD
+
 
 def format_time(moment: datetime) -> str:
     """`2026-11-20T21:31:54.123Z`; a moment with another offset is brought to UTC first."""

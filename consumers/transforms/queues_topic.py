@@ -1,6 +1,7 @@
 """What queues and their workers report: their present state, and rows of history."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from consumers.transforms.monitor_topic import MonitorTopic
 from pipeline_contracts import topics
 from pipeline_contracts.monitors import MonitorMeta, QueueSnapshot, WorkerUpdate, decode_monitor_meta
 from pipeline_contracts.records import LogRecord
-from pipeline_contracts.times import format_time, from_epoch_ms
+from pipeline_contracts.times import format_time, from_epoch_ms, is_plausible
 from storage_backends.monitor_states.interface import Progress, SeenQueue, SeenWorker
 
 SNAPSHOTS = "pharos.queue_snapshots"
@@ -48,7 +49,7 @@ class QueuesTopic(MonitorTopic[Report]):
             return SNAPSHOTS, {
                 **common,
                 "snapshot_id": report.snapshot_id,
-                "observed_at": f"{report.observed_us // 10**6}.{report.observed_us % 10**6:06d}",
+                "observed_at": _moment(report.observed_us).isoformat(timespec="microseconds"),
                 "pending": report.pending,
                 "delayed": report.delayed,
                 "reserved": report.reserved,
@@ -64,6 +65,19 @@ class QueuesTopic(MonitorTopic[Report]):
         }
 
 
+def _moment(microseconds: int) -> datetime:
+    # Not as seconds since 1970: ClickHouse reads these as a time only where they have ten digits.
+    return from_epoch_ms(0) + timedelta(microseconds=microseconds)
+
+
+def _observed_us(told: datetime, received_ms: int) -> int:
+    """When the queue was looked at; the time of receipt where the sender's clock cannot be right. A snapshot from far
+    ahead would be the present one for good."""
+    received = from_epoch_ms(received_ms)
+    seen = told if is_plausible(told, received) else received
+    return (seen - from_epoch_ms(0)) // timedelta(microseconds=1)
+
+
 def _report(meta: MonitorMeta, body: bytes) -> Report:
     if meta.kind == "snapshot":
         seen = _decode_snapshot(body)
@@ -71,7 +85,7 @@ def _report(meta: MonitorMeta, body: bytes) -> Report:
             meta.monitor,
             meta.environment_id,
             str(seen.snapshot_id),
-            round(seen.observed_at.timestamp() * 1_000_000),
+            _observed_us(seen.observed_at, meta.received_ms),
             meta.received_ms,
             seen.pending,
             seen.delayed,

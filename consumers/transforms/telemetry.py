@@ -1,7 +1,6 @@
 """Rows of `telemetry_events` from the body of one ingest request."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -9,12 +8,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from pipeline_contracts.records import BatchMeta
 from pipeline_contracts.telemetry import TelemetryEvent
-from pipeline_contracts.times import format_time, from_epoch_ms
-
-# A clock may be wrong by a day; further ahead the event would hide at the top of every list.
-_AHEAD = timedelta(hours=24)
-# What DateTime64 holds begins here.
-_EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+from pipeline_contracts.times import AHEAD, EARLIEST, format_time, from_epoch_ms
 
 
 class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
@@ -64,7 +58,7 @@ def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset:
     events = _decode(body).events
     received = from_epoch_ms(meta.received_ms)
     received_at = format_time(received)
-    latest = received + _AHEAD
+    latest = received + AHEAD
     clamped = 0
     for position, row in enumerate(events):
         row.account_id = meta.account_id
@@ -79,7 +73,7 @@ def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset:
         time = row.timestamp
         if time is None:
             row.timestamp = received
-        elif time > latest or time < _EARLIEST:
+        elif time > latest or time < EARLIEST:
             row.timestamp = received
             clamped += 1
     return TelemetryRows(_encode_lines(events), len(events), clamped)

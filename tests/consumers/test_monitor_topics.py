@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +266,43 @@ def _progress(through_ms: int, partition: int = 0) -> Any:
     from storage_backends.monitor_states.interface import Progress
 
     return Progress(topics.HEARTBEATS, partition, through_ms)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "0001-01-01T00:00:00Z",
+        "1899-12-31T23:59:59.999999Z",
+        "2099-01-01T00:00:00Z",
+        "2300-01-01T00:00:00Z",
+        "9999-12-31T23:59:59.999999Z",
+    ],
+)
+async def test_a_snapshot_of_a_clock_that_cannot_be_right_is_of_its_receipt(
+    line: Line, column_store: ChdbColumnStore, told: str
+) -> None:
+    """It had been a dead letter where ClickHouse has no such time, and the present one for good where it was ahead."""
+    assert await _observed(line, column_store, told) == [T0 * 1000]
+
+
+@pytest.mark.parametrize(
+    "told", ["1900-01-01T00:00:00.000001Z", "1970-01-01T00:00:00Z", "2001-01-01T00:00:00Z"]
+)
+async def test_an_old_snapshot_keeps_its_time(line: Line, column_store: ChdbColumnStore, told: str) -> None:
+    moment = datetime.fromisoformat(told)
+    expected = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert await _observed(line, column_store, told) == [expected]
+
+
+async def _observed(line: Line, store: ChdbColumnStore, told: str) -> list[int]:
+    """Microseconds of the only snapshot, in the history; the present state has the same."""
+    queue = await line.monitored.add_queue()
+    snapshot = str(uuid.uuid4())
+    body = {"snapshot_id": snapshot, "observed_at": told, "pending": 1}
+    await line.append("snapshot", queue, body)
+    await line.work(QueuesTopic(line.monitored.states), store)
+    (state,) = await line.monitored.rows("SELECT observed_us FROM queue_states")
+    sql = f"SELECT toUnixTimestamp64Micro(observed_at) FROM pharos.queue_snapshots WHERE snapshot_id = '{snapshot}'"
+    stored = [row[0] for row in (await store.query(sql)).rows]
+    assert stored == [state["observed_us"]]
+    return stored
