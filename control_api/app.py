@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
+from control_api.allowed_methods import allowed_methods
 from control_api.database import Sessions
 from control_api.deployments.log_streams import LogStreams
 from control_api.deployments.routes import router as deployments
@@ -73,12 +74,13 @@ async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
     return _answer(InvalidInput("Mend the fields below and send the request again.", errors=faults))
 
 
-async def _on_http(_request: Request, error: Exception) -> JSONResponse:
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return _answer(NotFound("There is nothing at this address."))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return _answer(MethodNotAllowed("This address does not take the method.", headers=error.headers))
+        headers = {"Allow": allowed_methods(request)}
+        return _answer(MethodNotAllowed("This address does not take the method.", headers=headers))
     problem = Problem(str(error.detail), headers=error.headers)
     problem.status = error.status_code
     return _answer(problem)
@@ -110,6 +112,8 @@ def build_control(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        # A redirect names the scheme that is spoken here, and a token would follow it out of TLS.
+        redirect_slashes=False,
         exception_handlers=handlers,
     )
     app.state.sessions = sessions

@@ -143,6 +143,8 @@ def edge_runner(edge: Edge) -> web.ServerRunner:
         logger=anonymous_logger(),
         auto_decompress=False,
         keepalive_timeout=75.0,
+        # A report's filters are 2,558 characters of up to four bytes, each written as %XX.
+        max_line_size=32 * 1024,
         # A caller that is refused in mid-body gets this long to read the answer.
         lingering_time=2.0,
     )

@@ -113,7 +113,9 @@ class AcceptCollect:
             if client is None or reason is not None:
                 self.dropped.count(site.site_id, reason or BOT, len(sent))
                 return _answer(0, len(sent), origin)
-            address = self.addresses.find(request.remote, headers.get(hdrs.X_FORWARDED_FOR))
+            # A proxy may add its line below the one that the caller has sent: together they are one list.
+            forwarded = ",".join(headers.getall(hdrs.X_FORWARDED_FOR, ())) or None
+            address = self.addresses.find(request.remote, forwarded)
             salts = await self.salts.around(received_ms)
             hashes = VisitorHashes(salts, site.site_id, address, user_agent)
             events = collect_events(sent, received_ms, site.origins, client, hashes)

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any, get_args, get_origin
 
 import msgspec
-import orjson
 
 from ingest_edge.decoders.nesting import is_nested_deeper
 from ingest_edge.decoders.utf8 import first_bad_byte
@@ -62,10 +61,11 @@ class Decoder:
         if is_nested_deeper(body, limits.json_depth):
             raise InvalidInput(f"The body is nested deeper than {limits.json_depth} levels.")
         try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError:
+            # Not orjson: it makes floats of what has more than 64 bits.
+            document = msgspec.json.decode(body)
+        except msgspec.DecodeError:
             return None
-        return orjson.dumps(document) if _mend(document, self._type) else None
+        return msgspec.json.encode(document) if _mend(document, self._type) else None
 
 
 class _Shape:

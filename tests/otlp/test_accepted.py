@@ -222,3 +222,15 @@ async def test_a_value_of_a_kind_of_tomorrow_is_empty(pipeline: OtlpPipeline) ->
     await pipeline.consume()
     (row,) = await pipeline.rows("otel_traces")
     assert row["SpanAttributes"] == {"new": "", "both": "old"}
+
+
+async def test_a_time_of_more_than_64_bits_stays_a_whole_number_beside_a_value_of_tomorrow(
+    pipeline: OtlpPipeline,
+) -> None:
+    """The body is written anew without the unknown member, and without a change to the rest."""
+    value = {"stringValue": "x", "dateValue": 5}
+    record = {"timeUnixNano": 2**64 + 5, "body": value}
+    assert (await pipeline.post("logs", logs(record))).body == b"{}"
+    await pipeline.consume()
+    (row,) = await pipeline.rows("otel_logs", "Body")
+    assert row["Timestamp"] == row["ReceivedAt"]

@@ -252,6 +252,24 @@ async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge
     assert len({first, *others}) == 4
 
 
+async def test_a_line_of_the_callers_own_above_the_proxys_is_not_believed(start_edge: StartEdge) -> None:
+    edge = await start_edge(trusted_proxies="127.0.0.1")
+    tracker_id = await edge.open_site("https://shop.example")
+    for forged in ("198.51.100.1", "198.51.100.2"):
+        headers = [
+            ("X-Forwarded-For", forged),
+            ("X-Forwarded-For", "203.0.113.7"),
+            ("Origin", "https://shop.example"),
+            ("Content-Type", "text/plain"),
+            ("User-Agent", BROWSER),
+        ]
+        body = json.dumps({"events": [view()]}).encode()
+        sent = await edge.request("POST", f"/api/v1/collect/{tracker_id}", data=body, headers=headers)
+        assert sent.status == 202
+    first, second = await _visitors(edge)
+    assert first == second
+
+
 async def test_a_given_visitor_and_session_are_hashed_too(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")

@@ -1,0 +1,58 @@
+"""The document and the files of its page as they are sent: compressed once, with a digest of what they hold."""
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import orjson
+
+from control_api.reference.load_document import load_document
+
+_PAGE = Path(__file__).parent / "page"
+_TYPES = {
+    "index.html": "text/html",
+    "start.js": "text/javascript",
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+}
+_DIGEST_CHARACTERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    """One file. Browsers take gzip; for others it is decompressed each time."""
+
+    content_type: str
+    gzipped: bytes
+    digest: str
+    """Of the plain bytes, for the ETag."""
+
+    def plain(self) -> bytes:
+        return gzip.decompress(self.gzipped)
+
+
+@lru_cache
+def document_file() -> ServedFile:
+    """The OpenAPI document as JSON."""
+    plain = orjson.dumps(load_document())
+    return _served("application/json", plain, gzip.compress(plain, mtime=0))
+
+
+@lru_cache
+def page_file(name: str) -> ServedFile | None:
+    """A file of the page; None for a name that is none."""
+    content_type = _TYPES.get(name)
+    if content_type is None:
+        return None
+    source = _PAGE / "source" / name
+    if source.exists():
+        plain = source.read_bytes()
+        return _served(content_type, plain, gzip.compress(plain, mtime=0))
+    packed = (_PAGE / "built" / f"{name}.gz").read_bytes()
+    return _served(content_type, gzip.decompress(packed), packed)
+
+
+def _served(content_type: str, plain: bytes, gzipped: bytes) -> ServedFile:
+    return ServedFile(content_type, gzipped, hashlib.sha256(plain).hexdigest()[:_DIGEST_CHARACTERS])

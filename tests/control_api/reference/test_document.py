@@ -1,0 +1,241 @@
+"""The OpenAPI document: well formed, complete in itself, and of one mind with the public API's table of operations."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from control_api import deploy_bodies
+from control_api.reference import load_document as loading
+from control_api.reference.load_document import PARTS, load_document
+from pipeline_contracts import errors
+
+DOCUMENT = load_document()
+_METHODS = ("get", "put", "post", "patch", "delete", "options", "head", "trace")
+_FOLDER = Path(loading.__file__).parent
+
+# The public API: who may call what. Of an API token the scope, of the others the kind of key, `none` for no credential.
+OPERATIONS = {
+    ("GET", "/v1/account"): "account:read",
+    ("GET", "/v1/me"): "deploy:read",
+    ("GET", "/v1/projects"): "deploy:read",
+    ("GET", "/v1/projects/{project}"): "deploy:read",
+    ("GET", "/v1/deployments"): "deploy:read",
+    ("GET", "/v1/deployments/{build}"): "deploy:read",
+    ("GET", "/v1/deployments/{build}/log"): "deploy:read",
+    ("POST", "/v1/deployments/{build}/rollback"): "deploy:write",
+    ("POST", "/v1/deployments/{build}/promote"): "deploy:write",
+    ("POST", "/v1/environments/{environment}/deploy"): "deploy:write",
+    ("PATCH", "/v1/environments/{environment}/scale"): "deploy:write",
+    ("PATCH", "/v1/environments/{environment}/runtime"): "deploy:write",
+    ("PUT", "/v1/environments/{environment}/variables"): "deploy:write",
+    ("POST", "/v1/deployments"): "ingestKey",
+    ("POST", "/v1/ingest"): "ingestKey",
+    ("GET", "/v1/ingest/receipts/{receipt}"): "ingestKey",
+    # `{signal}`, one by one: each has a body of its own.
+    ("POST", "/v1/otlp/v1/traces"): "ingestKey",
+    ("POST", "/v1/otlp/v1/logs"): "ingestKey",
+    ("POST", "/v1/otlp/v1/metrics"): "ingestKey",
+    ("POST", "/v1/heartbeats/{heartbeat}"): "monitorKey",
+    ("POST", "/v1/queues/{queue}/snapshots"): "monitorKey",
+    ("POST", "/v1/queues/{queue}/workers"): "monitorKey",
+    ("GET", "/v1/analytics/sites"): "analytics:read",
+    ("GET", "/v1/analytics/sites/{site}/report"): "analytics:read",
+    ("OPTIONS", "/v1/collect/{publicId}"): "none",
+    ("POST", "/v1/collect/{publicId}"): "none",
+}
+
+
+def resolve(value: Any) -> Any:
+    """What a reference stands for."""
+    while isinstance(value, dict) and "$ref" in value:
+        found: Any = DOCUMENT
+        for part in value["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        value = found
+    return value
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                yield method.upper(), path, item[method]
+
+
+ALL = [pytest.param(*found, id=f"{found[0]} {found[1]}") for found in operations()]
+_each = pytest.mark.parametrize(("method", "path", "operation"), ALL)
+
+
+def _media_types(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where, and the media type: of the request and of all answers."""
+    for name, media in resolve(operation.get("requestBody", {})).get("content", {}).items():
+        yield f"request {name}", media
+    for status, response in operation["responses"].items():
+        for name, media in resolve(response).get("content", {}).items():
+            yield f"{status} {name}", media
+
+
+def _examples(holder: dict[str, Any]) -> list[Any]:
+    single = [holder["example"]] if "example" in holder else []
+    return single + [resolve(example)["value"] for example in holder.get("examples", {}).values()]
+
+
+def _check(schema: dict[str, Any], value: Any, where: str) -> None:
+    # References begin at the root, where the components are put beside the schema.
+    validator = OAS31Validator(
+        {"allOf": [schema], "components": DOCUMENT["components"]},
+        format_checker=OAS31Validator.FORMAT_CHECKER,
+    )
+    faults = [f"{'.'.join(map(str, error.path))}: {error.message}" for error in validator.iter_errors(value)]
+    assert not faults, f"{where}: {faults}"
+
+
+def test_it_is_openapi_3_1() -> None:
+    OpenAPIV31SpecValidator(DOCUMENT).validate()
+    assert re.fullmatch(r"3\.1\.\d+", DOCUMENT["openapi"])
+    assert DOCUMENT["servers"][0]["url"] == "/api"
+
+
+def test_every_file_is_a_part_of_it_and_says_nothing_twice() -> None:
+    class Strict(yaml.SafeLoader):
+        """Takes no name twice in one mapping, which YAML's own loader lets pass."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+            assert len(own) == len(set(own)), f"{node.start_mark}: {own}"
+            return super().construct_mapping(node, deep)
+
+    Strict.add_constructor(
+        "tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node, deep=True)
+    )
+    assert sorted(path.stem for path in _FOLDER.glob("*.yaml")) == sorted(PARTS)
+    for name in PARTS:
+        yaml.load((_FOLDER / f"{name}.yaml").read_text(), Strict)
+
+
+def test_two_files_cannot_say_the_same_thing() -> None:
+    into = {"paths": {"/a": {"get": {"summary": "one"}}}}
+    with pytest.raises(ValueError, match="other: paths: /a: get: summary is said twice"):
+        loading._merge(into, {"paths": {"/a": {"get": {"summary": "two"}}}}, "other")
+
+
+def test_it_has_the_operations_of_the_public_api_and_no_others() -> None:
+    assert {(method, path) for method, path, _ in operations()} == set(OPERATIONS)
+
+
+@_each
+def test_who_may_call_is_as_the_public_api_has_it(method: str, path: str, operation: dict[str, Any]) -> None:
+    expected = OPERATIONS[method, path]
+    if expected == "none":
+        assert operation["security"] == []
+    elif ":" in expected:
+        assert operation["security"] == [{"apiToken": [expected]}]
+    else:
+        assert operation["security"] == [{expected: []}]
+    assert operation.get("x-required-scope") == (expected if ":" in expected else None)
+    for requirement in operation["security"]:
+        for scheme in requirement:
+            assert DOCUMENT["components"]["securitySchemes"][scheme]["scheme"] == "bearer"
+
+
+@_each
+def test_it_is_named_and_told(method: str, path: str, operation: dict[str, Any]) -> None:
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)+", operation["operationId"])
+    assert operation["summary"] and not operation["summary"].endswith(".")
+    assert operation["description"].strip()
+    (tag,) = operation["tags"]
+    assert tag in [known["name"] for known in DOCUMENT["tags"]]
+
+
+def test_operation_ids_are_unique() -> None:
+    names = [operation["operationId"] for _, _, operation in operations()]
+    assert len(names) == len(set(names))
+
+
+@_each
+def test_refusals_are_told_with_their_headers(method: str, path: str, operation: dict[str, Any]) -> None:
+    responses = {status: resolve(response) for status, response in operation["responses"].items()}
+    assert ("401" in responses) == bool(operation["security"])
+    assert "503" in responses
+    if "x-required-scope" in operation:
+        assert "403" in responses
+    takes_body = "requestBody" in operation
+    assert {"408", "413", "415"} <= set(responses) or not takes_body or path.startswith("/v1/otlp/")
+    for status, response in responses.items():
+        needed = {"X-Request-Id"}
+        needed |= {"WWW-Authenticate"} if status == "401" else set()
+        needed |= {"Retry-After"} if status in ("429", "503") else set()
+        needed |= {"RateLimit-Policy", "RateLimit"} if status == "429" else set()
+        assert needed <= set(response["headers"]), status
+        if int(status) >= 400:
+            kind = "application/json" if path.startswith("/v1/otlp/") else "application/problem+json"
+            assert list(response["content"]) == [kind]
+
+
+@_each
+def test_examples_are_what_their_schemas_say(method: str, path: str, operation: dict[str, Any]) -> None:
+    for where, media in _media_types(operation):
+        examples = _examples(media)
+        assert examples, f"{where} has no example"
+        for example in examples:
+            _check(media["schema"], example, where)
+    shared = DOCUMENT["paths"][path].get("parameters", [])
+    for parameter in map(resolve, [*shared, *operation.get("parameters", [])]):
+        assert parameter.get("description"), parameter["name"]
+        for example in _examples(parameter):
+            _check(parameter["schema"], example, parameter["name"])
+    for status, response in operation["responses"].items():
+        for name, header in resolve(response)["headers"].items():
+            for example in _examples(resolve(header)):
+                _check(resolve(header)["schema"], example, f"{status} {name}")
+
+
+@_each
+def test_an_example_of_a_refusal_has_its_status(method: str, path: str, operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        for name, media in resolve(response).get("content", {}).items():
+            for example in _examples(media) if name == "application/problem+json" else []:
+                assert str(example["status"]) == status
+
+
+def test_examples_of_refusals_are_titled_as_the_refusals_are() -> None:
+    titles = {f"/problems/{problem.slug}": (problem.title, problem.status) for problem in _problems()}
+    for _, _, operation in operations():
+        for where, media in _media_types(operation):
+            for example in _examples(media) if where.endswith("problem+json") else []:
+                assert (example["title"], example["status"]) == titles[example["type"]]
+
+
+def test_the_table_of_refusals_has_them_all() -> None:
+    rows = re.findall(r"\| `(/problems/[a-z-]+)` \| (\d+) \|", DOCUMENT["info"]["description"])
+    assert sorted(rows) == sorted(
+        (f"/problems/{problem.slug}", str(problem.status)) for problem in _problems()
+    )
+
+
+def _problems() -> list[type[errors.Problem]]:
+    found = [errors.Problem]
+    for problem in found:
+        found += problem.__subclasses__()
+    return found
+
+
+def test_a_ref_is_what_the_deploy_api_takes_for_one() -> None:
+    body = DOCUMENT["paths"]["/v1/environments/{environment}/deploy"]["post"]["requestBody"]
+    ref = body["content"]["application/json"]["schema"]["properties"]["ref"]
+    assert ref["pattern"].replace(r"\u00", r"\x") == f"^{deploy_bodies._REF.pattern}$"
+
+
+def test_every_component_is_used() -> None:
+    used = set(re.findall(r"'\$ref': '#/components/([a-zA-Z]+/[a-zA-Z0-9]+)'", str(DOCUMENT)))
+    components = DOCUMENT["components"]
+    declared = {
+        f"{kind}/{name}" for kind in components if kind != "securitySchemes" for name in components[kind]
+    }
+    assert declared == used

@@ -1,0 +1,89 @@
+"""The page in a real browser that can reach nothing but this machine."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from control_api.app import build_control
+from control_api.database import open_engine, open_sessions
+from control_api.reference.load_document import load_document
+from tests.support.chromium import Tab, until
+from tests.support.serve_control import serving_control
+from tests.support.tracked_visit import chromium_or_skip
+
+_NOTHING = cast(Any, None)
+_OPERATIONS = sum(
+    len({"get", "put", "post", "patch", "options"} & set(item)) for item in load_document()["paths"].values()
+)
+_SHOWN = "document.querySelectorAll('.opblock').length"
+
+
+class _Watched:
+    """A tab on the page, with all that it asked for and all that its console said."""
+
+    def __init__(self, tab: Tab, url: str) -> None:
+        self.tab, self.url = tab, url
+        self.requested: list[str] = []
+        self.console: list[str] = []
+        self._keep = tab.on_event
+        tab.on_event = self._on_event  # type: ignore[method-assign]
+
+    def _on_event(self, method: str, params: dict[str, Any]) -> None:
+        self._keep(method, params)
+        if method == "Network.requestWillBeSent":
+            self.requested.append(params["request"]["url"])
+        elif method == "Log.entryAdded":
+            self.console.append(params["entry"]["text"])
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[_Watched]:
+    # Nothing reads from the database: whoever has no token is refused before.
+    app = build_control(open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING)
+    async with (
+        serving_control(app) as url,
+        chromium_or_skip(tmp_path / "chromium") as browser,
+        browser.visitor() as tab,
+    ):
+        watched = _Watched(tab, url)
+        await tab.send("Log.enable")
+        await tab.open(f"{url}/api/docs")
+        await until(lambda: tab.evaluate(_SHOWN))
+        yield watched
+
+
+async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched) -> None:
+    tab = page.tab
+    assert await tab.evaluate(_SHOWN) == _OPERATIONS
+    assert await tab.evaluate("document.querySelector('.title').innerText.startsWith('Pharos')")
+    # What is inside of an operation is drawn when it is opened; all at once would be half a minute's work.
+    for number in range(_OPERATIONS):
+        operation = f"document.querySelectorAll('.opblock')[{number}]"
+        opening = f"{operation}.querySelector('.opblock-summary-control').click()"
+        await tab.evaluate(opening)
+        await until(lambda one=operation: tab.evaluate(f"!!{one}.querySelector('.responses-table')"))
+        await tab.evaluate(opening)
+    await tab.evaluate("document.querySelector('.authorize').click()")
+    await until(lambda: tab.evaluate("document.querySelector('.modal-ux')?.innerText.includes('phr_pat_')"))
+    foreign = [one for one in page.requested if not one.startswith((page.url, "data:"))]
+    assert not foreign
+    assert f"{page.url}/api/openapi.json" in page.requested
+    assert not page.console
+    assert not tab.faults
+
+
+async def test_an_operation_can_be_tried_out(page: _Watched) -> None:
+    tab, operation = page.tab, "#operations-Account-read_account"
+    for element in (".opblock-summary-control", ".try-out__btn", ".execute"):
+        found = f"document.querySelector('{operation} {element}')"
+        await until(lambda found=found: tab.evaluate(f"!!{found}"))
+        await tab.evaluate(f"{found}.click()")
+    answered = (
+        f"document.querySelector('{operation} .live-responses-table tbody .response-col_status')?.innerText"
+    )
+    status = await until(lambda: tab.evaluate(answered))
+    # Nobody has authorized: the answer of the real operation, on this origin.
+    assert status.startswith("401")
+    assert f"{page.url}/api/v1/account" in page.requested

@@ -1,0 +1,173 @@
+"""Every operation of the API reference, called with what it allows and what it does not, by every kind of caller.
+
+Schemathesis makes the requests from the document that is served, and holds each answer against it: status, headers,
+body, that what the schema forbids is refused and what it allows is taken, that a credential is asked for, and that
+other methods are refused. `schemathesis.toml` has what a schema cannot say.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_api.database import open_engine, open_sessions
+from tests.support.deploy_platform import Tenant, make_tenant
+from tests.support.platform_process import PlatformProcess, platform_process
+
+_HERE = Path(__file__).parent
+_CALLERS = (
+    "a token of every scope",
+    "a token of no scope",
+    "an ingest key",
+    "a heartbeat's key",
+    "a queue's key",
+    "nobody",
+)
+_SCHEMES = ("apiToken", "ingestKey", "monitorKey")
+_AT_ONCE = 2
+_SECONDS = 200
+# Fewer would mean that something kept the operations from being called at all.
+_FEWEST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A platform, and the runs on it, which have begun."""
+
+    platform: PlatformProcess
+    runs: dict[str, "Future[_Run]"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What Schemathesis says of its run, for people and as a document."""
+
+    told: str
+    report: dict[str, Any]
+
+
+async def _add_tenant(platform: PlatformProcess) -> Tenant:
+    """An account with projects, environments, and deployments that can be rolled back to and promoted."""
+    engine = open_engine(f"sqlite+aiosqlite:///{platform.data / 'control.sqlite'}")
+    try:
+        async with open_sessions(engine)() as session, session.begin():
+            return await make_tenant(session, "Acme", datetime.now(UTC))
+    finally:
+        await engine.dispose()
+
+
+def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
+    """The configuration with dictionaries of what there is."""
+    shop, blog = (
+        [
+            str(named)
+            for place in tenant.places.values()
+            if place.project is project
+            for named in (place.environment.public_id, place.environment.id)
+        ]
+        for project in tenant.projects.values()
+    )
+    projects = list(tenant.projects.values())
+    site = platform.credentials["site"]
+    batch = platform.ingest({"batch_id": "schemathesis", "events": [{"type": "job"}]})
+    assert tenant.site is not None
+    dictionaries = {
+        "projects": [str(named) for project in projects for named in (project.public_id, project.id)],
+        "environments": shop,
+        "sleepers": blog,
+        "builds": [deployment.id for deployment in tenant.deployments.values()],
+        "sites": [tenant.site.id],
+        "trackers": [site["tracker_id"]],
+        "origins": [site["origin"]],
+        "receipts": [batch.json["data"]["id"]],
+        "monitors": [platform.credentials["heartbeat"]["id"], platform.credentials["queue"]["id"]],
+    }
+    # A list of texts and numbers is written the same in JSON and in TOML.
+    lines = [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in dictionaries.items()]
+    return "\n".join([(_HERE / "schemathesis.toml").read_text(), "[dictionaries]", *lines, ""])
+
+
+def _call(
+    folder: Path, platform: PlatformProcess, configuration: str, caller: str, credential: str | None
+) -> _Run:
+    folder.mkdir()
+    if caller != "an ingest key":
+        # Thousands of requests, of which nobody else gets past the credential.
+        unopened = ["[[operations]]", 'include-path-regex = "/otlp/"', "phases.coverage.enabled = false"]
+        configuration = "\n".join([configuration, *unopened, ""])
+    if credential is not None:
+        # The same one for all operations, whatever they ask for.
+        schemes = [f"{name}.bearer = {json.dumps(credential)}" for name in _SCHEMES]
+        configuration = "\n".join([configuration, "[auth.openapi]", *schemes, ""])
+    (folder / "schemathesis.toml").write_text(configuration)
+    report = folder / "report.json"
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("schemathesis")), "run"),
+            f"http://127.0.0.1:{platform.port}/api/openapi.json",
+            *("--checks", "all", "--report", "json", "--report-json-path", str(report)),
+        ],
+        cwd=folder,
+        env={**os.environ, "SCHEMATHESIS_HOOKS_FILE": str(_HERE / "schemathesis_hooks.py")},
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+    )
+    # Some of the requests that it shows are long.
+    told = "\n".join(line[:300] for line in (done.stdout + done.stderr).splitlines())
+    assert report.exists(), told
+    return _Run(told, json.loads(report.read_text()))
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Called]:
+    """All runs, two at once, on one platform."""
+    folder = tmp_path_factory.mktemp("schemathesis")
+    limits = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "1000000"}
+    with platform_process(folder / ".pharos", env=limits) as platform:
+        tenant = asyncio.run(_add_tenant(platform))
+        configuration = _configuration(platform, tenant)
+        given = platform.credentials
+        credentials = [
+            tenant.token(),
+            tenant.token(scopes=frozenset()),
+            given["ingest_key"],
+            given["heartbeat"]["key"],
+            given["queue"]["key"],
+            None,
+        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            begun = {
+                caller: pool.submit(_call, folder / str(number), platform, configuration, caller, credential)
+                for number, (caller, credential) in enumerate(zip(_CALLERS, credentials, strict=True))
+            }
+            yield _Called(platform, begun)
+
+
+@pytest.mark.parametrize("caller", _CALLERS)
+def test_every_answer_is_as_the_reference_says(
+    caller: str, called: _Called, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = called.runs[caller].result()
+    cases, operations = run.report["test_cases"], run.report["operations"]
+    with capsys.disabled():
+        print(f"\n{caller}: {cases['generated']} requests, {cases['unique_failures']} failures", end=" ")
+    assert not run.report["failures"] and not run.report["errors"], run.told
+    assert run.report["complete"], run.told
+    assert operations["tested"] == operations["total"]
+    assert cases["generated"] >= _FEWEST
+
+
+def test_whatever_the_schema_allows_can_be_stored(called: _Called) -> None:
+    wait(called.runs.values())
+    # What is put aside as a dead letter stays in the log.
+    called.platform.wait_until_consumed()
