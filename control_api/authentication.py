@@ -62,8 +62,10 @@ def actor_of(request: Request, caller: Caller) -> Actor:
     """The caller as the audit log has it."""
     addresses: ClientAddresses = request.app.state.client_addresses
     peer = request.client.host if request.client is not None else None
+    # A proxy may add its line below the one that the caller has sent: together they are one list (RFC 9110, 5.3).
+    forwarded = ",".join(request.headers.getlist("x-forwarded-for")) or None
     return Actor(
-        source=addresses.find(peer, request.headers.get("x-forwarded-for")),
+        source=addresses.find(peer, forwarded),
         person_id=caller.person.id,
         token_id=caller.token_id,
         request_id=request.scope["state"]["request_id"],

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from sqlalchemy import DateTime, Dialect, MetaData, TypeDecorator, event, make_url
+from sqlalchemy import Connection, DateTime, Dialect, MetaData, TypeDecorator, event, make_url
 from sqlalchemy.exc import ArgumentError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
@@ -74,6 +74,7 @@ def open_engine(url: str) -> AsyncEngine:
     elif parsed.drivername == "sqlite+aiosqlite":
         engine = create_async_engine(parsed)
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+        event.listen(engine.sync_engine, "savepoint", _begin_on_sqlite)
     else:
         raise StorageUnavailable("The database URL cannot be used: it has to begin with postgresql://.")
     translate_errors(engine)
@@ -87,6 +88,13 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+
+
+def _begin_on_sqlite(connection: Connection, _name: str) -> None:
+    """Begin the transaction that the savepoint is in: the driver does so before a write alone, and the end of a
+    savepoint that is in none is a commit."""
+    if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+        connection.exec_driver_sql("BEGIN")
 
 
 def open_sessions(engine: AsyncEngine) -> Sessions:

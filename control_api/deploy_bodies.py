@@ -18,7 +18,9 @@ _LONGEST_NOTE = 500
 # A dotenv text of 256 KiB in which JSON writes each character as \u00XX.
 _MOST_VARIABLES_BYTES = 6 * 256 * 1024 + 1024
 # What Git allows in the name of a branch or tag, or in a commit; never an option of its command line.
-_REF = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
+_REF = re.compile(
+    r"(?![-/.]|@$)(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}"
+)
 
 _NOTHING_DONE = "Nothing was changed. Mend the fields below and send it again."
 

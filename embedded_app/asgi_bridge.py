@@ -85,7 +85,9 @@ class _Exchange:
                 (k.decode("latin-1"), v.decode("latin-1")) for k, v in message.get("headers", [])
             ]
         elif message["type"] == "http.response.body":
-            await self._send_body(message.get("body", b""), bool(message.get("more_body", False)))
+            # To whoever has left nothing is sent; the application hears of it from `receive`.
+            with contextlib.suppress(ConnectionError):
+                await self._send_body(message.get("body", b""), bool(message.get("more_body", False)))
 
     async def _send_body(self, body: bytes, more: bool) -> None:
         if self.response is None and not more:

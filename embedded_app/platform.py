@@ -25,6 +25,7 @@ from consumers.scan_heartbeats import running_scan
 from control_api.app import build_control
 from control_api.database import Sessions, open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
+from control_api.idempotency.forget_old import keep_forgetting
 from control_api.migrations.upgrade import upgrade_database
 from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
@@ -122,7 +123,7 @@ async def run_platform(
         await _serve(stack, edge, server, readiness)
         # Called before all of that: a live log would hold the shutdown up.
         stack.callback(control.state.log_streams.stop)
-        _keep_told(stack, sessions, store)
+        _keep_in_order(stack, sessions, store)
         engines = Engines(sessions, directory, store, variable_keys)
         await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
         yield Platform(base_url, credentials, engines, log)
@@ -171,9 +172,13 @@ async def _serve(stack: AsyncExitStack, edge: Edge, server: Any, readiness: Read
     await web.SockSite(runner, server, backlog=1024).start()
 
 
-def _keep_told(stack: AsyncExitStack, sessions: Sessions, store: ChdbColumnStore) -> None:
-    telling = asyncio.create_task(keep_told(sessions, store, asyncio.Event()), name="finished days")
-    stack.push_async_callback(end_task, telling)
+def _keep_in_order(stack: AsyncExitStack, sessions: Sessions, store: ChdbColumnStore) -> None:
+    stop = asyncio.Event()
+    for name, work in (
+        ("finished days", keep_told(sessions, store, stop)),
+        ("old answers", keep_forgetting(sessions, stop)),
+    ):
+        stack.push_async_callback(end_task, asyncio.create_task(work, name=name))
 
 
 async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Path) -> None:

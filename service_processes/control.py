@@ -10,6 +10,7 @@ import uvicorn
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
 from control_api.health import add_health, database_check
+from control_api.idempotency.forget_old import keep_forgetting
 from control_api.publish_keys import keep_published
 from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys
@@ -49,6 +50,8 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         stack.push_async_callback(_end, stop, publishing)
         telling = asyncio.create_task(keep_told(sessions, store, stop), name="finished days")
         stack.push_async_callback(end_task, telling)
+        forgetting = asyncio.create_task(keep_forgetting(sessions, stop), name="old answers")
+        stack.push_async_callback(end_task, forgetting)
         addresses = read_trusted(settings.trusted_proxies)
         app = build_control(
             sessions, store, receipt_key.encode(), read_sealing_keys(variables_key), addresses

@@ -11,6 +11,7 @@ from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import deploy_running
 from control_api.deployments.tables import Deployment
 from control_api.environments.check_open import check_open
+from control_api.projects.members import check_second
 from control_api.projects.tables import Environment
 from control_api.refusals import Refused
 from control_api.variables.operations import present_variables
@@ -32,7 +33,7 @@ async def approve_deployment(
     `revision` names the commit that the person has looked at; needed where it is not known yet, and refused where it
     is another. Raises `Refused`, `ForbiddenMove`, `DeployRunning`, and what `check_open` raises.
     """
-    _check_second(deployment.asked_by_id, person)
+    check_second(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
         raise Refused(
             f"The commit of {deployment.ref or 'the branch'} is not looked up yet: name the one that you have looked "
@@ -65,7 +66,7 @@ async def reject_deployment(
     session: AsyncSession, deployment: Deployment, person: Person, reason: str, actor: Actor, now: datetime
 ) -> None:
     """End what waits. Raises `Refused` and `ForbiddenMove`."""
-    _check_second(deployment.asked_by_id, person)
+    check_second(deployment.asked_by_id, person)
     decided = {"decided_by_id": person.id, "decided_at": now}
     await move_deployment(session, deployment, DeploymentStatus.REJECTED, now, **decided)
     add_line(session, deployment.id, f"Rejected by {person.name}: {reason}.", now)
@@ -81,8 +82,3 @@ async def cancel_deployment(
     add_line(session, deployment.id, "Canceled.", now)
     subject = f"deployment {deployment.id}"
     record(session, actor, deployment.account_id, "deployment.cancel", subject, now)
-
-
-def _check_second(asked_by_id: int | None, person: Person) -> None:
-    if asked_by_id == person.id:
-        raise Refused(f"{person.name} has asked for it: somebody else has to decide.")

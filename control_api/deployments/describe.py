@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.deployments.listing import ListedDeployment
+from control_api.deployments.operations import Line
+from control_api.deployments.tables import Deployment
 from pipeline_contracts.times import format_time
 
 
-def describe_deployment(deployment: Deployment, environment_id: str | None) -> dict[str, Any]:
+def describe_deployment(
+    deployment: Deployment | ListedDeployment, environment_id: str | None
+) -> dict[str, Any]:
     """`environment_id` is the public one; null once the environment was removed."""
     return {
         "id": deployment.id,
@@ -23,9 +27,7 @@ def describe_deployment(deployment: Deployment, environment_id: str | None) -> d
     }
 
 
-def describe_log(
-    deployment: Deployment, lines: Sequence[DeploymentLine], is_truncated: bool
-) -> dict[str, Any]:
+def describe_log(deployment: Deployment, lines: Sequence[Line], is_truncated: bool) -> dict[str, Any]:
     """The tail of a log; `is_truncated`: there are lines before these."""
     return {
         "deployment_id": deployment.id,
@@ -35,6 +37,6 @@ def describe_log(
     }
 
 
-def describe_line(line: DeploymentLine) -> dict[str, Any]:
+def describe_line(line: Line) -> dict[str, Any]:
     """`stream` is stdout, stderr, or system for what Pharos says."""
     return {"at": format_time(line.at), "stream": line.stream, "text": line.text}

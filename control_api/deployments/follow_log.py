@@ -5,18 +5,21 @@ Lines are looked for in the database, so any process may write them and any othe
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 
 import orjson
-from fastapi import Request
+from anyio import CancelScope
+from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.types import Receive, Scope, Send
 
 from control_api.database import Sessions
 from control_api.deployments.describe import describe_line
-from control_api.deployments.log_streams import Follower, LogStreams
-from control_api.deployments.operations import LOG_LINES, tail_log
+from control_api.deployments.log_streams import Follower, LogStreams, Seen
+from control_api.deployments.operations import LINE_COLUMNS, LOG_LINES, Line, tail_log
 from control_api.deployments.tables import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL
 
@@ -33,49 +36,74 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in accepted and "application/json" not in accepted
 
 
-def follow(request: Request, deployment_id: int) -> StreamingResponse:
-    """All lines behind `Last-Event-ID`, or the last 1,000, and each that is added. Raises `Unavailable` where too
-    many are open."""
-    streams: LogStreams = request.app.state.log_streams
-    streams.check_room()
+def follow(request: Request, deployment_id: int) -> Response:
+    """All lines behind `Last-Event-ID`, or the last 1,000, and each that is added; 503 where too many are open."""
     given = request.headers.get("last-event-id", "")
-    after = int(given) if _EVENT_ID.fullmatch(given) else None
-    sent = _send(request.app.state.sessions, streams, deployment_id, after)
-    # X-Accel-Buffering: nginx would keep the events back.
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(sent, media_type="text/event-stream", headers=headers)
+    return _LiveLog(
+        request.app.state.sessions,
+        request.app.state.log_streams,
+        deployment_id,
+        int(given) if _EVENT_ID.fullmatch(given) else None,
+    )
+
+
+class _LiveLog(Response):
+    """Has its place among the live logs before anything is answered, and gives it up however the sending ends."""
+
+    def __init__(
+        self, sessions: Sessions, streams: LogStreams, deployment_id: int, after: int | None
+    ) -> None:
+        super().__init__()
+        self._sessions = sessions
+        self._streams = streams
+        self._deployment_id = deployment_id
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # X-Accel-Buffering: nginx would keep the events back.
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        with self._streams.following(self._deployment_id) as follower:
+            async with aclosing(_send(self._sessions, self._streams, follower, self._after)) as sent:
+                response = StreamingResponse(sent, media_type="text/event-stream", headers=headers)
+                # A reader may leave at any time.
+                with suppress(ConnectionError):
+                    await response(scope, receive, send)
 
 
 async def _send(
-    sessions: Sessions, streams: LogStreams, deployment_id: int, after: int | None
-) -> AsyncIterator[bytes]:
+    sessions: Sessions, streams: LogStreams, follower: Follower, after: int | None
+) -> AsyncGenerator[bytes]:
+    deployment_id = follower.deployment_id
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + _LONGEST_SECONDS
     told = ""
-    with streams.following(deployment_id) as follower:
-        while loop.time() < ends_at and not streams.is_stopping:
-            try:
+    while loop.time() < ends_at and not streams.is_stopping:
+        try:
+            # To its end, though the reader leaves: a connection that is just being opened would be left behind.
+            with CancelScope(shield=True):
                 status, lines = await _look(sessions, deployment_id, after)
-            except SQLAlchemyError:
-                # The reader comes back, and is answered 503 for as long as it takes.
-                return
-            after = lines[-1].id if lines else after or 0
-            events = [_event("line", describe_line(line), line.id) for line in lines]
-            if status != told:
-                events.append(_event("status", {"deployment_id": deployment_id, "status": status}))
-                told = status
-            yield b"".join(events) or b": nothing new\n\n"
-            if len(lines) == LOG_LINES:
-                continue
-            if status in FINAL:
-                return
-            await _wait(follower, (status, after))
+        except SQLAlchemyError:
+            # The reader comes back, and is answered 503 for as long as it takes.
+            return
+        after = lines[-1].id if lines else after or 0
+        events = [_event("line", describe_line(line), line.id) for line in lines]
+        if status != told:
+            events.append(_event("status", {"deployment_id": deployment_id, "status": status}))
+            told = status
+        yield b"".join(events) or b": nothing new\n\n"
+        if len(lines) == LOG_LINES:
+            continue
+        if status in FINAL:
+            return
+        await _wait(streams, follower, (status, after))
 
 
-async def _wait(follower: Follower, seen: tuple[str, int]) -> None:
-    """Until there is more than this, or it has been silent for long."""
+async def _wait(streams: LogStreams, follower: Follower, seen: Seen) -> None:
+    """Until there is more than this, the process stops, or it has been silent for long."""
     follower.seen = seen
     follower.news.clear()
+    if streams.is_stopping:
+        return
     try:
         async with asyncio.timeout(_SILENCE_SECONDS):
             await follower.news.wait()
@@ -83,9 +111,7 @@ async def _wait(follower: Follower, seen: tuple[str, int]) -> None:
         return
 
 
-async def _look(
-    sessions: Sessions, deployment_id: int, after: int | None
-) -> tuple[str, Sequence[DeploymentLine]]:
+async def _look(sessions: Sessions, deployment_id: int, after: int | None) -> tuple[str, Sequence[Line]]:
     """The status, read first: what is final has no lines that come later."""
     async with sessions() as session:
         status = (
@@ -94,12 +120,12 @@ async def _look(
         if after is None:
             return status, (await tail_log(session, deployment_id))[0]
         query = (
-            select(DeploymentLine)
+            select(*LINE_COLUMNS)
             .where(DeploymentLine.deployment_id == deployment_id, DeploymentLine.id > after)
             .order_by(DeploymentLine.id)
             .limit(LOG_LINES)
         )
-        return status, (await session.execute(query)).scalars().all()
+        return status, [Line(*row) for row in await session.execute(query)]
 
 
 def _event(name: str, document: dict[str, object], number: int | None = None) -> bytes:

@@ -4,23 +4,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Select, select, union_all
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.operations import Caller
 from control_api.audit.operations import Actor
 from control_api.deployments.queue_deployment import Wish, queue_deployment
 from control_api.deployments.tables import Deployment, DeploymentLine, Release
-from control_api.paging import Page
 from control_api.projects.find import Place, named, require, role_of
-from control_api.projects.roles import Right, sees_all_projects
+from control_api.projects.roles import Right
 from control_api.projects.tables import Environment, Project, ProjectRole
 from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.errors import FieldError, NotFound, NotPromotable, NotRetained
 
 LOG_LINES = 1000
-# A page is read from each project's index on its own; more of them than this are looked for in the account's.
-_MOST_SEPARATE = 100
 
 
 class Seen(NamedTuple):
@@ -30,52 +27,16 @@ class Seen(NamedTuple):
     environment_id: str | None
 
 
-async def list_deployments(session: AsyncSession, caller: Caller, page: Page) -> tuple[Sequence[Seen], bool]:
-    """A page of those in projects that the person may see, newest first, and whether more follow."""
-    newest = select(Deployment.id).where(Deployment.account_id == caller.account.id)
-    if page.before is not None:
-        newest = newest.where(Deployment.id < page.before)
-    if not sees_all_projects(caller.role):
-        newest = await _in_own_projects(session, caller, newest, page.limit + 1)
-    ids = newest.order_by(Deployment.id.desc()).limit(page.limit + 1).scalar_subquery()
-    query = (
-        select(Deployment, Environment.public_id)
-        .outerjoin(Environment, Environment.id == Deployment.environment_id)
-        .where(Deployment.id.in_(ids))
-        .order_by(Deployment.id.desc())
-    )
-    rows = [Seen(*row) for row in await session.execute(query)]
-    return rows[: page.limit], len(rows) > page.limit
+class Line(NamedTuple):
+    """What is shown of a `DeploymentLine`: a thousand objects of the session would cost three times as much."""
+
+    id: int
+    at: datetime
+    stream: str
+    text: str
 
 
-async def _in_own_projects(
-    session: AsyncSession, caller: Caller, newest: Select[int], limit: int
-) -> Select[int]:
-    projects = (
-        (
-            await session.execute(
-                select(ProjectRole.project_id)
-                .join(Project, Project.id == ProjectRole.project_id)
-                .where(ProjectRole.person_id == caller.person.id, Project.account_id == caller.account.id)
-            )
-        )
-        .scalars()
-        .all()
-    )
-    if not projects or len(projects) > _MOST_SEPARATE:
-        return newest.where(Deployment.project_id.in_(projects))
-    # Neither database reads the newest of several projects from an index by itself: it would sort all there are.
-    each = [
-        select(
-            newest.where(Deployment.project_id == project)
-            .order_by(Deployment.id.desc())
-            .limit(limit)
-            .subquery()
-            .c.id
-        )
-        for project in projects
-    ]
-    return select(Deployment.id).where(Deployment.id.in_(union_all(*each)))
+LINE_COLUMNS = (DeploymentLine.id, DeploymentLine.at, DeploymentLine.stream, DeploymentLine.text)
 
 
 async def find_deployment(
@@ -101,15 +62,15 @@ async def find_deployment(
     return Seen(deployment, environment.public_id), Place(environment, project)
 
 
-async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[DeploymentLine], bool]:
+async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[Line], bool]:
     """The last 1,000 lines, in their order, and whether there are more before."""
     query = (
-        select(DeploymentLine)
+        select(*LINE_COLUMNS)
         .where(DeploymentLine.deployment_id == deployment_id)
         .order_by(DeploymentLine.id.desc())
         .limit(LOG_LINES + 1)
     )
-    lines = (await session.execute(query)).scalars().all()
+    lines = [Line(*row) for row in await session.execute(query)]
     return lines[LOG_LINES - 1 :: -1] if len(lines) > LOG_LINES else lines[::-1], len(lines) > LOG_LINES
 
 
@@ -123,7 +84,12 @@ async def roll_back(
     if release is None or place is None:
         message = "has no release that is retained; the newest five of an environment are"
         raise NotRetained(f"Deployment {build} {message}.", errors=[FieldError("build", message)])
-    wish = Wish("rollback", revision=release.revision, rolled_back_to_id=release.deployment_id)
+    wish = Wish(
+        "rollback",
+        repository_id=seen.deployment.repository_id,
+        revision=release.revision,
+        rolled_back_to_id=release.deployment_id,
+    )
     return Seen(await queue_deployment(session, place, wish, actor, now), place.environment.public_id)
 
 
@@ -144,7 +110,13 @@ async def promote(
         message = "has not succeeded, or its release is not retained any more"
         raise NotPromotable(f"Deployment {build} {message}.", errors=[FieldError("build", message)])
     to = await _later_environment(session, place, target)
-    wish = Wish("promotion", revision=release.revision, promoted_from_id=seen.deployment.id, note=note)
+    wish = Wish(
+        "promotion",
+        repository_id=seen.deployment.repository_id,
+        revision=release.revision,
+        promoted_from_id=seen.deployment.id,
+        note=note,
+    )
     return Seen(await queue_deployment(session, to, wish, actor, now), to.environment.public_id)
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
@@ -15,7 +16,7 @@ from control_api.environments.check_open import check_open
 from control_api.projects.find import Place
 from control_api.repositories.operations import connected_repository
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
-from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError
+from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError, NotFound
 
 Trigger = Literal["api", "rollback", "promotion"]
 
@@ -25,6 +26,8 @@ class Wish:
     """What is to be brought to the environment."""
 
     trigger: Trigger
+    repository_id: int | None = None
+    """Where it was built from; None: it is built from the project's repository of now."""
     ref: str | None = None
     revision: str | None = None
     promoted_from_id: int | None = None
@@ -42,14 +45,17 @@ async def queue_deployment(
     """
     environment, project = place
     await check_open(session, environment, now)
-    repository = await connected_repository(session, project.id)
-    if repository is None:
-        raise EnvironmentNotReady(
-            "The project has no repository: connect one with `pharos repository connect`.",
-            errors=[FieldError("repository", "is not connected")],
-        )
+    repository_id, branch = wish.repository_id, environment.branch
+    if repository_id is None:
+        repository = await connected_repository(session, project.id)
+        if repository is None:
+            raise EnvironmentNotReady(
+                "The project has no repository: connect one with `pharos repository connect`.",
+                errors=[FieldError("repository", "is not connected")],
+            )
+        repository_id, branch = repository.id, branch or repository.branch
     needs_approval = environment.deploys_need_approval and wish.trigger != "rollback"
-    deployment = await _insert(session, place, repository.id, wish, needs_approval, actor, now)
+    deployment = await _insert(session, place, repository_id, wish, needs_approval, actor, now)
     details = {
         "environment": environment.public_id,
         "trigger": wish.trigger,
@@ -59,20 +65,20 @@ async def queue_deployment(
     record(
         session, actor, project.account_id, "deployment.queue", f"deployment {deployment.id}", now, details
     )
-    add_line(session, deployment.id, f"Queued: {_told(wish, environment.branch or repository.branch)}.", now)
+    add_line(session, deployment.id, f"Queued: {_told(wish, branch)}.", now)
     if needs_approval:
         await move_deployment(session, deployment, DeploymentStatus.AWAITING_APPROVAL, now)
         add_line(session, deployment.id, "Waits for the approval of a second person.", now)
     return deployment
 
 
-def _told(wish: Wish, branch: str) -> str:
+def _told(wish: Wish, branch: str | None) -> str:
     match wish.trigger:
         case "rollback":
             return f"the release of deployment {wish.rolled_back_to_id} again"
         case "promotion":
             return f"the release of deployment {wish.promoted_from_id}"
-    return wish.ref or branch
+    return wish.ref or branch or "the branch"
 
 
 async def _insert(
@@ -84,7 +90,8 @@ async def _insert(
     actor: Actor,
     now: datetime,
 ) -> Deployment:
-    """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in."""
+    """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in; and
+    `NotFound` where the environment was removed meanwhile."""
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     values = {
         "account_id": place.project.account_id,
@@ -103,7 +110,11 @@ async def _insert(
         "created_at": now,
     }
     made = insert(Deployment).values(values).on_conflict_do_nothing().returning(Deployment)
-    deployment = (await session.execute(made)).scalar_one_or_none()
+    try:
+        deployment = (await session.execute(made)).scalar_one_or_none()
+    except IntegrityError:
+        # What it refers to: the environment was removed since it was looked for.
+        raise NotFound("The account has no such environment.") from None
     if deployment is None:
         raise await deploy_running(session, place.environment.id)
     return deployment

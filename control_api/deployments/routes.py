@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.accounts.operations import Caller
@@ -12,6 +13,7 @@ from control_api.deploy_bodies import read_promote
 from control_api.deployments import operations
 from control_api.deployments.describe import describe_deployment, describe_log
 from control_api.deployments.follow_log import follow, wants_stream
+from control_api.deployments.listing import list_deployments
 from control_api.idempotency.answer_once import Answer, answer_once
 from control_api.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 from control_api.projects.find import read_number
@@ -29,10 +31,10 @@ async def read_deployments(request: Request, caller: _Reader, session: Session) 
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "deployments")
     # There may be hundreds of thousands: a caller who asks for no page gets the first.
     page = read_page(request.query_params.multi_items(), cursors) or Page(DEFAULT_LIMIT, None)
-    rows, has_more = await operations.list_deployments(session, caller, page)
+    rows, has_more = await list_deployments(session, caller, page)
     return {
-        "data": [describe_deployment(*seen) for seen in rows],
-        "next_cursor": cursors.write(rows[-1].deployment.id) if has_more else None,
+        "data": [describe_deployment(*listed) for listed in rows],
+        "next_cursor": cursors.write(rows[-1][0].id) if has_more else None,
     }
 
 
@@ -44,16 +46,15 @@ async def read_deployment(build: str, caller: _Reader, session: Session) -> dict
 
 
 @router.get("/v1/deployments/{build}/log", response_model=None)
-async def read_log(
-    build: str, request: Request, caller: _Reader, session: Session
-) -> dict[str, Any] | Response:
+async def read_log(build: str, request: Request, caller: _Reader, session: Session) -> Response:
     """The last 1,000 lines of a deployment's log; as an event stream, all from here on until it is finished."""
     (deployment, _), _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
     if wants_stream(request):
         await end_transaction(session)
         return follow(request, deployment.id)
     lines, is_truncated = await operations.tail_log(session, deployment.id)
-    return {"data": describe_log(deployment, lines, is_truncated)}
+    document = {"data": describe_log(deployment, lines, is_truncated)}
+    return Response(orjson.dumps(document), media_type="application/json")
 
 
 @router.post("/v1/deployments/{build}/rollback", status_code=202)

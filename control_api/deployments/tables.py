@@ -11,6 +11,11 @@ from pipeline_contracts.deploy_states import ACTIVE
 _IS_ACTIVE = text(f"status IN ({', '.join(repr(status.value) for status in ACTIVE)})")
 
 
+def _referring(column: str) -> Index:
+    is_set = text(f"{column} IS NOT NULL")
+    return Index(f"ix_deployments_{column}", column, sqlite_where=is_set, postgresql_where=is_set)
+
+
 class Deployment(Base):
     """One attempt to bring a revision, or a release that there is already, to an environment."""
 
@@ -20,6 +25,9 @@ class Deployment(Base):
         Index("ix_deployments_account_id", "account_id", "id"),
         Index("ix_deployments_project_id", "project_id", "id"),
         Index("ix_deployments_environment_id", "environment_id", "id"),
+        # Few refer to another one; who is deleted is looked for among them.
+        _referring("promoted_from_id"),
+        _referring("rolled_back_to_id"),
         # The database itself holds "one at a time": a look before the insert would be a race.
         Index(
             "uq_deployments_active",

@@ -9,20 +9,34 @@ from control_api.accounts.tables import Person
 from control_api.environments.windows import window_of
 from control_api.projects.tables import Environment, EnvironmentLock
 from pipeline_contracts.deploy_states import EnvironmentState
-from pipeline_contracts.errors import EnvironmentLocked, EnvironmentNotReady, FieldError, OutsideWindow
+from pipeline_contracts.errors import (
+    EnvironmentLocked,
+    EnvironmentNotReady,
+    FieldError,
+    NotFound,
+    OutsideWindow,
+)
 
 
 async def check_open(session: AsyncSession, environment: Environment, now: datetime) -> None:
-    """Raises `EnvironmentLocked`, `OutsideWindow` or `EnvironmentNotReady`."""
-    lock = (
+    """Gives `environment` the present settings: what was read before a body came may be half a minute old.
+
+    Raises `EnvironmentLocked`, `OutsideWindow` or `EnvironmentNotReady`, and `NotFound` where it was removed since it
+    was looked for.
+    """
+    found = (
         await session.execute(
-            select(EnvironmentLock.reason, Person.name)
+            select(Environment, EnvironmentLock.reason, Person.name)
+            .outerjoin(EnvironmentLock, EnvironmentLock.environment_id == Environment.id)
             .outerjoin(Person, Person.id == EnvironmentLock.person_id)
-            .where(EnvironmentLock.environment_id == environment.id)
+            .where(Environment.id == environment.id)
+            .execution_options(populate_existing=True)
         )
     ).one_or_none()
-    if lock is not None:
-        reason, name = lock
+    if found is None:
+        raise NotFound("The account has no such environment.")
+    _, reason, name = found
+    if reason is not None:
         held = f"is locked by {name or 'an operator'}: {reason}"
         raise EnvironmentLocked(f"The environment {held}", errors=[FieldError("locked", held)])
     window = window_of(environment.deploy_window)

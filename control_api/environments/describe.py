@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
+from control_api.projects.listing import ListedEnvironment
 from control_api.projects.tables import Environment, Project
 
 
-def describe_environment(environment: Environment) -> dict[str, Any]:
+def describe_environment(environment: Environment | ListedEnvironment) -> dict[str, Any]:
     """`state` and `desired_replicas` are what is wanted."""
     return {
         "id": environment.public_id,
@@ -18,7 +19,7 @@ def describe_environment(environment: Environment) -> dict[str, Any]:
     }
 
 
-def describe_project(project: Project, environments: Iterable[Environment]) -> dict[str, Any]:
+def describe_project(project: Project, environments: Iterable[ListedEnvironment]) -> dict[str, Any]:
     """A project with its environments."""
     return {
         "id": project.public_id,

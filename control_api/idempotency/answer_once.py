@@ -1,8 +1,8 @@
 """`Idempotency-Key`: a request that is sent again is answered as the first time, and nothing is done twice."""
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -11,12 +11,12 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.idempotency.forget_old import KEPT
 from control_api.idempotency.tables import IdempotentAnswer
-from pipeline_contracts.errors import FieldError, InvalidInput
+from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
 
 _HEADER = "Idempotency-Key"
 _LONGEST = 255
-_KEPT = timedelta(hours=24)
 
 Answer = tuple[int, dict[str, Any]]
 """Status and document."""
@@ -31,10 +31,10 @@ async def answer_once(
     first works, the others wait for it. What was refused changed nothing and is not kept. Raises `InvalidInput` for a
     key that came with another request, and what `make` raises.
     """
-    key = request.headers.get(_HEADER)
-    if key is None:
+    given = request.headers.getlist(_HEADER)
+    if not given:
         return _response(*await make())
-    _check(key)
+    key = _the_key(given)
     now = datetime.now(UTC)
     digest = hashlib.sha256(f"{request.method} {request.url.path}\0".encode() + body).digest()
     if not await _claim(session, caller, key, digest, now):
@@ -46,9 +46,12 @@ async def answer_once(
     return _written(status, written)
 
 
-def _check(key: str) -> None:
-    if not (1 <= len(key) <= _LONGEST and key.isascii() and key.isprintable()):
+def _the_key(given: Sequence[str]) -> str:
+    if len(given) > 1:
+        raise _refused("must be given once")
+    if not (1 <= len(given[0]) <= _LONGEST and given[0].isascii() and given[0].isprintable()):
         raise _refused(f"must be 1 to {_LONGEST} printable ASCII characters")
+    return given[0]
 
 
 def _refused(message: str) -> InvalidInput:
@@ -59,7 +62,7 @@ def _refused(message: str) -> InvalidInput:
 
 async def _claim(session: AsyncSession, caller: str, key: str, digest: bytes, now: datetime) -> bool:
     """Whether this is the key's first request."""
-    old = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.created_at < now - _KEPT)
+    old = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.created_at < now - KEPT)
     await session.execute(delete(IdempotentAnswer).where(old))
     # Where another transaction has just claimed the key, this waits for its end.
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
@@ -74,7 +77,10 @@ async def _claim(session: AsyncSession, caller: str, key: str, digest: bytes, no
 
 async def _first_answer(session: AsyncSession, caller: str, key: str, digest: bytes) -> Response:
     this = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
-    row = (await session.execute(select(IdempotentAnswer).where(this))).scalar_one()
+    row = (await session.execute(select(IdempotentAnswer).where(this))).scalar_one_or_none()
+    if row is None:
+        # It was 24 hours old at this very moment.
+        raise Unavailable("The key's first answer is just being forgotten. Send the same request again.")
     if row.request_digest != digest:
         raise _refused("was used for another request; choose a new one for each")
     response = _written(row.status or 200, row.body or b"")

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, false, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -13,6 +13,7 @@ from control_api.projects.tables import Environment, Project, ProjectRole
 from pipeline_contracts.errors import DeployNotAllowed, NotFound
 
 _NUMBER = re.compile("[0-9]{1,10}")
+_PUBLIC_ID = re.compile("[a-z]{3}_[0-9a-z]{1,36}")
 # What the columns hold.
 _MOST = 2**31 - 1
 _CAN = {Right.READ: "use Deploy", Right.DEPLOY: "deploy", Right.DECIDE: "decide"}
@@ -30,7 +31,10 @@ def named(
 ) -> ColumnElement[bool]:
     """That a row is the one of this numeric or public ID."""
     as_number = read_number(given)
-    return public_id == given if as_number is None else number == as_number
+    if as_number is not None:
+        return number == as_number
+    # Postgres refuses the whole query for a text that it cannot keep, such as one with a NUL.
+    return public_id == given if _PUBLIC_ID.fullmatch(given) else false()
 
 
 def role_of(caller: Caller) -> ColumnElement[bool]:

@@ -1,18 +1,24 @@
 """What is done with variables: replaced, proposed, decided on, sealed again under another key."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.accounts.tables import Person
 from control_api.audit.operations import Actor, record
+from control_api.environments.hold import hold_environment
 from control_api.projects.find import Place
+from control_api.projects.members import check_second
 from control_api.projects.tables import Environment
 from control_api.variables.sealing import Sealed, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove, check_move
+
+_SEALED = (VariableSet, VariableChange)
 
 
 async def replace_variables(
@@ -28,13 +34,14 @@ async def replace_variables(
     environment, project = place
     sealed = keys.seal(values, environment.public_id)
     subject, details = f"environment {environment.public_id}", {"names": sorted(values)}
-    await _lock(session, environment)
+    await hold_environment(session, environment)
+    # All variables are replaced: one that waits must not bring older ones back later.
+    await _supersede(session, environment, now)
     if not environment.variables_need_approval:
         await _add_version(session, environment, sealed, len(values), actor.person_id, now)
         record(session, actor, project.account_id, "variables.replace", subject, now, details)
         await session.flush()
         return None
-    await _supersede(session, environment, now)
     change = VariableChange(
         environment_id=environment.id,
         state=ChangeState.PENDING.value,
@@ -48,17 +55,6 @@ async def replace_variables(
     record(session, actor, project.account_id, "variables.propose", subject, now, details)
     await session.flush()
     return change.id
-
-
-async def _lock(session: AsyncSession, environment: Environment) -> None:
-    """Let nobody else change the environment's variables until the end of the transaction.
-
-    An update, because SQLite locks nothing when it reads. It gives `environment` the present settings.
-    """
-    await session.execute(
-        update(Environment).where(Environment.id == environment.id).values(position=Environment.position)
-    )
-    await session.refresh(environment)
 
 
 async def _supersede(session: AsyncSession, environment: Environment, now: datetime) -> None:
@@ -101,14 +97,20 @@ async def _add_version(
 async def decide_change(
     session: AsyncSession,
     change: VariableChange,
-    environment: Environment,
+    place: Place,
     to: ChangeState,
-    person_id: int,
+    person: Person,
+    actor: Actor,
     now: datetime,
+    reason: str | None = None,
 ) -> None:
-    """Apply a change that waits, or reject it. Raises `ForbiddenMove` for one that was decided already."""
-    await _lock(session, environment)
-    await session.refresh(change)
+    """Apply a change that waits, or reject it for a reason. Raises `Refused` for the one who asked, and `ForbiddenMove`
+    for a change that was decided already."""
+    environment, project = place
+    await hold_environment(session, environment)
+    # Locked: it must not be sealed under another key meanwhile.
+    await session.refresh(change, with_for_update=True)
+    check_second(change.asked_by_id, person)
     sealed = change.sealed
     check_move(ChangeState(change.state), to)
     if sealed is None or change.key_id is None:
@@ -119,8 +121,11 @@ async def decide_change(
         await _add_version(session, environment, Sealed(change.key_id, sealed), change.count, of, now)
     change.state = to.value
     change.sealed = change.key_id = None
-    change.decided_by_id = person_id
+    change.decided_by_id = person.id
     change.decided_at = now
+    action = "variables.approve" if to is ChangeState.APPLIED else "variables.reject"
+    subject, details = f"environment {environment.public_id}", {"change": change.id, "reason": reason}
+    record(session, actor, project.account_id, action, subject, now, details)
     await session.flush()
 
 
@@ -135,29 +140,49 @@ async def present_variables(session: AsyncSession, environment: Environment) -> 
     return (await session.execute(query)).scalar_one_or_none()
 
 
-async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> int:
-    """Seal again, with the present key, up to `most` sets and as many changes that an older one has sealed; gives how
-    many there were.
+@dataclass(frozen=True, slots=True)
+class Resealed:
+    """How many sets and changes were sealed again, and how many are left."""
 
-    Raises `CannotOpen` for one whose key is gone.
+    done: int
+    left: int
+
+
+async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Resealed:
+    """Seal again, with the present key, up to `most` sets and as many changes that an older one has sealed.
+
+    Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
     """
-    return await _reseal(session, keys, VariableSet, most) + await _reseal(
-        session, keys, VariableChange, most
-    )
+    done = [await _reseal(session, keys, table, most) for table in _SEALED]
+    left = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _SEALED]
+    return Resealed(sum(done), sum([(await session.execute(query)).scalar_one() for query in left]))
+
+
+def _is_stale(table: type[VariableSet] | type[VariableChange], keys: SealingKeys) -> ColumnElement[bool]:
+    return table.sealed.is_not(None) & (table.key_id != keys.key_id)
 
 
 async def _reseal(
     session: AsyncSession, keys: SealingKeys, table: type[VariableSet] | type[VariableChange], most: int
 ) -> int:
     query = (
-        select(table, Environment.public_id)
+        select(table.id, table.key_id, table.sealed, Environment.public_id)
         .join(Environment, Environment.id == table.environment_id)
-        .where(table.sealed.is_not(None), table.key_id != keys.key_id)
+        .where(_is_stale(table, keys))
+        .order_by(table.id)
         .limit(most)
     )
     rows: Sequence[Any] = (await session.execute(query)).all()
-    for row, environment_id in rows:
-        fresh = keys.seal(keys.open(Sealed(row.key_id, row.sealed), environment_id), environment_id)
-        row.key_id, row.sealed = fresh.key_id, fresh.data
-    await session.flush()
-    return len(rows)
+    done = 0
+    for number, key_id, sealed, environment_id in rows:
+        fresh = keys.seal(keys.open(Sealed(key_id, sealed), environment_id), environment_id)
+        # As it was read: a change that was decided on meanwhile must not get its variables back.
+        written = await session.execute(
+            update(table)
+            .where(table.id == number, table.key_id == key_id)
+            .values(key_id=fresh.key_id, sealed=fresh.data)
+            .returning(table.id)
+            .execution_options(synchronize_session=False)
+        )
+        done += len(written.all())
+    return done

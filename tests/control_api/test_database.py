@@ -57,6 +57,29 @@ async def test_a_time_without_a_zone_is_refused(sessions: Sessions) -> None:
             account.created_at = NOW.replace(tzinfo=None)
 
 
+async def test_the_end_of_a_savepoint_is_no_commit(sessions: Sessions) -> None:
+    """Not where the transaction has only read before, either."""
+    with pytest.raises(RuntimeError):
+        async with sessions() as session, session.begin():
+            await session.execute(text("SELECT * FROM accounts"))
+            async with session.begin_nested():
+                await _account(session, NOW)
+            raise RuntimeError
+    async with sessions() as session:
+        assert await session.get(Account, 1) is None
+
+
+async def test_a_savepoint_that_fails_leaves_the_rest(sessions: Sessions) -> None:
+    async with sessions() as session, session.begin():
+        with pytest.raises(RuntimeError):
+            async with session.begin_nested():
+                await _account(session, NOW)
+                raise RuntimeError
+        other = await create_account(session, "Other", "other", RateLimit(1, 1), NOW)
+    async with sessions() as session:
+        assert (await session.execute(text("SELECT id, slug FROM accounts"))).all() == [(other.id, "other")]
+
+
 async def test_the_connections_say_what_they_are(postgres_url: str) -> None:
     engine = open_engine(postgres_url)
     async with engine.connect() as connection:

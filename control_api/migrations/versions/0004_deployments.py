@@ -196,6 +196,15 @@ def _deployments() -> None:
         sqlite_where=_ACTIVE,
         postgresql_where=_ACTIVE,
     )
+    for column in ("promoted_from_id", "rolled_back_to_id"):
+        is_set = sa.text(f"{column} IS NOT NULL")
+        op.create_index(
+            f"ix_deployments_{column}",
+            "deployments",
+            [column],
+            sqlite_where=is_set,
+            postgresql_where=is_set,
+        )
     op.create_table(
         "deployment_lines",
         # SQLite counts rows in an INTEGER key alone.

@@ -1,0 +1,168 @@
+"""Deployments as an operator handles them: listed, approved or rejected by a second person, called off."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from control_api.accounts.tables import Person
+from control_api.audit.operations import Actor, operator
+from control_api.deployments import decide
+from control_api.deployments.describe import describe_deployment
+from control_api.deployments.tables import Deployment
+from control_api.engines import Action, Engines, Wanted, read_id
+from control_api.projects.choose import choose_environment, choose_project
+from control_api.projects.members import choose_member
+from control_api.projects.roles import Right
+from control_api.projects.tables import Environment, Project
+from control_api.reasons import read_reason
+from control_api.refusals import Refused, refusing
+from pipeline_contracts.deploy_states import DeploymentStatus
+from pipeline_contracts.times import format_time
+
+MOST_LISTED = 1000
+_REVISION = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class _Seen(NamedTuple):
+    """A deployment with where it goes; None: the environment was removed."""
+
+    deployment: Deployment
+    environment: Environment | None
+    project: Project
+
+
+async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The newest, newest first. `wanted`: limit, and environment_id and project_id, which may be left out."""
+    limit = wanted.get("limit", 20)
+    if not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
+        raise Refused(f"The limit is 1 to {MOST_LISTED}.")
+    async with engines.sessions() as session:
+        newest = select(Deployment.id)
+        if (called := wanted.get("environment_id")) is not None:
+            newest = newest.where(Deployment.environment_id == (await choose_environment(session, called)).id)
+        if (called := wanted.get("project_id")) is not None:
+            newest = newest.where(Deployment.project_id == (await choose_project(session, called)).id)
+        return await _described(session, newest.order_by(Deployment.id.desc()).limit(limit))
+
+
+async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The newest that wait for a second person, newest first."""
+    async with engines.sessions() as session:
+        waiting = select(Deployment.id).where(Deployment.status == DeploymentStatus.AWAITING_APPROVAL)
+        return await _described(session, waiting.order_by(Deployment.id.desc()).limit(MOST_LISTED))
+
+
+async def _described(session: AsyncSession, ids: Select[int]) -> list[dict[str, Any]]:
+    asked, decided = aliased(Person), aliased(Person)
+    query = (
+        select(Deployment, Environment, Project, asked.email, decided.email)
+        .join(Project, Project.id == Deployment.project_id)
+        .outerjoin(Environment, Environment.id == Deployment.environment_id)
+        .outerjoin(asked, asked.id == Deployment.asked_by_id)
+        .outerjoin(decided, decided.id == Deployment.decided_by_id)
+        .where(Deployment.id.in_(ids.scalar_subquery()))
+        .order_by(Deployment.id.desc())
+    )
+    return [
+        {**_describe(_Seen(*row[:3])), "asked_by": row[3], "decided_by": row[4]}
+        for row in await session.execute(query)
+    ]
+
+
+def _describe(seen: _Seen) -> dict[str, Any]:
+    """As the public API has it, and where it goes in words. `asked_by` and `decided_by` are e-mail addresses."""
+    deployment, environment, project = seen
+    return {
+        **describe_deployment(deployment, None if environment is None else environment.public_id),
+        "environment": None if environment is None else environment.slug,
+        "project": project.slug,
+        "note": deployment.note,
+        "decided_at": None if deployment.decided_at is None else format_time(deployment.decided_at),
+    }
+
+
+async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Queue what waits. `wanted`: id, by (an e-mail address), revision (needed where the commit is not known yet)."""
+    revision = _read_revision(wanted)
+    async with engines.sessions() as session, session.begin():
+        seen = await _the_one(session, read_id(wanted, "id"))
+        person, actor = await _second(session, seen, wanted)
+        with _refusing(seen, "only one that waits can be approved; `pharos approvals` shows those that do."):
+            if seen.environment is None:
+                raise Refused(f"The environment of deployment {seen.deployment.id} was removed.")
+            await decide.approve_deployment(
+                session, seen.deployment, seen.environment, person, revision, actor, now
+            )
+        await session.flush()
+        return _describe(seen)
+
+
+def _read_revision(wanted: Wanted) -> str | None:
+    given = wanted.get("revision")
+    if given is None:
+        return None
+    revision = str(given).lower()
+    if _REVISION.fullmatch(revision) is None:
+        raise Refused(
+            "A revision is a whole commit of 40 or 64 hexadecimal digits: `git rev-parse` tells it."
+        )
+    return revision
+
+
+async def _reject(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """End what waits. `wanted`: id, by, reason."""
+    reason = read_reason(wanted)
+    async with engines.sessions() as session, session.begin():
+        seen = await _the_one(session, read_id(wanted, "id"))
+        person, actor = await _second(session, seen, wanted)
+        with _refusing(seen, "only one that waits can be rejected; `pharos approvals` shows those that do."):
+            await decide.reject_deployment(session, seen.deployment, person, reason, actor, now)
+        await session.flush()
+        return _describe(seen)
+
+
+async def _cancel(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Call one off that is not switched to yet. `wanted`: id."""
+    async with engines.sessions() as session, session.begin():
+        seen = await _the_one(session, read_id(wanted, "id"))
+        with _refusing(seen, "only what is queued, waits or is being built can be canceled."):
+            await decide.cancel_deployment(session, seen.deployment, operator(wanted), now)
+        await session.flush()
+        return _describe(seen)
+
+
+def _refusing(seen: _Seen, advice: str) -> Any:
+    return refusing(f"Deployment {seen.deployment.id}", advice)
+
+
+async def _second(session: AsyncSession, seen: _Seen, wanted: Wanted) -> tuple[Person, Actor]:
+    """Who decides. Raises `Refused` for somebody who may not."""
+    person = await choose_member(session, seen.project, str(wanted.get("by") or ""), Right.DECIDE)
+    return person, operator(wanted, person.id)
+
+
+async def _the_one(session: AsyncSession, number: int) -> _Seen:
+    query = (
+        select(Deployment, Environment, Project)
+        .join(Project, Project.id == Deployment.project_id)
+        .outerjoin(Environment, Environment.id == Deployment.environment_id)
+        .where(Deployment.id == number)
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        raise Refused(f"There is no deployment {number}; `pharos deployments` shows the newest.")
+    return _Seen(*row)
+
+
+ACTIONS: Mapping[str, Action] = {
+    "deployments/list": _list,
+    "deployments/waiting": _list_waiting,
+    "deployments/approve": _approve,
+    "deployments/reject": _reject,
+    "deployments/cancel": _cancel,
+}

@@ -1,0 +1,51 @@
+"""The deploy API on both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from fastapi import Request
+
+from control_api import json_body
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.support.databases import KINDS, empty_database
+from tests.support.deploy_platform import Platform, Prepared, open_platform, prepare
+
+
+@pytest.fixture(scope="session", params=KINDS)
+async def prepared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Prepared]:
+    async with empty_database(request.param, request, tmp_path_factory.mktemp("prepared")) as url:
+        yield await prepare(url)
+
+
+@pytest.fixture
+async def platform(prepared: Prepared, tmp_path: Path) -> AsyncIterator[Platform]:
+    """One of its own for each test."""
+    async with open_platform(prepared, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+async def shared(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory, column_store: ChdbColumnStore
+) -> AsyncIterator[Platform]:
+    """One for all tests of a file, which leave it as they found it."""
+    async with open_platform(prepared, tmp_path_factory.mktemp("shared"), column_store) as opened:
+        yield opened
+
+
+@pytest.fixture
+def body_is_read(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Is set as soon as the control plane waits for a body."""
+    reading = asyncio.Event()
+    read = json_body._read
+
+    async def read_and_tell(request: Request, most: int) -> bytes:
+        reading.set()
+        return await read(request, most)
+
+    monkeypatch.setattr(json_body, "_read", read_and_tell)
+    return reading

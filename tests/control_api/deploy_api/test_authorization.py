@@ -1,0 +1,238 @@
+"""Who gets in, route by route. The routes come from the application itself: a new one needs its row in the table."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fastapi.routing import iter_route_contexts
+from sqlalchemy import delete, update
+
+from control_api.accounts.operations import create_person
+from control_api.accounts.tables import Membership
+from control_api.projects.operations import create_ingest_key
+from control_api.projects.roles import Right
+from control_api.projects.tables import IngestKey
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from tests.control_api.deploy_api.route_table import ROWS, Row, address, body_of, credential, identities
+from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, SCOPE_SETS, Platform, add_token
+
+NOBODYS = [
+    2_000_000_000, 0, -1, 2**31, 2**63, 10**40, "abc", "prj_zzz", "env_zzz", "x" * 3000, "1.0", "+1", "1e3",
+    "%201", "0x1", "%D9%A1", "%F0%9F%98%80", "%C3%A9", "%00", "a%00b", "1%00", "%FF", "%ED%A0%80", "null",
+    "%27%20OR%201%3D1", "%25", "..%5C",
+]  # fmt: skip
+
+
+@dataclass(slots=True)
+class Locked:
+    """A platform, and credentials that open nothing there, each under what is wrong with it."""
+
+    platform: Platform
+    tokens: dict[str, str]
+    keys: dict[str, str]
+
+    def headers(self, row: Row) -> dict[str, str | None]:
+        """What is to be refused of this route, as `Authorization` headers."""
+        platform, dead = self.platform, self.tokens if row.is_for_people else self.keys
+        kind = CredentialKind.API_TOKEN if row.is_for_people else CredentialKind.INGEST_KEY
+        good = credential(row, platform.acme)
+        wrong_sum = good[:-1] + ("a" if good[-1] != "a" else "b")
+        other_kind = platform.acme.ingest_key if row.is_for_people else platform.acme.token()
+        bearers = {
+            "garbage": "garbage",
+            "garbage of the right length": kind.value + "!" * 38,
+            "wrong check sum": wrong_sum,
+            "unknown": make_credential(kind),
+            "the wrong kind": other_kind,
+            "a monitor key": make_credential(CredentialKind.MONITOR_KEY),
+            "a tracker ID": make_credential(CredentialKind.SITE),
+            "not ASCII": good[:-1] + "é",
+            "endless": good * 100,
+            "two": f"{good} {good}",
+            **dead,
+        }
+        return {
+            "none": None,
+            "empty": "",
+            "no scheme": good,
+            "Basic": f"Basic {good}",
+            "Token": f"Token {good}",
+            "Bearer alone": "Bearer",
+            **{name: f"Bearer {bearer}" for name, bearer in bearers.items()},
+        }
+
+
+@pytest.fixture(scope="module")
+async def locked(shared: Platform) -> AsyncIterator[Locked]:
+    now = datetime.now(UTC)
+    past = now - timedelta(seconds=1)
+    acme, tokens, keys = shared.acme, {}, {}
+    ended = {"revoked": {"revoked_at": past}, "expired": {"expires_at": past}}
+    async with shared.sessions() as session, session.begin():
+        for name, values in ended.items():
+            owner = acme.people["owner"]
+            tokens[name] = await add_token(session, acme, owner, ALL_SCOPES, **values)
+            keys[name] = await create_ingest_key(session, acme.environment("shop/production"), now)
+            digest = digest_credential(keys[name])
+            await session.execute(update(IngestKey).where(IngestKey.digest == digest).values(**values))
+        gone = await create_person(session, acme.account, "Gone", "gone@example.com", "owner", now)
+        tokens["of somebody who has left"] = await add_token(session, acme, gone, ALL_SCOPES)
+        await session.execute(delete(Membership).where(Membership.person_id == gone.id))
+    yield Locked(shared, tokens, keys)
+
+
+def test_the_table_has_every_route_and_no_other(shared: Platform) -> None:
+    served = {
+        (method, str(route.path).removeprefix("/api"))
+        for route in iter_route_contexts(shared.app.routes)
+        if route.include_in_schema
+        for method in route.methods or ()
+    }
+    assert {(row.method, row.path) for row in ROWS} == served
+    assert len(ROWS) == len(served)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+async def test_without_a_good_credential_it_is_401(locked: Locked, row: Row) -> None:
+    platform = locked.platform
+    before = await platform.contents()
+    path, body = address(row, platform.acme), body_of(row, platform.acme)
+    for name, header in locked.headers(row).items():
+        answer = await platform.call(row.method, path, body, headers={"Authorization": header})
+        assert answer.problem == (401, "invalid-credential"), name
+        assert answer.headers["WWW-Authenticate"] == "Bearer", name
+        # Before all else: nobody learns what there is.
+        answer = await platform.call(row.method, row.at("nothing"), b"{", headers={"Authorization": header})
+        assert answer.status == 401, name
+    assert await platform.contents() == before
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+async def test_the_scheme_may_be_written_in_any_case(shared: Platform, row: Row) -> None:
+    good = credential(row, shared.acme)
+    for scheme in ("bearer", "BEARER", "BeArEr"):
+        headers = {"Authorization": f"{scheme} {good}"}
+        answer = await shared.call(row.method, row.at("nothing"), b"{", headers=headers)
+        assert answer.status != 401
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.is_for_people], ids=str)
+async def test_without_the_scope_it_is_403_that_names_it(shared: Platform, row: Row) -> None:
+    before = await shared.contents()
+    lacking = [scopes for scopes in SCOPE_SETS if row.needs not in scopes]
+    assert len(lacking) == 8
+    for scopes in lacking:
+        for path in (address(row, shared.acme), address(row, shared.other), row.at("nothing")):
+            token = shared.acme.token("owner", scopes)
+            answer = await shared.call(row.method, path, body_of(row, shared.acme), token=token)
+            assert answer.problem == (403, "missing-scope"), scopes
+            assert str(row.needs) in answer.json()["detail"]
+    assert await shared.contents() == before
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.named], ids=str)
+async def test_what_the_account_does_not_have_is_404_and_looks_alike(shared: Platform, row: Row) -> None:
+    before = await shared.contents()
+    body = body_of(row, shared.acme)
+    bodies = {}
+    for identity in [*identities(row, shared.other), *NOBODYS]:
+        for sent in (body, b"{"):
+            answer = await shared.call(row.method, row.at(identity), sent, token=credential(row, shared.acme))
+            assert answer.problem == (404, "not-found"), identity
+            bodies[answer.body] = identity
+    assert len(bodies) == 1, bodies
+    # And the other way round: what is acme's is nothing to the other account.
+    for identity in identities(row, shared.acme):
+        answer = await shared.call(row.method, row.at(identity), body, token=credential(row, shared.other))
+        assert answer.body in bodies
+    assert await shared.contents() == before
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.right], ids=str)
+async def test_the_role_in_the_project_decides(shared: Platform, row: Row, who: str) -> None:
+    allowed = {
+        "stranger": [],
+        "viewer": [Right.READ],
+        "deployer": [Right.READ, Right.DEPLOY],
+        "maintainer": [Right.READ, Right.DEPLOY],
+        "admin": [Right.READ, Right.DEPLOY],
+        "owner": [Right.READ, Right.DEPLOY],
+    }[who]
+    before = await shared.contents()
+    for identity in identities(row, shared.acme):
+        answer = await shared.call(
+            row.method, row.at(identity), body_of(row, shared.acme), token=shared.acme.token(who)
+        )
+        if row.right in allowed:
+            assert answer.status == row.status
+            await shared.settle()
+            continue
+        assert answer.problem == (403, "deploy-not-allowed")
+        # The role comes before the body.
+        answer = await shared.call(row.method, row.at(identity), b"{", token=shared.acme.token(who))
+        assert answer.problem == (403, "deploy-not-allowed")
+        assert await shared.contents() == before
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.is_for_people and not row.right], ids=str)
+async def test_what_is_not_of_a_project_is_open_to_everybody_with_the_scope(
+    shared: Platform, row: Row, who: str
+) -> None:
+    token = shared.acme.token(who, frozenset({str(row.needs)}))
+    answer = await shared.call(row.method, address(row, shared.acme), token=token)
+    assert answer.status == row.status
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.is_for_people], ids=str)
+async def test_a_key_opens_its_route(shared: Platform, row: Row) -> None:
+    path, body = address(row, shared.acme), body_of(row, shared.acme)
+    answer = await shared.call(row.method, path, body, token=shared.acme.ingest_key)
+    assert answer.status in (row.status, 200)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.right], ids=str)
+async def test_an_account_roles_reach_ends_at_the_account(shared: Platform, row: Row) -> None:
+    """Somebody who is an owner there, and nothing but a viewer here."""
+    now = datetime.now(UTC)
+    async with shared.sessions() as session, session.begin():
+        elsewhere = Membership(
+            account_id=shared.other.account.id, person_id=shared.acme.people["viewer"].id, role="owner"
+        )
+        session.add(elsewhere)
+        token = await add_token(
+            session, shared.other, shared.acme.people["viewer"], ALL_SCOPES, created_at=now
+        )
+    try:
+        path, body = address(row, shared.acme), body_of(row, shared.acme)
+        assert (await shared.call(row.method, path, body, token=token)).status == 404
+        here = await shared.call(row.method, path, body, token=shared.acme.token("viewer"))
+        assert here.status == (row.status if row.right is Right.READ else 403)
+        path, body = address(row, shared.other), body_of(row, shared.other)
+        assert (await shared.call(row.method, path, body, token=token)).status == row.status
+    finally:
+        await shared.settle()
+        async with shared.sessions() as session, session.begin():
+            await session.execute(delete(Membership).where(Membership.id == elsewhere.id))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+async def test_every_answer_has_a_request_id(shared: Platform, row: Row) -> None:
+    """The caller's where it is sane, else a new one each time; on good answers and on refusals."""
+    path, body = address(row, shared.acme), body_of(row, shared.acme)
+    made = set()
+    for header in (f"Bearer {credential(row, shared.acme)}", None):
+        for sane in ("a", "req-1_2.3:4/5+6=7@8", "x" * 128):
+            headers = {"Authorization": header, "X-Request-Id": sane}
+            answer = await shared.call(row.method, path, body, headers=headers)
+            assert answer.headers.getall("X-Request-Id") == [sane]  # type: ignore[attr-defined]
+            await shared.settle()
+        for insane in (None, "", "x" * 129, "a b", "é", "a\tb"):
+            headers = {"Authorization": header, "X-Request-Id": insane}
+            answer = await shared.call(row.method, path, body, headers=headers)
+            made.add(answer.headers["X-Request-Id"])
+            assert answer.headers["X-Request-Id"] != insane
+            await shared.settle()
+    assert len(made) == 12

@@ -1,0 +1,104 @@
+"""A second person agrees to new variables, or does not."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.audit.tables import AuditEntry
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project
+from control_api.refusals import Refused
+from control_api.variables.operations import decide_change
+from control_api.variables.tables import VariableChange, VariableSet
+from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove
+from tests.support.deploy_platform import Platform, environment_path
+
+NOW = datetime.now(UTC) + timedelta(seconds=1)
+NAME = "shop/production"
+
+
+def _actor(platform: Platform, who: str) -> Actor:
+    return Actor("operator test", person_id=platform.acme.people[who].id)
+
+
+async def _change(platform: Platform, who: str = "deployer") -> int:
+    """A change of variables that this person has asked for."""
+    await platform.change(NAME, variables_need_approval=True)
+    path = environment_path(platform.acme.places[NAME], "variables")
+    answer = await platform.call("PUT", path, {"variables": "A=2"}, token=platform.acme.token(who))
+    number: int = answer.data["change_id"]
+    return number
+
+
+async def _decide(platform: Platform, number: int, to: ChangeState, who: str = "maintainer") -> None:
+    async with platform.sessions() as session, session.begin():
+        change = await session.get_one(VariableChange, number)
+        await decide_change(
+            session,
+            change,
+            await _place(session, platform),
+            to,
+            platform.acme.people[who],
+            _actor(platform, who),
+            NOW,
+            "because",
+        )
+
+
+async def _place(session: AsyncSession, platform: Platform) -> Place:
+    environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
+    return Place(environment, await session.get_one(Project, environment.project_id))
+
+
+@pytest.mark.parametrize("to", [ChangeState.APPLIED, ChangeState.REJECTED])
+async def test_a_change_is_decided_once(platform: Platform, to: ChangeState) -> None:
+    number = await _change(platform)
+    await _decide(platform, number, to)
+    people = platform.acme.people
+    async with platform.sessions() as session:
+        change = await session.get_one(VariableChange, number)
+        sets = (await session.execute(select(VariableSet))).scalars().all()
+        entry = (await session.execute(select(AuditEntry).order_by(AuditEntry.id.desc()))).scalars().first()
+    assert (change.state, change.sealed, change.key_id) == (to, None, None)
+    assert (change.decided_by_id, change.decided_at) == (people["maintainer"].id, NOW)
+    applied = [(1, 1, people["deployer"].id)] if to is ChangeState.APPLIED else []
+    assert [(row.version, row.count, row.set_by_id) for row in sets] == applied
+    assert entry is not None
+    action = "variables.approve" if to is ChangeState.APPLIED else "variables.reject"
+    assert (entry.action, json.loads(entry.details)) == (action, {"change": number, "reason": "because"})
+    before = await platform.contents()
+    for again in (ChangeState.APPLIED, ChangeState.REJECTED):
+        with pytest.raises(ForbiddenMove):
+            await _decide(platform, number, again)
+    assert await platform.contents() == before
+
+
+async def test_a_change_is_not_decided_by_who_has_asked(platform: Platform) -> None:
+    number = await _change(platform, "maintainer")
+    before = await platform.contents()
+    with pytest.raises(Refused, match="somebody else"):
+        await _decide(platform, number, ChangeState.APPLIED)
+    assert await platform.contents() == before
+
+
+async def test_a_superseded_change_is_not_applied(platform: Platform) -> None:
+    older, newer = [await _change(platform) for _ in range(2)]
+    with pytest.raises(ForbiddenMove):
+        await _decide(platform, older, ChangeState.APPLIED)
+    await _decide(platform, newer, ChangeState.APPLIED)
+
+
+async def test_of_many_who_decide_on_a_change_at_once_one_does(platform: Platform) -> None:
+    number = await _change(platform)
+    outcomes = await asyncio.gather(
+        *(_decide(platform, number, ChangeState.APPLIED) for _ in range(6)), return_exceptions=True
+    )
+    assert sum(outcome is None for outcome in outcomes) == 1
+    assert all(isinstance(outcome, ForbiddenMove) for outcome in outcomes if outcome is not None)
+    async with platform.sessions() as session:
+        assert len((await session.execute(select(VariableSet))).all()) == 1

@@ -1,0 +1,93 @@
+"""The key that seals variables gives way to another one while changes wait."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from control_api.audit.operations import Actor
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project
+from control_api.variables.operations import Resealed, decide_change, present_variables, reseal
+from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
+from control_api.variables.tables import VariableChange
+from pipeline_contracts.deploy_states import ChangeState
+from tests.support.deploy_platform import Platform, environment_path
+
+NOW = datetime.now(UTC)
+ACTOR = Actor("operator test")
+_OLD, _NEW = "the old secret of the test; long enough", "the new secret of the test; long enough"
+OLD, BOTH, NEW = (SealingKeys.read(text) for text in (_OLD, f"{_NEW},{_OLD}", _NEW))
+
+
+async def _put(platform: Platform, keys: SealingKeys, name: str, text: str) -> int | None:
+    """Set variables with these keys; the ID of the change, where it waits."""
+    platform.app.state.variable_keys = keys
+    path = environment_path(platform.acme.places[name], "variables")
+    answer = await platform.call("PUT", path, {"variables": text}, token=platform.acme.token("deployer"))
+    assert answer.status in (200, 202)
+    waiting: int | None = answer.data.get("change_id")
+    return waiting
+
+
+async def _read(platform: Platform, keys: SealingKeys, name: str) -> dict[str, str]:
+    async with platform.sessions() as session:
+        environment = await session.get_one(Environment, platform.acme.environment(name).id)
+        present = await present_variables(session, environment)
+        assert present is not None
+        return keys.open(Sealed(present.key_id, present.sealed), environment.public_id)
+
+
+async def _reseal(platform: Platform, keys: SealingKeys, most: int) -> Resealed:
+    async with platform.sessions() as session, session.begin():
+        return await reseal(session, keys, most)
+
+
+async def _approve(platform: Platform, name: str, change_id: int | None) -> None:
+    async with platform.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, platform.acme.environment(name).id)
+        place = Place(environment, await session.get_one(Project, environment.project_id))
+        change = await session.get_one(VariableChange, change_id)
+        person = platform.acme.people["maintainer"]
+        await decide_change(session, change, place, ChangeState.APPLIED, person, ACTOR, NOW)
+
+
+async def test_after_all_is_sealed_again_the_new_key_is_enough(platform: Platform) -> None:
+    for n in range(3):
+        await _put(platform, OLD, "shop/staging", f"A={n}")
+    await platform.change("shop/production", variables_need_approval=True)
+    waiting = await _put(platform, OLD, "shop/production", "B=1")
+    # The new key first: it seals, and the old one still opens.
+    assert await _read(platform, BOTH, "shop/staging") == {"A": "2"}
+    await _put(platform, BOTH, "shop/development", "C=1")
+    with pytest.raises(CannotOpen):
+        await _read(platform, NEW, "shop/staging")
+    assert await _reseal(platform, BOTH, 2) == Resealed(done=3, left=1)
+    assert await _reseal(platform, BOTH, 2) == Resealed(done=1, left=0)
+    assert await _reseal(platform, BOTH, 2) == Resealed(done=0, left=0)
+    assert await _read(platform, NEW, "shop/staging") == {"A": "2"}
+    assert await _read(platform, NEW, "shop/development") == {"C": "1"}
+    # What waited is approved with the new key alone.
+    await _approve(platform, "shop/production", waiting)
+    assert await _read(platform, NEW, "shop/production") == {"B": "1"}
+    with pytest.raises(CannotOpen):
+        await _read(platform, OLD, "shop/production")
+
+
+async def test_what_is_approved_in_the_middle_of_it_is_found_by_the_next_turn(platform: Platform) -> None:
+    await platform.change("shop/production", variables_need_approval=True)
+    waiting = await _put(platform, OLD, "shop/production", "B=1")
+    await _approve(platform, "shop/production", waiting)
+    assert await _read(platform, BOTH, "shop/production") == {"B": "1"}
+    assert await _reseal(platform, BOTH, 500) == Resealed(done=1, left=0)
+    assert await _read(platform, NEW, "shop/production") == {"B": "1"}
+
+
+async def test_without_the_old_key_nothing_is_changed(platform: Platform) -> None:
+    await _put(platform, OLD, "shop/staging", "A=1")
+    before = await platform.contents()
+    with pytest.raises(CannotOpen):
+        await _reseal(platform, NEW, 500)
+    assert await platform.contents() == before
+    # What is set anew needs no old key.
+    await _put(platform, NEW, "shop/staging", "A=2")
+    assert await _read(platform, NEW, "shop/staging") == {"A": "2"}

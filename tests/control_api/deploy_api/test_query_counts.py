@@ -1,0 +1,132 @@
+"""How many statements a read takes does not depend on how much there is."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, insert, select
+
+from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.projects.tables import Environment, Project, ProjectRole
+from control_api.repositories.tables import Repository
+from control_api.sites.tables import Goal, Site
+from pipeline_contracts.identifiers import make_identifier
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.control_api.deploy_api.route_table import ROWS, address, credential
+from tests.support.deploy_platform import Platform, Prepared, open_platform
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+async def platform(
+    prepared: Prepared, tmp_path: Path, column_store: ChdbColumnStore
+) -> AsyncIterator[Platform]:
+    async with open_platform(prepared, tmp_path, column_store) as opened:
+        yield opened
+
+
+async def _fill(platform: Platform, count: int) -> None:
+    """So many more of everything that a read could meet, all of which `owner` and `viewer` see."""
+    acme = platform.acme
+    viewer = acme.people["viewer"].id
+    assert acme.site is not None
+    async with platform.sessions() as session, session.begin():
+
+        async def add(table: Any, rows: list[dict[str, Any]]) -> list[int]:
+            return list((await session.execute(insert(table).returning(table.id), rows)).scalars())
+
+        def each(**values: Any) -> list[dict[str, Any]]:
+            return [{**values, "created_at": NOW} for _ in range(count)]
+
+        named = [{"public_id": (i := make_identifier("prj", 0)), "slug": i, "name": i} for _ in range(count)]
+        projects = await add(
+            Project,
+            [{**row, **name} for row, name in zip(each(account_id=acme.account.id), named, strict=True)],
+        )
+        await session.execute(
+            insert(ProjectRole),
+            [{"project_id": project, "person_id": viewer, "role": "viewer"} for project in projects],
+        )
+        for project in (*projects, acme.projects["shop"].id):
+            await session.execute(
+                insert(Environment),
+                [
+                    {
+                        "public_id": (i := make_identifier("env", 0)),
+                        "slug": i,
+                        "name": i,
+                        "project_id": project,
+                    }
+                    | {"type": "preview", "created_at": NOW}
+                    for _ in range(2)
+                ],
+            )
+        [repository] = await add(
+            Repository,
+            [{"project_id": projects[0], "kind": "git", "url": "x", "branch": "main", "created_at": NOW}],
+        )
+        deployment = {"account_id": acme.account.id, "repository_id": repository, "status": "failed"}
+        deployment |= {"trigger": "api", "needs_approval": False, "created_at": NOW}
+        await add(Deployment, [{**deployment, "project_id": project} for project in projects])
+        line = {
+            "deployment_id": acme.deployments["development"].id,
+            "at": NOW,
+            "stream": "stdout",
+            "text": "x",
+        }
+        await add(DeploymentLine, [line] * count)
+        sites = [{"public_id": (i := make_identifier("sit", 0)), "name": i} for _ in range(count)]
+        site = {"project_id": projects[0], "timezone": "UTC", "domains": "[]", "created_at": NOW}
+        await add(Site, [{**site, **name} for name in sites])
+        goals = [{"name": f"{projects[0]} {n}", "path": f"/{n}"} for n in range(count)]
+        await add(
+            Goal, [{"site_id": acme.site.id, "created_at": NOW, "event": None, **goal} for goal in goals]
+        )
+
+
+@contextmanager
+def _statements(platform: Platform) -> Iterator[list[str]]:
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(platform.engine.sync_engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(platform.engine.sync_engine, "before_cursor_execute", note)
+
+
+async def _count(platform: Platform) -> dict[str, int]:
+    """Statements of each read, by route and person."""
+    counts = {}
+    reads = [row for row in ROWS if row.method == "GET"]
+    for who in ("owner", "viewer"):
+        for row in reads:
+            path = address(row, platform.acme)
+            for query in ("", "?limit=100") if row.path in ("/v1/projects", "/v1/deployments") else ("",):
+                token = platform.acme.token(who) if row.is_for_people else credential(row, platform.acme)
+                # The first call of a minute notes the token's use.
+                await platform.call("GET", path + query, token=token)
+                with _statements(platform) as statements:
+                    answer = await platform.call("GET", path + query, token=token)
+                assert answer.status == 200
+                counts[f"{who}: {row.path}{query}"] = len(statements)
+    return counts
+
+
+async def test_reads_take_as_many_statements_with_three_of_everything_as_with_three_hundred(
+    platform: Platform,
+) -> None:
+    await _fill(platform, 3)
+    few = await _count(platform)
+    await _fill(platform, 297)
+    assert await _count(platform) == few
+    assert all(1 <= count <= 4 for count in few.values()), few
+    async with platform.sessions() as session:
+        assert len((await session.execute(select(Project.id))).all()) > 300

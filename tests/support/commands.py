@@ -1,0 +1,56 @@
+"""Runs commands of `pharos` as an operator does."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.platform_process import PHAROS
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
+"""The environment of the tests without any setting."""
+
+
+def run_in(folder: Path, environment: Mapping[str, str] = CLEAN) -> Run:
+    """What runs commands in this folder with this environment; `without` leaves settings out, `stdin` is what they
+    read."""
+
+    def run(
+        *arguments: str, without: tuple[str, ...] = (), stdin: str = ""
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [str(PHAROS), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={name: value for name, value in environment.items() if name not in without},
+            cwd=folder,
+        )
+
+    return run
+
+
+def ask(pharos: Run, *command: str) -> Any:
+    """The document that a command prints with `--json`."""
+    done = pharos(*command, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def tell(pharos: Run, *command: str) -> str:
+    """What a command prints for people."""
+    done = pharos(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def refused(pharos: Run, *command: str) -> str:
+    """The one sentence with which a command is turned down."""
+    done = pharos(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pharos: ") and len(done.stderr.splitlines()) == 1
+    return done.stderr.removeprefix("pharos: ").rstrip("\n")

@@ -1,0 +1,305 @@
+"""The control plane over HTTP with two accounts that have the same: people of every role with tokens of every set of
+scopes, two projects with three environments each, a repository, and deployments with releases."""
+
+import contextlib
+import io
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from yarl import URL
+
+from control_api.accounts.operations import SCOPES, create_account, create_person
+from control_api.accounts.tables import Account, ApiToken, Person
+from control_api.app import build_control
+from control_api.database import Base, Sessions, open_engine, open_sessions
+from control_api.deployments.tables import Deployment, DeploymentLine, Release
+from control_api.projects.find import Place
+from control_api.projects.operations import create_environment, create_ingest_key, create_project
+from control_api.projects.tables import Environment, Project, ProjectRole
+from control_api.repositories.operations import connect_repository
+from control_api.repositories.tables import Repository
+from control_api.sites.operations import create_site
+from control_api.sites.tables import Site
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.rate_limits import RateLimit
+from tests.support.accounts import migrated
+from tests.support.databases import copied_database
+from tests.support.serve_control import VARIABLE_KEYS, serving_control
+
+RECEIPT_KEY = b"a receipt key of the test suite, 32+"
+ALL_SCOPES = frozenset(SCOPES)
+SCOPE_SETS = [
+    frozenset(chosen) for count in range(len(SCOPES) + 1) for chosen in itertools.combinations(SCOPES, count)
+]
+PEOPLE: dict[str, tuple[str, str | None]] = {
+    "owner": ("owner", None),
+    "admin": ("admin", None),
+    "maintainer": ("member", "maintainer"),
+    "deployer": ("member", "deployer"),
+    "viewer": ("member", "viewer"),
+    "stranger": ("member", None),
+}
+"""Everybody's role in the account, and in its project `shop`. In `blog` no member has one."""
+TYPES = ("development", "staging", "production")
+# A server that is asked by hundreds at once has them in a queue, as behind a gateway.
+_CONNECTIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def data(self) -> Any:
+        """What a good answer wraps."""
+        return self.json()["data"]
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that a 422 names."""
+        return [error["field"] for error in self.json()["errors"]]
+
+    @property
+    def problem(self) -> tuple[int, str]:
+        """Status and type of a refusal."""
+        assert self.headers["Content-Type"] == "application/problem+json", self.body
+        told = self.json()
+        assert told["status"] == self.status
+        return self.status, told["type"].removeprefix("/problems/")
+
+
+@dataclass(slots=True)
+class Tenant:
+    """One account and all that is in it."""
+
+    account: Account
+    people: dict[str, Person] = field(default_factory=dict)
+    tokens: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+    projects: dict[str, Project] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    """`shop/production` and the like."""
+    deployments: dict[str, Deployment] = field(default_factory=dict)
+    """The succeeded deployment of each environment of `shop`, by the environment's slug."""
+    ingest_key: str = ""
+    """Of `shop/production`."""
+    site: Site | None = None
+
+    def token(self, person: str = "owner", scopes: frozenset[str] = ALL_SCOPES) -> str:
+        return self.tokens[person, scopes]
+
+    def environment(self, name: str) -> Environment:
+        return self.places[name].environment
+
+
+@dataclass(slots=True)
+class Platform:
+    """The control plane, asked over HTTP, and what is behind it."""
+
+    app: Any
+    url: str
+    http: aiohttp.ClientSession
+    engine: AsyncEngine
+    sessions: Sessions
+    acme: Tenant
+    other: Tenant
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Answer:
+        """The answer to a call of the API, as acme's owner unless `token` says otherwise. A dictionary is sent as
+        JSON, another `body` as it is; `headers` come last, None leaves one out. No call may end in a fault here."""
+        given: dict[str, str | None] = {"Authorization": f"Bearer {token or self.acme.token()}"}
+        if body is not None:
+            given["Content-Type"] = "application/json"
+        sent = {name: value for name, value in (given | dict(headers or {})).items() if value is not None}
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        if isinstance(data, bytes):
+            # The client warns of much in one piece.
+            data = io.BytesIO(data)
+        address = URL(f"{self.url}/api{path}", encoded=True)
+        async with self.http.request(
+            method, address, data=data, headers=sent, allow_redirects=False
+        ) as response:
+            answer = Answer(response.status, response.headers, await response.read())
+        assert answer.status < 500, (method, path, answer)
+        assert answer.headers["X-Request-Id"]
+        return answer
+
+    async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table, but when a token was last used."""
+        found = {}
+        async with self.sessions() as session:
+            for table in Base.metadata.sorted_tables:
+                columns = [column for column in table.columns if column.name != "last_used_at"]
+                query = select(*columns).order_by(*table.primary_key.columns)
+                found[table.name] = [tuple(row) for row in await session.execute(query)]
+        return found
+
+    async def settle(self) -> None:
+        """End what is active, so that environments take deploys again."""
+        async with self.sessions() as session, session.begin():
+            await session.execute(
+                update(Deployment).where(Deployment.status.in_(ACTIVE)).values(status="failed")
+            )
+
+    async def change(self, name: str, **values: Any) -> None:
+        """Set columns of one of acme's environments."""
+        async with self.sessions() as session, session.begin():
+            await session.execute(
+                update(Environment).where(Environment.id == self.acme.environment(name).id).values(**values)
+            )
+
+
+def environment_path(place: Place, operation: str) -> str:
+    """`/v1/environments/env_…/deploy` and the like."""
+    return f"/v1/environments/{place.environment.public_id}/{operation}"
+
+
+async def make_tenant(session: AsyncSession, name: str, now: datetime) -> Tenant:
+    """An account of this name with everything in it."""
+    slug = name.lower()
+    account = await create_account(session, name, slug, RateLimit(10, 20), now)
+    made = Tenant(account)
+    for who, (role, _) in PEOPLE.items():
+        made.people[who] = await create_person(
+            session, account, f"{who} of {name}", f"{who}@{slug}.example", role, now
+        )
+        for scopes in SCOPE_SETS:
+            made.tokens[who, scopes] = await add_token(session, made, made.people[who], scopes)
+    for project_slug in ("shop", "blog"):
+        project = await create_project(session, account, project_slug.title(), project_slug, now)
+        made.projects[project_slug] = project
+        for type_ in TYPES:
+            environment = await create_environment(session, project, type_.title(), type_, type_, now)
+            made.places[f"{project_slug}/{type_}"] = Place(environment, project)
+    shop = made.projects["shop"]
+    for who, (_, role_there) in PEOPLE.items():
+        if role_there is not None:
+            session.add(ProjectRole(project_id=shop.id, person_id=made.people[who].id, role=role_there))
+    await connect_repository(session, shop.id, "git", f"https://git.{slug}.example/shop.git", "main", now)
+    for type_ in TYPES:
+        made.deployments[type_] = await add_succeeded(session, made, f"shop/{type_}", now)
+    made.ingest_key = await create_ingest_key(session, made.environment("shop/production"), now)
+    made.site = await create_site(session, shop.id, "Shop", "Europe/Oslo", ["https://shop.example"], now)
+    return made
+
+
+async def add_token(
+    session: AsyncSession, tenant: Tenant, person: Person, scopes: Iterable[str], **values: Any
+) -> str:
+    """One more token; `values` are columns of its row."""
+    secret = make_credential(CredentialKind.API_TOKEN)
+    row = {
+        "account_id": tenant.account.id,
+        "person_id": person.id,
+        "name": "test",
+        "digest": digest_credential(secret),
+        "scopes": " ".join(sorted(scopes)),
+        "created_at": datetime.now(UTC),
+    }
+    session.add(ApiToken(**{**row, **values}))
+    return secret
+
+
+async def add_deployment(
+    session: AsyncSession, tenant: Tenant, name: str, now: datetime, **values: Any
+) -> Deployment:
+    """A deployment to this environment, as if the owner had asked for it; it has succeeded unless `values` say
+    otherwise."""
+    environment, project = tenant.places[name]
+    repository = select(Repository.id).where(Repository.project_id == project.id)
+    row = {
+        "status": DeploymentStatus.SUCCEEDED.value,
+        "trigger": "api",
+        "revision": f"{environment.id:040x}",
+        "asked_by_id": tenant.people["owner"].id,
+        "needs_approval": False,
+        "created_at": now,
+        "finished_at": None,
+    }
+    deployment = Deployment(
+        account_id=tenant.account.id,
+        project_id=project.id,
+        repository_id=(await session.execute(repository)).scalar_one(),
+        environment_id=environment.id,
+        **{**row, **values},
+    )
+    session.add(deployment)
+    await session.flush()
+    return deployment
+
+
+async def add_succeeded(
+    session: AsyncSession, tenant: Tenant, name: str, now: datetime, **values: Any
+) -> Deployment:
+    """A deployment that has succeeded, with two lines and its release."""
+    deployment = await add_deployment(session, tenant, name, now, **{"finished_at": now, **values})
+    session.add_all(
+        DeploymentLine(deployment_id=deployment.id, at=now, stream="system", text=text)
+        for text in ("Queued: main.", "Live.")
+    )
+    session.add(
+        Release(
+            environment_id=tenant.environment(name).id,
+            deployment_id=deployment.id,
+            revision=deployment.revision,
+            artefact=f"releases/{deployment.id}",
+            created_at=now,
+        )
+    )
+    await session.flush()
+    return deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A database with both accounts in it, of which tests get copies: to make it takes ten times as long."""
+
+    url: str
+    acme: Tenant
+    other: Tenant
+
+
+async def prepare(url: str) -> Prepared:
+    """Bring an empty database to this version, and make the accounts."""
+    now = datetime.now(UTC)
+    async with migrated(url) as engine, open_sessions(engine)() as session, session.begin():
+        return Prepared(url, *[await make_tenant(session, name, now) for name in ("Acme", "Other")])
+
+
+@contextlib.asynccontextmanager
+async def open_platform(
+    prepared: Prepared, folder: Path, column_store: Any = None
+) -> AsyncIterator[Platform]:
+    """A platform on a copy of the database, which is in `folder` if it is a file, and gone at the end."""
+    async with copied_database(prepared.url, folder) as url, contextlib.AsyncExitStack() as stack:
+        engine = open_engine(url)
+        stack.push_async_callback(engine.dispose)
+        sessions = open_sessions(engine)
+        app = build_control(sessions, column_store, RECEIPT_KEY, VARIABLE_KEYS)
+        served = await stack.enter_async_context(serving_control(app))
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
+        http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        yield Platform(app, served, http, engine, sessions, prepared.acme, prepared.other)

@@ -1,0 +1,127 @@
+"""An installation as an operator's actions work on it: people of every role, and a project with a repository."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from control_api.accounts.operations import create_account, create_person
+from control_api.accounts.tables import Account, Person
+from control_api.audit.operations import Actor, newest_entries
+from control_api.database import Sessions
+from control_api.deployments.queue_deployment import Wish, queue_deployment
+from control_api.deployments.tables import Deployment
+from control_api.operator_actions import ACTIONS, Engines
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project, ProjectRole
+from control_api.refusals import Refused
+from control_api.repositories.operations import connect_repository
+from control_api.repositories.tables import Repository
+from control_api.variables.sealing import SealingKeys
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.accounts import make_acme
+
+# A Wednesday.
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+PEOPLE = {
+    "owner": None,
+    "maintainer": "maintainer",
+    "deployer": "deployer",
+    "viewer": "viewer",
+    "stranger": None,
+}
+"""Everybody's role in the project. The owner owns the account, the others are members of it."""
+
+
+@dataclass(slots=True)
+class Operated:
+    """What actions work on, and what is there."""
+
+    engines: Engines
+    account: Account
+    place: Place
+    repository: Repository
+    people: dict[str, Person]
+
+    @property
+    def project(self) -> Project:
+        return self.place.project
+
+    @property
+    def environment(self) -> Environment:
+        return self.place.environment
+
+    async def act(self, action: str, **wanted: Any) -> Any:
+        """What the action gives, run by the user "kim"."""
+        return await ACTIONS[action](self.engines, {"operator": "kim", **wanted}, NOW)
+
+    async def refused(self, action: str, **wanted: Any) -> str:
+        """Why the action is turned down; it is one line, and nothing was written."""
+        before = await self.audited()
+        with pytest.raises(Refused) as caught:
+            await self.act(action, **wanted)
+        assert await self.audited() == before
+        (line,) = str(caught.value).splitlines()
+        assert line.endswith(".")
+        return line
+
+    async def change(self, table: Any, number: int, **values: Any) -> None:
+        """Set columns of a row."""
+        async with self.engines.sessions() as session, session.begin():
+            await session.execute(update(table).where(table.id == number).values(**values))
+
+    async def change_environment(self, **values: Any) -> None:
+        await self.change(Environment, self.environment.id, **values)
+
+    async def queue(self, by: str = "owner", **wish: Any) -> int:
+        """Ask for a deployment, as the API does; gives its number."""
+        async with self.engines.sessions() as session, session.begin():
+            environment = await session.get_one(Environment, self.environment.id)
+            actor = Actor("203.0.113.7", self.people[by].id)
+            made = await queue_deployment(
+                session, Place(environment, self.project), Wish(**{"trigger": "api", **wish}), actor, NOW
+            )
+            return made.id
+
+    async def deployment(self, number: int) -> Deployment:
+        async with self.engines.sessions() as session:
+            return await session.get_one(Deployment, number)
+
+    async def count(self, table: Any, *conditions: Any) -> int:
+        async with self.engines.sessions() as session:
+            query = select(func.count()).select_from(table).where(*conditions)
+            return (await session.execute(query)).scalar_one()
+
+    async def audited(self) -> list[tuple[str, str, str | None, str, Any]]:
+        """What the audit log has, newest first: action, subject, person, source, details."""
+        async with self.engines.sessions() as session:
+            entries = await newest_entries(session, 1000)
+        names = ("action", "subject", "person", "source", "details")
+        return [tuple(entry[name] for name in names) for entry in entries]  # type: ignore[misc]
+
+
+async def make_operated(sessions: Sessions) -> Operated:
+    """On an empty, migrated database; there is another account, "Other", with one person."""
+    async with sessions() as session, session.begin():
+        account, project, environment = await make_acme(session, NOW)
+        people = {}
+        for name, role in PEOPLE.items():
+            place = "owner" if name == "owner" else "member"
+            people[name] = await create_person(
+                session, account, name.title(), f"{name}@acme.example", place, NOW
+            )
+            if role is not None:
+                session.add(ProjectRole(project_id=project.id, person_id=people[name].id, role=role))
+        other = await create_account(session, "Other", "other", RateLimit(10, 20), NOW)
+        people["outsider"] = await create_person(
+            session, other, "Outsider", "outsider@other.example", "owner", NOW
+        )
+        repository = await connect_repository(
+            session, project.id, "git", "https://git.example/shop.git", "main", NOW
+        )
+    engines = Engines(sessions, InProcessKeyDirectory(), variable_keys=SealingKeys([b"k" * 32]))
+    return Operated(engines, account, Place(environment, project), repository, people)

@@ -1,0 +1,67 @@
+"""An operator without a terminal: actions by name on a database of a test."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, text
+
+from control_api.accounts.operations import Caller, find_caller
+from control_api.database import Sessions
+from control_api.operator_actions import ACTIONS, Engines
+from control_api.refusals import Refused
+from pipeline_contracts.credentials import digest_credential
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Operator:
+    """What actions work on."""
+
+    engines: Engines
+
+    async def act(self, action: str, *, at: datetime = NOW, **wanted: Any) -> Any:
+        """What the action gives."""
+        return await ACTIONS[action](self.engines, {"operator": "ada", **wanted}, at)
+
+    async def refused(self, action: str, **wanted: Any) -> str:
+        """Why the action is turned down."""
+        with pytest.raises(Refused) as refusal:
+            await self.act(action, **wanted)
+        return str(refusal.value)
+
+    async def add_account(self, slug: str, owner: str = "owner@example.com") -> dict[str, Any]:
+        """An account and its owner, "Olga Owner"."""
+        made: dict[str, Any] = await self.act(
+            "accounts/create", name=slug.title(), slug=slug, owner_name="Olga Owner", owner_email=owner
+        )
+        return made
+
+    async def log(self) -> list[tuple[str, str]]:
+        """Action and subject of all that was written down, the oldest first."""
+        entries = await self.act("audit/list", limit=1000)
+        return [(entry["action"], entry["subject"]) for entry in reversed(entries)]
+
+    async def count(self, table: Any) -> int:
+        """Rows of a table."""
+        async with self.engines.sessions() as session:
+            return (await session.execute(select(func.count()).select_from(table))).scalar_one()
+
+    async def caller(self, secret: str, at: datetime = NOW) -> Caller | None:
+        """Whom a token stands for."""
+        async with self.engines.sessions() as session:
+            return await find_caller(session, digest_credential(secret), at)
+
+    async def check_references(self) -> None:
+        """Nothing refers to what is gone. (Postgres would not have let it go.)"""
+        async with self.engines.sessions() as session:
+            if session.get_bind().dialect.name == "sqlite":
+                assert (await session.execute(text("PRAGMA foreign_key_check"))).all() == []
+
+
+def operator_of(sessions: Sessions) -> Operator:
+    """With a key directory of its own."""
+    return Operator(Engines(sessions, InProcessKeyDirectory()))
