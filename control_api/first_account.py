@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.operations import (
+    DEFAULT_LIMIT,
     SCOPES,
     create_account,
     create_api_token,
@@ -30,7 +31,6 @@ from control_api.sites.first_site import ensure_first_site
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
-_DEFAULT_LIMIT = RateLimit(5000.0, 50_000)
 # What the column holds in Postgres.
 _MAX_BURST = 2**31 - 1
 _KEYS = ("account_id", "api_token", "project_id", "environment_id", "ingest_key")
@@ -65,6 +65,7 @@ async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, 
     async with sessions() as session, session.begin():
         account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()
         made: dict[str, Any] = {}
+        environment: Environment | None
         if account is None or not all(name in present for name in _KEYS):
             made, environment = await _make(session, account, settings, now)
         else:
@@ -72,8 +73,10 @@ async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, 
             if settings.ingest_rate is not None or settings.ingest_burst is not None:
                 limit = _limit(settings, RateLimit(account.ingest_rate, account.ingest_burst))
                 await set_ingest_limit(session, account.public_id, limit)
-        made.update(await ensure_first_monitors(session, environment, present, now))
-        made.update(await ensure_first_site(session, environment, present, now))
+        # None: the environments were all removed. What is known stays, and nothing new is made.
+        if environment is not None:
+            made.update(await ensure_first_monitors(session, environment, present, now))
+            made.update(await ensure_first_site(session, environment, present, now))
         return made
 
 
@@ -89,13 +92,10 @@ async def _make(
 ) -> tuple[dict[str, Any], Environment]:
     if account is None:
         account = await create_account(
-            session, "My account", "my-account", _limit(settings, _DEFAULT_LIMIT), now
+            session, "My account", "my-account", _limit(settings, DEFAULT_LIMIT), now
         )
         person = await create_person(session, account, "Owner", "owner@localhost", "owner", now)
-        project = await create_project(session, account, "My project", "my-project", now)
-        environment = await create_environment(
-            session, project, "Production", "production", "production", now
-        )
+        environment = await _make_environment(session, account, now)
     else:
         person = (
             await session.execute(
@@ -106,7 +106,9 @@ async def _make(
                 .limit(1)
             )
         ).scalar_one()
-        environment = await _first_environment(session, account)
+        environment = await _first_environment(session, account) or await _make_environment(
+            session, account, now
+        )
     project_id = select(Project.public_id).where(Project.id == environment.project_id)
     made = {
         "account_id": account.public_id,
@@ -118,8 +120,17 @@ async def _make(
     return made, environment
 
 
-async def _first_environment(session: AsyncSession, account: Account) -> Environment:
-    """The first environment of the account's first project."""
+async def _make_environment(session: AsyncSession, account: Account, now: datetime) -> Environment:
+    """An environment of an account that has none, in its first project."""
+    first = select(Project).where(Project.account_id == account.id).order_by(Project.id).limit(1)
+    project = (await session.execute(first)).scalar_one_or_none()
+    if project is None:
+        project = await create_project(session, account, "My project", "my-project", now)
+    return await create_environment(session, project, "Production", "production", "production", now)
+
+
+async def _first_environment(session: AsyncSession, account: Account) -> Environment | None:
+    """The first environment of the account's first project that has one."""
     query = (
         select(Environment)
         .join(Project, Project.id == Environment.project_id)
@@ -127,7 +138,7 @@ async def _first_environment(session: AsyncSession, account: Account) -> Environ
         .order_by(Project.id, Environment.id)
         .limit(1)
     )
-    return (await session.execute(query)).scalar_one()
+    return (await session.execute(query)).scalar_one_or_none()
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -5,10 +5,18 @@ from datetime import datetime
 from typing import Any
 
 from control_api import reading
+from control_api.accounts import actions as accounts
+from control_api.accounts import person_actions, token_actions
+from control_api.audit import actions as audit
+from control_api.deployments import actions as deployments
 from control_api.engines import Action, Engines, Wanted, read_id
+from control_api.environments import actions as environments
 from control_api.monitors import actions as monitors
+from control_api.projects import actions as projects
 from control_api.projects import keys
+from control_api.repositories import actions as repositories
 from control_api.sites import actions as sites
+from control_api.variables import actions as variables
 
 __all__ = ["ACTIONS", "Engines"]
 
@@ -146,4 +154,13 @@ ACTIONS: Mapping[str, Action] = {
     "sites/goals-add": _add_goal,
     "sites/goals-remove": _remove_goal,
     "sites/report": _report_site,
+    **accounts.ACTIONS,
+    **person_actions.ACTIONS,
+    **token_actions.ACTIONS,
+    **projects.ACTIONS,
+    **audit.ACTIONS,
+    **environments.ACTIONS,
+    **repositories.ACTIONS,
+    **deployments.ACTIONS,
+    **variables.ACTIONS,
 }

@@ -14,7 +14,7 @@ from control_api.monitors.operations import live_monitor_keys
 from control_api.projects.operations import live_ingest_keys
 from control_api.sites.operations import live_sites
 from pipeline_contracts.errors import StorageUnavailable
-from storage_backends.key_directory.interface import KeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +26,40 @@ async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetim
 
     Raises `StorageUnavailable` and what the database raises.
     """
-    async with sessions() as session:
-        keys = [*await live_ingest_keys(session, now), *await live_monitor_keys(session, now)]
-        entries = [*keys, *await live_sites(session)]
+    entries = await _read_entries(sessions, now)
     await directory.publish_all(entries)
     return len(entries)
+
+
+async def _read_entries(sessions: Sessions, now: datetime, account_id: int | None = None) -> list[KeyEntry]:
+    async with sessions() as session:
+        return [
+            *await live_ingest_keys(session, now, account_id=account_id),
+            *await live_monitor_keys(session, now, account_id=account_id),
+            *await live_sites(session, account_id=account_id),
+        ]
+
+
+async def republish_account(
+    sessions: Sessions, directory: KeyDirectory, account_id: int, now: datetime
+) -> None:
+    """Publish an account's live keys and its sites again, with what has changed in the account.
+
+    Raises `StorageUnavailable` and what the database raises.
+    """
+    published: dict[bytes, KeyEntry] = {}
+    while True:
+        entries = {entry.digest: entry for entry in await _read_entries(sessions, now, account_id)}
+        # What was revoked since it was read may have been brought back: looked at again behind each round.
+        gone = published.keys() - entries.keys()
+        changed = [entry for entry in entries.values() if published.get(entry.digest) != entry]
+        if not gone and not changed:
+            return
+        for entry in changed:
+            await directory.publish(entry)
+        for digest in gone:
+            await directory.revoke(digest)
+        published = entries
 
 
 async def keep_published(

@@ -17,7 +17,8 @@ from storage_backends.column_store.interface import QueryRefused
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _MOST_EVENTS = 1000
-_MOST_SQL = 256 * 1024
+# A dotenv text of 256 KiB in which JSON writes each character as \u00XX.
+_MOST_BYTES = 6 * 256 * 1024 + 4096
 
 
 def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Application:
@@ -57,7 +58,7 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         except StorageUnavailable as error:
             return web.Response(status=503, text=str(error))
 
-    app = web.Application(middlewares=[explain], client_max_size=_MOST_SQL)
+    app = web.Application(middlewares=[explain], client_max_size=_MOST_BYTES)
     app.router.add_get("/events", events)
     app.router.add_post("/query", query)
     app.router.add_post("/actions/{name:.+}", act)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account, ApiToken, Membership, Person
@@ -15,6 +15,8 @@ from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 
 SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
+DEFAULT_LIMIT = RateLimit(5000.0, 50_000)
+"""How fast an account may send where nothing else was said."""
 # "Last used" is shown to people; a write a request would serialise all readers on SQLite.
 _LAST_USED_STEP = timedelta(minutes=1)
 
@@ -45,13 +47,24 @@ async def create_person(
     person = Person(public_id=public_id, name=name, email=email, created_at=now)
     session.add(person)
     await session.flush()
-    session.add(Membership(account_id=account.id, person_id=person.id, role=role))
-    await session.flush()
+    await add_membership(session, account, person, role)
     return person
 
 
+async def add_membership(session: AsyncSession, account: Account, person: Person, role: str) -> None:
+    """Give the person a place in the account. Raises `IntegrityError` where there is one already."""
+    session.add(Membership(account_id=account.id, person_id=person.id, role=role))
+    await session.flush()
+
+
 async def create_api_token(
-    session: AsyncSession, account: Account, person: Person, name: str, scopes: Sequence[str], now: datetime
+    session: AsyncSession,
+    account: Account,
+    person: Person,
+    name: str,
+    scopes: Sequence[str],
+    now: datetime,
+    expires_at: datetime | None = None,
 ) -> str:
     """A new API token; its secret is given here and never again."""
     secret = make_credential(CredentialKind.API_TOKEN)
@@ -63,10 +76,31 @@ async def create_api_token(
             digest=digest_credential(secret),
             scopes=" ".join(scopes),
             created_at=now,
+            expires_at=expires_at,
         )
     )
     await session.flush()
     return secret
+
+
+async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) -> bool:
+    """Let the token work no more; False where it does not exist, or was revoked before."""
+    revoked = (
+        update(ApiToken)
+        .where(ApiToken.id == token_id, ApiToken.revoked_at.is_(None))
+        .values(revoked_at=now)
+        .returning(ApiToken.id)
+    )
+    return (await session.execute(revoked)).scalar_one_or_none() is not None
+
+
+async def lock_account(session: AsyncSession, account: Account) -> None:
+    """Let nobody else change the account and who is in it until the end of the transaction.
+
+    An update, because SQLite locks nothing when it reads. It gives `account` the present settings.
+    """
+    await session.execute(update(Account).where(Account.id == account.id).values(plan=Account.plan))
+    await session.refresh(account)
 
 
 async def set_ingest_limit(session: AsyncSession, account_public_id: str, limit: RateLimit) -> None:
@@ -102,21 +136,23 @@ class Caller:
         return f"{self.account.public_id} {self.person.public_id}"
 
 
+# Built once: every request asks this, and to build it takes as long as to run it.
+_CALLER = (
+    select(ApiToken, Account, Person, Membership.role)
+    .join(Account, Account.id == ApiToken.account_id)
+    .join(Person, Person.id == ApiToken.person_id)
+    .join(
+        Membership,
+        (Membership.account_id == ApiToken.account_id) & (Membership.person_id == ApiToken.person_id),
+    )
+    .where(ApiToken.digest == bindparam("digest"))
+)
+
+
 async def find_caller(session: AsyncSession, digest: bytes, now: datetime) -> Caller | None:
     """Who an API token stands for; None for one that is unknown, expired or revoked, or whose person has left the
     account."""
-    row = (
-        await session.execute(
-            select(ApiToken, Account, Person, Membership.role)
-            .join(Account, Account.id == ApiToken.account_id)
-            .join(Person, Person.id == ApiToken.person_id)
-            .join(
-                Membership,
-                (Membership.account_id == ApiToken.account_id) & (Membership.person_id == ApiToken.person_id),
-            )
-            .where(ApiToken.digest == digest)
-        )
-    ).one_or_none()
+    row = (await session.execute(_CALLER, {"digest": digest})).one_or_none()
     if row is None or not is_live(row[0], now):
         return None
     token, account, person, role = row

@@ -34,14 +34,14 @@ def operator(wanted: Mapping[str, Any], person_id: int | None = None) -> Actor:
 def record(
     session: AsyncSession,
     actor: Actor,
-    account_id: int,
+    account_id: int | None,
     action: str,
     subject: str,
     now: datetime,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Note a write in its own transaction: it is in the log if, and only if, it was carried out. `details` are for
-    people to read; no secret and no value of a variable goes in."""
+    """Note a write in its own transaction: it is in the log if, and only if, it was carried out. `account_id` is None
+    for what is done to all accounts. `details` are for people to read; no secret and no value of a variable goes in."""
     session.add(
         AuditEntry(
             account_id=account_id,
@@ -60,7 +60,8 @@ def record(
 async def newest_entries(
     session: AsyncSession, limit: int, subject: str | None = None
 ) -> Sequence[dict[str, Any]]:
-    """The newest entries of all accounts, newest first; of one `subject` where it is given."""
+    """The newest entries of all accounts, newest first; of one `subject` where it is given, a kind and an ID or the
+    ID alone."""
     query = (
         select(AuditEntry, Account.public_id, Person.email)
         .outerjoin(Account, Account.id == AuditEntry.account_id)
@@ -69,7 +70,8 @@ async def newest_entries(
         .limit(limit)
     )
     if subject is not None:
-        query = query.where(AuditEntry.subject == subject)
+        of_kind = AuditEntry.subject.endswith(f" {subject}", autoescape=True)
+        query = query.where((AuditEntry.subject == subject) | of_kind)
     return [
         {
             "id": entry.id,

@@ -91,9 +91,9 @@ async def create_monitor_key(
 
 
 async def live_monitor_keys(
-    session: AsyncSession, now: datetime, key_id: int | None = None
+    session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
-    """Every monitor key that works now, or the one of this ID, as the edges need it."""
+    """Every monitor key that works now, or the one of this ID, or those of an account, as the edges need it."""
     environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
     query = (
         select(MonitorKey, Environment.public_id, Project.public_id, Account)
@@ -106,6 +106,8 @@ async def live_monitor_keys(
     )
     if key_id is not None:
         query = query.where(MonitorKey.id == key_id)
+    if account_id is not None:
+        query = query.where(Account.id == account_id)
     return [
         key_entry(
             key,

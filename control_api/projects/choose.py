@@ -6,7 +6,7 @@ from sqlalchemy import Select, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account, Person
-from control_api.projects.find import named
+from control_api.projects.find import Place, named
 from control_api.projects.tables import Environment, Project
 from control_api.refusals import Refused
 
@@ -44,9 +44,18 @@ async def choose_environment(session: AsyncSession, called: str | None) -> Envir
     return await _the_one(session, query, "environment", called)
 
 
+async def choose_place(session: AsyncSession, called: str | None) -> Place:
+    """The same, with the project that the environment is of."""
+    environment = await choose_environment(session, called)
+    return Place(environment, await session.get_one(Project, environment.project_id))
+
+
 async def choose_person(session: AsyncSession, called: str) -> Person:
     """The person of this e-mail address, number or ID. Raises `Refused`."""
-    query = select(Person).where(or_(named(Person.id, Person.public_id, called), Person.email == called))
+    # Addresses are kept in lower case.
+    query = select(Person).where(
+        or_(named(Person.id, Person.public_id, called), Person.email == called.lower())
+    )
     person = (await session.execute(query)).scalars().first()
     if person is None:
         raise Refused(f"There is no person {called!r}; `pharos person list` shows all.")

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.accounts.tables import Account
+from control_api.accounts.tables import Account, Person
 from control_api.live_keys import is_live, key_entry
-from control_api.projects.tables import Environment, IngestKey, Project
+from control_api.projects.tables import Environment, IngestKey, Project, ProjectRole
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
@@ -33,6 +33,25 @@ async def create_project(
     session.add(project)
     await session.flush()
     return project
+
+
+async def give_role(session: AsyncSession, project: Project, person: Person, role: str) -> str | None:
+    """Give the person this role in the project; gives the one before, None where there was none."""
+    held = await session.get(ProjectRole, (project.id, person.id))
+    was = None if held is None else held.role
+    if held is None:
+        session.add(ProjectRole(project_id=project.id, person_id=person.id, role=role))
+    else:
+        held.role = role
+    await session.flush()
+    return was
+
+
+async def take_role(session: AsyncSession, project: Project, person: Person) -> str | None:
+    """Take the person's role in the project; gives it, None where there was none."""
+    mine = (ProjectRole.project_id == project.id) & (ProjectRole.person_id == person.id)
+    taken = await session.execute(delete(ProjectRole).where(mine).returning(ProjectRole.role))
+    return taken.scalar_one_or_none()
 
 
 async def create_environment(
@@ -83,9 +102,9 @@ async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime
 
 
 async def live_ingest_keys(
-    session: AsyncSession, now: datetime, key_id: int | None = None
+    session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
-    """Every ingest key that works now, or the one of this ID, as the edges need it."""
+    """Every ingest key that works now, or the one of this ID, or those of an account, as the edges need it."""
     query = (
         select(IngestKey, Environment.public_id, Project.public_id, Account)
         .join(Environment, Environment.id == IngestKey.environment_id)
@@ -95,6 +114,8 @@ async def live_ingest_keys(
     )
     if key_id is not None:
         query = query.where(IngestKey.id == key_id)
+    if account_id is not None:
+        query = query.where(Account.id == account_id)
     return [
         key_entry(key, CredentialKind.INGEST_KEY, account, project_id, environment_id)
         for key, environment_id, project_id, account in await session.execute(query)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.repositories.tables import Repository
@@ -26,6 +26,17 @@ async def connect_repository(
     session.add(repository)
     await session.flush()
     return repository
+
+
+async def lock_repository(session: AsyncSession, number: int) -> None:
+    """Let nobody else change the repository, nor queue a deployment from it, until the end of the transaction.
+
+    On Postgres a deployment that is being queued holds the row that it refers to. SQLite locks nothing when it reads,
+    hence an update; it lets one transaction write at a time.
+    """
+    mine = Repository.id == number
+    await session.execute(select(Repository.id).where(mine).with_for_update())
+    await session.execute(update(Repository).where(mine).values(kind=Repository.kind))
 
 
 async def disconnect_repository(session: AsyncSession, repository: Repository, now: datetime) -> None:

@@ -128,8 +128,10 @@ async def goals_of(session: AsyncSession, site: Site) -> Sequence[Goal]:
     return (await session.execute(goals)).scalars().all()
 
 
-async def live_sites(session: AsyncSession, site_id: int | None = None) -> Sequence[KeyEntry]:
-    """Every site, or the one of this ID, as the edges need it."""
+async def live_sites(
+    session: AsyncSession, site_id: int | None = None, *, account_id: int | None = None
+) -> Sequence[KeyEntry]:
+    """Every site, or the one of this ID, or those of an account, as the edges need it."""
     query = (
         select(Site, Project.public_id, Account)
         .join(Project, Project.id == Site.project_id)
@@ -137,6 +139,8 @@ async def live_sites(session: AsyncSession, site_id: int | None = None) -> Seque
     )
     if site_id is not None:
         query = query.where(Site.id == site_id)
+    if account_id is not None:
+        query = query.where(Account.id == account_id)
     return [
         KeyEntry(
             digest=digest_credential(site.public_id),

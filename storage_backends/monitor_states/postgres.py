@@ -27,10 +27,10 @@ _CONNECT_SECONDS = 5.0
 _STATEMENT_SECONDS = 30.0
 # The server ends a statement after the one above; this is for a server that does not even do that.
 _CALL_SECONDS = 35.0
-# SQLSTATEs of a server that is away, starting, stopping or full, of two transactions in each other's way, and of a
-# database that is behind this version.
+# SQLSTATEs of a server that is away, starting, stopping or full, of two transactions in each other's way (23503: a
+# monitor was removed between the look for it and the write), and of a database that is behind this version.
 _AWAY_CLASSES = ("08", "53", "57", "58")
-_AWAY_STATES = ("40001", "40P01", "55P03", "25006", "42P01", "42703")
+_AWAY_STATES = ("40001", "40P01", "55P03", "25006", "23503", "42P01", "42703")
 
 
 class PostgresMonitorStates:

@@ -16,12 +16,15 @@ from control_api.database import Sessions, open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret, write_private
 from control_api.monitors.operations import live_monitor_keys
 from control_api.monitors.tables import Heartbeat, HeartbeatState, MonitorKey, Queue
+from control_api.operator_actions import ACTIONS, Engines
 from control_api.projects.operations import find_by_ingest_key, live_ingest_keys
+from control_api.projects.tables import Project
 from control_api.sites.operations import find_sites, live_sites
-from control_api.sites.tables import Site
+from control_api.sites.tables import Goal, Site
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import BadSettings, Settings
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import SiteEntry
 
 NOW = datetime.now(UTC)
@@ -255,3 +258,30 @@ async def test_upgrades_at_once_share_one_site(sessions: Sessions, database_url:
     assert len({credentials["site"]["tracker_id"] for credentials in made}) == 1
     for engine in engines:
         await engine.dispose()
+
+
+async def test_a_start_goes_on_where_all_environments_were_removed(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    """Nothing comes back by itself; new credentials come with a new environment."""
+    path = tmp_path / "credentials.json"
+    first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    engines = Engines(sessions, InProcessKeyDirectory())
+    await ACTIONS["environments/remove"](engines, {"id": first["environment_id"]}, NOW)
+    again = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert again == first
+    assert await ACTIONS["environments/list"](engines, {}, NOW) == []
+    path.unlink()
+    new = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert (new["account_id"], new["project_id"]) == (first["account_id"], first["project_id"])
+    assert new["environment_id"] != first["environment_id"]
+    async with sessions() as session:
+        assert await find_by_ingest_key(session, digest_credential(new["ingest_key"]), NOW) is not None
+    await ACTIONS["environments/remove"](engines, {"id": new["environment_id"]}, NOW)
+    async with sessions() as session, session.begin():
+        await session.execute(delete(Goal))
+        await session.execute(delete(Site))
+        await session.execute(delete(Project))
+    path.unlink()
+    other = await ensure_first_account(sessions, Settings(), path, "http://x/api")
+    assert (other["account_id"], other["site"]["origin"]) == (first["account_id"], "http://localhost:8080")

@@ -5,86 +5,17 @@ import argparse
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from control_api.database import open_sessions
-from control_api.publish_keys import publish_keys
 from operator_cli.durations import parse_duration
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
-from tests.support.accounts import make_acme, migrated
-from tests.support.databases import empty_database
-from tests.support.engines import or_skip
-from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
-from tests.support.redis_server import running_redis
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-_CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
-
-
-@pytest.fixture(scope="module")
-async def on_socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PlatformProcess]:
-    with platform_process(tmp_path_factory.mktemp("monitor-commands") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def own_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis that holds the keys of one installation only."""
-    with or_skip(running_redis(tmp_path_factory.mktemp("monitor-commands-redis"))) as server:
-        yield server.url
-
-
-@pytest.fixture(scope="module")
-async def on_engines(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, own_redis_url: str
-) -> AsyncIterator[Run]:
-    """Commands with Postgres and Redis set, where nothing else runs."""
-    empty = tmp_path_factory.mktemp("nothing-here")
-    async with empty_database("postgres", request, empty) as url:
-        async with migrated(url) as engine:
-            now = datetime.now(UTC)
-            async with open_sessions(engine)() as session, session.begin():
-                await make_acme(session, now)
-            directory = await open_redis_key_directory(own_redis_url, follow=False)
-            # As the control plane does when it starts.
-            await publish_keys(open_sessions(engine), directory, now)
-            await directory.close()
-        environment = {**_CLEAN, "PHAROS_DATABASE_URL": url, "PHAROS_REDIS_URL": own_redis_url}
-
-        def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-            return subprocess.run(
-                [str(PHAROS), *arguments],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                env=environment,
-                cwd=empty,
-            )
-
-        yield run
-
-
-@pytest.fixture(params=["socket", "engines"])
-def pharos(request: pytest.FixtureRequest) -> Run:
-    if request.param == "engines":
-        run: Run = request.getfixturevalue("on_engines")
-        return run
-    platform: PlatformProcess = request.getfixturevalue("on_socket")
-    return platform.run
-
-
-def ask(pharos: Run, *command: str) -> Any:
-    done = pharos(*command, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+from tests.support.commands import CLEAN, Run, ask, refused, run_in
+from tests.support.platform_process import PHAROS, PlatformProcess
 
 
 def test_a_heartbeat_through_its_commands(pharos: Run) -> None:
@@ -146,10 +77,7 @@ def test_keys_are_told_once_and_revoked(pharos: Run, kind: str) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
-    done = pharos(*command)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("pharos: ") and told in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert told in refused(pharos, *command)
 
 
 def test_a_name_twice(pharos: Run) -> None:
@@ -188,7 +116,7 @@ def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> 
     """In a shell, in any folder."""
     heartbeat = on_socket.run("heartbeat", "create", "pasted", "--period", "1h").stdout
     queue = on_socket.run("queue", "create", "pasted").stdout
-    search = {**_CLEAN, "PATH": f"{PHAROS.parent}:{os.environ['PATH']}"}
+    search = {**CLEAN, "PATH": f"{PHAROS.parent}:{os.environ['PATH']}"}
     for line in (_line(heartbeat, "curl"), _line(queue, "curl")):
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, cwd=tmp_path)
         assert (done.stderr, json.loads(done.stdout)) == ("", {"data": {"status": "accepted"}})
@@ -209,18 +137,14 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
         (("heartbeat", "show", "first"), "invalid int value: 'first'"),
         (("queue",), "the following arguments are required: ACTION"),
     ):
-        done = subprocess.run(
-            [str(PHAROS), *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=_CLEAN
-        )
+        done = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert told in done.stderr
 
 
 def test_nothing_runs_there(tmp_path: Path) -> None:
     for command in ("heartbeats", "queues"):
-        done = subprocess.run(
-            [str(PHAROS), command, "--data", str(tmp_path)], capture_output=True, text=True, env=_CLEAN
-        )
+        done = run_in(tmp_path)(command, "--data", str(tmp_path))
         assert done.returncode == 1
         assert done.stderr.startswith(f"pharos: Nothing runs on {tmp_path}. Start `pharos up")
 

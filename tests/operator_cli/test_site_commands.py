@@ -2,84 +2,26 @@
 that are processes of their own."""
 
 import json
-import os
-import subprocess
-from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from control_api.database import open_sessions
 from pipeline_contracts.credentials import digest_credential
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.key_directory.redis import open_redis_key_directory
-from tests.support.accounts import make_acme, migrated
-from tests.support.databases import empty_database
-from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-_CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
+from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.platform_process import PlatformProcess
 
 
 @pytest.fixture(scope="module")
-async def on_socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PlatformProcess]:
-    with platform_process(tmp_path_factory.mktemp("site-commands") / "data") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def on_engines(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    redis_url: str,
-    clickhouse_url: str,
-) -> AsyncIterator[Run]:
-    """Commands with Postgres, Redis and ClickHouse set, where nothing else runs."""
-    empty = tmp_path_factory.mktemp("nothing-here")
-    async with empty_database("postgres", request, empty) as url:
-        async with migrated(url) as engine, open_sessions(engine)() as session, session.begin():
-            await make_acme(session, datetime.now(UTC))
-        store = await open_clickhouse_server(clickhouse_url)
-        await apply_schema(store)
-        await store.close()
-        environment = {
-            **_CLEAN,
-            "PHAROS_DATABASE_URL": url,
-            "PHAROS_REDIS_URL": redis_url,
-            "PHAROS_CLICKHOUSE_URL": clickhouse_url,
-        }
-
-        def run(*arguments: str, without: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
-            env = {name: value for name, value in environment.items() if name not in without}
-            return subprocess.run(
-                [str(PHAROS), *arguments], capture_output=True, text=True, timeout=60, env=env, cwd=empty
-            )
-
-        yield run
-
-
-@pytest.fixture(params=["socket", "engines"])
-def pharos(request: pytest.FixtureRequest) -> Run:
-    if request.param == "engines":
-        run: Run = request.getfixturevalue("on_engines")
-        return run
-    platform: PlatformProcess = request.getfixturevalue("on_socket")
-    return platform.run
-
-
-def ask(pharos: Run, *command: str) -> Any:
-    done = pharos(*command, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
-
-
-def tell(pharos: Run, *command: str) -> str:
-    done = pharos(*command)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+async def more_settings(clickhouse_url: str) -> Mapping[str, str]:
+    """What came in is looked up as well."""
+    store = await open_clickhouse_server(clickhouse_url)
+    await apply_schema(store)
+    await store.close()
+    return {"PHAROS_CLICKHOUSE_URL": clickhouse_url}
 
 
 def test_a_site_through_its_commands(pharos: Run) -> None:
@@ -142,11 +84,11 @@ def test_the_site_of_the_first_start_is_there(on_socket: PlatformProcess) -> Non
     )
 
 
-async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, redis_url: str) -> None:
+async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, own_redis_url: str) -> None:
     """At once, in Redis."""
     made = ask(on_engines, "site", "create", "--domain", "https://edges.example")
     ask(on_engines, "site", "add-domain", str(made["id"]), "https://two.example")
-    directory = await open_redis_key_directory(redis_url, follow=False)
+    directory = await open_redis_key_directory(own_redis_url, follow=False)
     entry = await directory.find(digest_credential(made["tracker_id"]))
     await directory.close()
     assert entry is not None and entry.site is not None
@@ -177,7 +119,7 @@ def test_a_report_without_visits_has_the_tag(pharos: Run) -> None:
             "is no origin: write https://shop.example",
         ),
         (["site", "create", "--domain", "x.example", "--timezone", "Mars"], "'Mars' is no time zone"),
-        (["site", "create", "--domain", "x.example", "--project", "prj_no"], "There is no project prj_no."),
+        (["site", "create", "--domain", "x.example", "--project", "prj_no"], "There is no project prj_no;"),
         (["site", "show", "9999"], "There is no site 9999; `pharos site list` shows all."),
         (["site", "goal", "9999", "--event", "Web Vital"], "'Web Vital' is what the tracker sends by itself"),
         (["report", "9999"], "There is no site 9999; `pharos site list` shows all."),
@@ -187,10 +129,7 @@ def test_a_report_without_visits_has_the_tag(pharos: Run) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
-    done = pharos(*command)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("pharos: ") and told in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert told in refused(pharos, *command)
 
 
 def test_without_clickhouse_the_configuration_is_shown(on_engines: Run) -> None:
@@ -213,8 +152,6 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
         (("site",), "the following arguments are required: ACTION"),
         (("report",), "the following arguments are required: SITE"),
     ):
-        done = subprocess.run(
-            [str(PHAROS), *arguments], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=_CLEAN
-        )
+        done = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert told in done.stderr

@@ -1,0 +1,181 @@
+"""Environments as an operator handles them: made, listed, shown, set, scaled, hibernated, locked, removed."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import operator, record
+from control_api.engines import Action, Engines, Wanted
+from control_api.environments import operations, read_wanted
+from control_api.environments.hold import hold_environment
+from control_api.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
+from control_api.environments.remove_environment import remove_environment
+from control_api.environments.show_environment import (
+    describe_lock,
+    describe_place,
+    describe_settings,
+    list_environments,
+    show_environment,
+)
+from control_api.live_keys import telling_edges
+from control_api.projects.choose import choose_place, choose_project
+from control_api.projects.find import Place
+from control_api.projects.members import choose_member
+from control_api.projects.operations import create_environment
+from control_api.projects.roles import Right
+from control_api.reasons import read_reason
+from control_api.refusals import Refused, refusing
+from control_api.slugs import read_name, read_slug
+from pipeline_contracts.deploy_states import EnvironmentState
+from pipeline_contracts.errors import NotFound
+
+
+async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: project_id, which may be left out."""
+    async with engines.sessions() as session:
+        called = wanted.get("project_id")
+        project = None if called is None else await choose_project(session, called)
+        return list(await list_environments(session, project))
+
+
+async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id."""
+    async with engines.sessions() as session:
+        return await show_environment(session, await choose_place(session, str(wanted["id"])))
+
+
+async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """A new environment, without an ingest key. `wanted`: name, type, slug, project_id, order, branch."""
+    name, type_ = read_name(wanted), read_wanted.read_type(wanted)
+    slug = read_slug(wanted, name)
+    position, branch = read_wanted.read_position(wanted), read_wanted.read_branch(wanted)
+    try:
+        async with engines.sessions() as session, session.begin():
+            project = await choose_project(session, wanted.get("project_id"))
+            environment = await create_environment(session, project, name, slug, type_, now)
+            environment.branch = branch
+            if position is not None:
+                environment.position = position
+            details = {"project": project.public_id, "name": name, "slug": slug, "type": type_}
+            subject = f"environment {environment.public_id}"
+            record(session, operator(wanted), project.account_id, "environment.create", subject, now, details)
+            await session.flush()
+            return describe_place(Place(environment, project), None)
+    except IntegrityError:
+        raise Refused(
+            f"The project has an environment with the slug {slug!r} already; choose another with --slug."
+        ) from None
+
+
+@asynccontextmanager
+async def _changing(engines: Engines, wanted: Wanted) -> AsyncIterator[tuple[AsyncSession, Place]]:
+    """The environment that `wanted["id"]` names, held for one transaction. What operations refuse is `Refused`."""
+    async with engines.sessions() as session, session.begin():
+        place = await choose_place(session, str(wanted["id"]))
+        try:
+            await hold_environment(session, place.environment)
+        except NotFound:
+            raise Refused(f"{_called(place)} was removed by somebody else just now.") from None
+        with refusing(_called(place), "run the command again."):
+            yield session, place
+
+
+async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id, and what is to be another: see `read_changes`."""
+    changes = read_wanted.read_changes(wanted)
+    async with _changing(engines, wanted) as (session, place):
+        before = describe_settings(place.environment)
+        for column, value in changes.items():
+            setattr(place.environment, column, value)
+        after = describe_settings(place.environment)
+        details = {
+            name: {"from": was, "to": after[name]} for name, was in before.items() if was != after[name]
+        }
+        if details:
+            account, subject = place.project.account_id, f"environment {place.environment.public_id}"
+            record(session, operator(wanted), account, "environment.set", subject, now, details)
+        await session.flush()
+        return await _described(session, place)
+
+
+async def _scale(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id, replicas."""
+    replicas = read_wanted.read_replicas(wanted)
+    async with _changing(engines, wanted) as (session, place):
+        await operations.scale(session, place, replicas, operator(wanted), now)
+        return await _described(session, place)
+
+
+async def _change_state(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id, state (`running` or `hibernated`)."""
+    state = EnvironmentState(wanted["state"])
+    async with _changing(engines, wanted) as (session, place):
+        await operations.change_state(session, place, state, operator(wanted), now)
+        return await _described(session, place)
+
+
+async def _lock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id, reason, by (an e-mail address, which may be left out). Where it is locked already, that is told
+    and nothing changed."""
+    reason = read_reason(wanted)
+    async with _changing(engines, wanted) as (session, place):
+        by = wanted.get("by")
+        person = None if by is None else await choose_member(session, place.project, by, Right.DEPLOY)
+        actor = operator(wanted, None if person is None else person.id)
+        if not await lock_environment(session, place, reason, actor, now):
+            raise Refused(_told_locked(place, await find_lock(session, place.environment)))
+        return await _described(session, place)
+
+
+async def _unlock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id. `was` is the lock that was there; null where there was none."""
+    async with _changing(engines, wanted) as (session, place):
+        held = await unlock_environment(session, place, operator(wanted), now)
+        told = await _described(session, place)
+    return {**told, "was": None if held is None else describe_lock(held)}
+
+
+async def _remove(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Remove an environment with all that belongs to it. `wanted`: id. Its keys work nowhere within 5 s."""
+    async with _changing(engines, wanted) as (session, place):
+        removed = await remove_environment(session, place, operator(wanted), now)
+    told = {"id": place.environment.public_id, "slug": place.environment.slug, "removed": removed.counts}
+    with telling_edges(told):
+        for digest in removed.digests:
+            await engines.directory.revoke(digest)
+    return told
+
+
+def _called(place: Place) -> str:
+    return f"Environment {place.project.slug}/{place.environment.slug}"
+
+
+def _told_locked(place: Place, held: HeldLock | None) -> str:
+    if held is None:
+        return f"{_called(place)} was unlocked by somebody else just now: run the command again."
+    by, since = held.by or "an operator", f"{held.since:%Y-%m-%d %H:%M} UTC"
+    return (
+        f"{_called(place)} is locked already, by {by} since {since}: {held.reason}; "
+        f"`pharos unlock {place.environment.id}` ends that."
+    )
+
+
+async def _described(session: AsyncSession, place: Place) -> dict[str, Any]:
+    return describe_place(place, await find_lock(session, place.environment))
+
+
+ACTIONS: Mapping[str, Action] = {
+    "environments/list": _list,
+    "environments/show": _show,
+    "environments/create": _create,
+    "environments/set": _set,
+    "environments/scale": _scale,
+    "environments/state": _change_state,
+    "environments/lock": _lock,
+    "environments/unlock": _unlock,
+    "environments/remove": _remove,
+}

@@ -1,0 +1,122 @@
+"""Prints deployments, and what waits for a second person, as tables."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from operator_cli.durations import show_duration
+from operator_cli.plain_text import cell
+
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_COLOURS = {
+    "queued": "cyan",
+    "deploying": "cyan",
+    "running": "cyan",
+    "awaiting_approval": "yellow",
+    "succeeded": "green",
+    "failed": "bold red",
+    "rejected": "red",
+    "canceled": "dim",
+}
+
+
+def show_deployments(deployments: list[dict[str, Any]]) -> None:
+    """One line each, newest first."""
+    if not deployments:
+        print("No deployments yet. `POST …/environments/{environment}/deploy` of the API asks for one.")
+        return
+    table = _table("ID", "Status", "Environment", "Trigger", "What", "Asked by", "When")
+    for deployment in deployments:
+        status = deployment["status"]
+        table.add_row(
+            str(deployment["id"]),
+            Text(status.replace("_", " "), style=_COLOURS.get(status, "")),
+            cell(_called(deployment)),
+            deployment["trigger"],
+            cell(_what(deployment), most=60),
+            cell(deployment["asked_by"] or "-"),
+            _ago(deployment["created_at"]),
+        )
+    Console().print(table)
+
+
+def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, Any]]) -> None:
+    """The deployments and the changes of variables that wait."""
+    if not deployments and not changes:
+        print("Nothing waits for approval.")
+        return
+    console = Console()
+    if deployments:
+        table = _table("Deployment", "Environment", "Trigger", "What", "Asked by", "When")
+        for deployment in deployments:
+            table.add_row(
+                str(deployment["id"]),
+                cell(_called(deployment)),
+                deployment["trigger"],
+                cell(_what(deployment), most=60),
+                cell(deployment["asked_by"] or "-"),
+                _ago(deployment["created_at"]),
+            )
+        console.print(table)
+    if deployments and changes:
+        console.print()
+    if changes:
+        table = _table("Variables", "Environment", "Names", "Asked by", "When")
+        for change in changes:
+            table.add_row(
+                str(change["id"]),
+                cell(_called(change)),
+                _names(change),
+                cell(change["asked_by"] or "-"),
+                _ago(change["created_at"]),
+            )
+        console.print(table)
+    for warning in dict.fromkeys(change["warning"] for change in changes if "warning" in change):
+        print(warning)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(*columns, box=None, pad_edge=False)
+    table.columns[0].no_wrap = table.columns[-1].no_wrap = True
+    for column in table.columns[1:-1]:
+        # Addresses and commits are there to be copied: nothing is cut off.
+        column.overflow = "fold"
+    return table
+
+
+def _called(told: dict[str, Any]) -> str:
+    """Where it goes; the environment may be gone."""
+    return f"{told['project']}/{told['environment'] or '(removed)'}"
+
+
+def _what(deployment: dict[str, Any]) -> str:
+    """The branch, tag or commit that was asked for, and the commit where it is known."""
+    ref, revision = deployment["ref"] or "", deployment["revision"] or ""
+    short = ref[:12] if _COMMIT.fullmatch(ref) else ref
+    parts = [short, "" if revision == ref else revision[:12]]
+    return " ".join(part for part in parts if part) or "the branch that is set"
+
+
+def _names(change: dict[str, Any]) -> Text:
+    """What would be added, changed and removed; never a value."""
+    if change["names"] is None:
+        return Text(f"{change['count']}, names not known", style="dim")
+    told = [
+        cell(f"{kind} {', '.join(names)}", style, most=400)
+        for kind, style, names in (
+            ("added", "green", change["names"]["added"]),
+            ("changed", "yellow", change["names"]["changed"]),
+            ("removed", "red", change["names"]["removed"]),
+        )
+        if names
+    ]
+    return Text("\n").join(told) if told else Text("the same as now", style="dim")
+
+
+def _ago(time: str) -> str:
+    seconds = int((datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds())
+    return f"{show_duration(seconds)} ago" if seconds > 0 else "now"

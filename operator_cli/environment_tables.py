@@ -1,0 +1,120 @@
+"""Prints environments as tables."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from operator_cli.plain_text import cell, plain
+
+
+def show_environments(environments: list[dict[str, Any]]) -> None:
+    """Each with how it shall run, and whether it takes deploys."""
+    if not environments:
+        print("No environments yet. `pharos environment create NAME --type staging` makes one.")
+        return
+    table = Table("Environment, ID", "Type", "Order", "Runs", "Deploys", box=None, pad_edge=False)
+    # An ID is there to be copied: all but the last column stay as wide as they are.
+    for column in table.columns[:4]:
+        column.no_wrap = True
+    for environment in environments:
+        called = f"{environment['project']['slug']}/{environment['slug']}"
+        table.add_row(
+            Text("\n").join([cell(called), Text(environment["id"], style="dim")]),
+            environment["type"],
+            str(environment["order"]),
+            _runs(environment),
+            _deploys(environment),
+        )
+    Console().print(table)
+
+
+def _runs(environment: dict[str, Any]) -> Text:
+    if environment["state"] != "running":
+        return Text(environment["state"], style="yellow")
+    return Text(_replicas(environment))
+
+
+def _replicas(environment: dict[str, Any]) -> str:
+    count = environment["desired_replicas"]
+    return f"{count} replica{'' if count == 1 else 's'}"
+
+
+def _deploys(environment: dict[str, Any]) -> Text:
+    """When, and by whom."""
+    if environment["lock"] is not None:
+        return cell(_lock(environment["lock"]), "bold red", most=120)
+    told = [environment["window"] or "at any time"]
+    if environment["approval"]["deploys"]:
+        told.append("after approval")
+    return Text(", ".join(told))
+
+
+def _lock(lock: dict[str, Any]) -> str:
+    return f"locked by {lock['by'] or 'an operator'}: {lock['reason']}"
+
+
+def show_environment(environment: dict[str, Any]) -> None:
+    """How one is set; where it is told, what is live there and what waits."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(plain(environment["name"]), style="bold"))
+    project, lock = environment["project"], environment["lock"]
+    rows = [
+        ("ID", f"{environment['id']} (number {environment['number']})"),
+        ("called", f"{project['slug']}/{environment['slug']}"),
+        ("type", f"{environment['type']}, order {environment['order']}"),
+        ("state", f"{environment['state']}, {_replicas(environment)} wanted"),
+        ("branch", environment["branch"] or "the repository's"),
+        ("window", environment["window"] or "at any time"),
+        ("approval", _approval(environment["approval"])),
+        ("lock", "none" if lock is None else f"{_lock(lock)} (since {lock['since']})"),
+    ]
+    if "live" in environment:
+        rows += [
+            ("live", _live(environment["live"])),
+            ("variables", _variables(environment["variables"])),
+            ("deployment", _active(environment["active_deployment"])),
+            ("waiting", _waiting(environment["awaiting_approval"])),
+        ]
+    for label, value in rows:
+        console.print(Text(f"{label:<12} {plain(value, most=1000)}"))
+
+
+def _approval(approval: dict[str, bool]) -> str:
+    wanted = [name for name in ("deploys", "variables") if approval[name]]
+    return f"{' and '.join(wanted)} wait for a second person" if wanted else "none needed"
+
+
+def _live(live: dict[str, Any] | None) -> str:
+    if live is None:
+        return "nothing"
+    return f"deployment {live['deployment_id']}, commit {live['revision'][:12]}, since {live['since']}"
+
+
+def _variables(variables: dict[str, Any] | None) -> str:
+    return "none" if variables is None else f"{variables['count']}, version {variables['version']}"
+
+
+def _active(active: dict[str, Any] | None) -> str:
+    return "none is active" if active is None else f"{active['id']} is {active['status']}"
+
+
+def _waiting(waiting: dict[str, Any]) -> str:
+    told = [f"deployment {number}" for number in waiting["deployments"]]
+    if waiting["variable_change"] is not None:
+        told.append(f"variables (change {waiting['variable_change']})")
+    return f"{', '.join(told)} for approval" if told else "nothing"
+
+
+def tell_removed(told: dict[str, Any]) -> None:
+    """What went with an environment."""
+    counts = told["removed"]
+    gone = ", ".join(
+        f"{counts[name]} {name if counts[name] != 1 else name[:-1]}"
+        for name in ("keys", "heartbeats", "queues")
+    )
+    print(f"Environment {told['slug']} is removed, with {gone}.")
+    if counts["canceled"]:
+        print(f"Deployments that waited for approval were canceled: {counts['canceled']}.")
+    print("Its deployments are still listed; telemetry stays until its time is over.")

@@ -1,0 +1,17 @@
+"""Prints what an action gave."""
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+
+def tell(arguments: argparse.Namespace, told: Any, show: Callable[[Any], None]) -> int:
+    """With `--json` the document; else what `show` prints of it for people, and its `warning`. Gives exit status 0."""
+    if arguments.json:
+        print(json.dumps(told))
+        return 0
+    show(told)
+    if isinstance(told, dict) and "warning" in told:
+        print(told["warning"])
+    return 0

@@ -1,0 +1,140 @@
+"""`pharos variables show|set|rotate-key`: what environments run with, by name; never a value."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from operator_cli.ask import WHICH, add_ask_arguments, ask
+from operator_cli.environment import add_place_argument
+from operator_cli.failure import CommandFailed
+from operator_cli.tell import tell
+
+_MOST_BYTES = 256 * 1024
+# Rounds in a row in which nothing could be sealed because others wrote the same meanwhile.
+_MOST_IDLE = 5
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "variables",
+        help="show and set the variables of environments, and rotate the key that seals them",
+        description="Variables of environments, which are kept sealed: names are shown, values never are. "
+        f"{WHICH} PHAROS_VARIABLES_KEY is needed as well then.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = actions.add_parser(
+        "show",
+        help="show the names, the version, when it was set and by whom",
+        description="Show the names of an environment's variables, their version, when it was set and by whom.",
+    )
+    add_place_argument(show)
+    change = actions.add_parser(
+        "set",
+        help="replace all variables of an environment",
+        description="Replace all variables of an environment by those of a dotenv file (KEY=value lines), for its next "
+        "release: a name that the file has not is there no more. Where the environment wants a second person, the "
+        "change waits for `pharos approve variables`.",
+    )
+    add_place_argument(change)
+    change.add_argument("file", metavar="FILE", help="a dotenv file of up to 256 KiB; - reads standard input")
+    change.add_argument(
+        "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
+    )
+    rotate = actions.add_parser(
+        "rotate-key",
+        help="seal all variables again under the newest key",
+        description="Seal the variables of all environments, those that wait for approval too, again under the first "
+        "secret of PHAROS_VARIABLES_KEY. To rotate: (1) put a new secret of 32 characters or more before the old "
+        "one, with a comma between them (PHAROS_VARIABLES_KEY=new,old; with `pharos up` the same in the file "
+        "DIR/variables.key, unless PHAROS_VARIABLES_KEY is set there), (2) restart `pharos up`, or every `pharos "
+        "control`, (3) run this command with the same setting, (4) take the old secret away and restart again. It "
+        "can be stopped and run again at any time.",
+    )
+    for name, action in (("show", show), ("set", change), ("rotate-key", rotate)):
+        add_ask_arguments(action)
+        action.set_defaults(run=_run, action=name)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    match arguments.action:
+        case "show":
+            wanted = {"environment_id": arguments.environment}
+            return tell(arguments, ask(arguments, "variables/show", wanted), _show)
+        case "set":
+            text = _read(arguments.file)
+            wanted = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
+            return tell(arguments, ask(arguments, "variables/set", wanted), _show_set)
+    return tell(arguments, _rotate(arguments), _show_rotated)
+
+
+def _read(file: str) -> str:
+    """The file's text. Raises `CommandFailed`."""
+    try:
+        if file == "-":
+            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                content = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise CommandFailed(f"{file} cannot be read: {error.strerror}.") from None
+    if len(content) > _MOST_BYTES:
+        raise CommandFailed(f"{file} has more than {_MOST_BYTES // 1024} KiB, which is the most.")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{file} is no text in UTF-8: write it as such.") from None
+
+
+def _show(told: dict[str, Any]) -> None:
+    called = f"{told['project']}/{told['environment']}"
+    if told["version"] is None:
+        print(f"{called} has no variables yet. `pharos variables set {called} FILE` sets them.")
+    else:
+        by = f" by {told['set_by']}" if told["set_by"] else ""
+        print(
+            f"{called}: version {told['version']}, set {told['set_at']}{by}, {len(told['names'])} variables"
+        )
+        for name in told["names"]:
+            print(f"  {name}")
+    if told["pending_change_id"] is not None:
+        print(f"Change {told['pending_change_id']} waits for approval; `pharos approvals` shows it.")
+
+
+def _show_set(told: dict[str, Any]) -> None:
+    called = f"{told['project']}/{told['environment']}"
+    if told["change_id"] is None:
+        print(f"{called} has {told['count']} variables from its next release on.")
+    else:
+        print(f"Change {told['change_id']} of {called} waits for a second person:")
+        print(f"  pharos approve variables {told['change_id']} --by EMAIL")
+
+
+def _show_rotated(told: dict[str, Any]) -> None:
+    print(
+        f"Sealed again under key {told['key_id']}: {told['resealed']:,}. Nothing is left under another key."
+    )
+
+
+def _rotate(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Round after round until nothing is left; each is a transaction of its own."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("sealed again"), BarColumn(), MofNCompleteColumn())
+    hidden = arguments.json or not console.is_terminal
+    done = idle = 0
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("sealing", total=None)
+        while True:
+            told = ask(arguments, "variables/rotate-key")
+            done += told["resealed"]
+            progress.update(task, completed=done, total=done + told["left"])
+            if not told["left"]:
+                return {"resealed": done, "key_id": told["key_id"]}
+            idle = 0 if told["resealed"] else idle + 1
+            if idle == _MOST_IDLE:
+                raise CommandFailed(
+                    f"{told['left']} were changed by others meanwhile: run the command again."
+                )

@@ -1,0 +1,77 @@
+"""Both kinds of installation that commands work on: a running `pharos up`, and the engines of parts that are processes
+of their own. Each module has its own of both."""
+
+import functools
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from control_api.database import open_sessions
+from control_api.publish_keys import publish_keys
+from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support.accounts import make_acme, migrated
+from tests.support.commands import CLEAN, Run, run_in
+from tests.support.databases import empty_database
+from tests.support.engines import or_skip
+from tests.support.platform_process import PlatformProcess, platform_process
+from tests.support.redis_server import running_redis
+
+
+@pytest.fixture(scope="module")
+def on_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+    """A running `pharos up`."""
+    with platform_process(tmp_path_factory.mktemp("commands") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def own_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis that holds the keys of one installation only."""
+    with or_skip(running_redis(tmp_path_factory.mktemp("commands-redis"))) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def more_settings() -> Mapping[str, str]:
+    """What a module sets beside Postgres and Redis: it has a fixture of this name then."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+async def own_database_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, own_redis_url: str
+) -> AsyncIterator[str]:
+    """A Postgres of that installation. The account "Acme" has one environment."""
+    async with empty_database("postgres", request, tmp_path_factory.mktemp("commands-database")) as url:
+        async with migrated(url) as engine:
+            now = datetime.now(UTC)
+            async with open_sessions(engine)() as session, session.begin():
+                await make_acme(session, now)
+            directory = await open_redis_key_directory(own_redis_url, follow=False)
+            # As the control plane does when it starts.
+            await publish_keys(open_sessions(engine), directory, now)
+            await directory.close()
+        yield url
+
+
+@pytest.fixture(scope="module")
+def on_engines(
+    tmp_path_factory: pytest.TempPathFactory,
+    own_database_url: str,
+    own_redis_url: str,
+    more_settings: Mapping[str, str],
+) -> Run:
+    """Commands with Postgres and Redis set, where nothing else runs."""
+    engines = {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url}
+    return run_in(tmp_path_factory.mktemp("nothing-here"), {**CLEAN, **engines, **more_settings})
+
+
+@pytest.fixture(params=["socket", "engines"])
+def pharos(request: pytest.FixtureRequest) -> Run:
+    """Commands on the one and on the other. Nothing is at their standard input."""
+    if request.param == "engines":
+        run: Run = request.getfixturevalue("on_engines")
+        return run
+    platform: PlatformProcess = request.getfixturevalue("on_socket")
+    return functools.partial(platform.run, stdin="")

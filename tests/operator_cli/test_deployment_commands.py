@@ -1,0 +1,182 @@
+"""`pharos deployments`, `approvals`, `approve`, `reject` and `cancel` on both kinds of installation."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from control_api.audit.operations import Actor
+from control_api.database import open_engine, open_sessions
+from control_api.deployments.queue_deployment import Wish, queue_deployment
+from control_api.projects.choose import choose_person, choose_place
+from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.platform_process import PlatformProcess
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+ASKER, MAINTAINER = "asker@deploys.example", "maintainer@deploys.example"
+Deploy = Callable[[str], int]
+
+
+@pytest.fixture
+def place(pharos: Run) -> str:
+    """An environment of its own in a project with a repository; two people may act in it."""
+    slug = f"deploys-{uuid.uuid4().hex[:8]}"
+    ask(pharos, "project", "create", slug)
+    ask(pharos, "environment", "create", "Live", "--type", "production", "--project", slug)
+    ask(pharos, "repository", "connect", "/srv/shop.git", "--project", slug)
+    people = {person["email"] for person in ask(pharos, "person", "list")}
+    for email, role in ((ASKER, "deployer"), (MAINTAINER, "maintainer")):
+        if email not in people:
+            ask(pharos, "person", "add", email, "--name", email.partition("@")[0].title())
+        ask(pharos, "project", "grant", slug, email, "--role", role)
+    ask(pharos, "environment", "set", f"{slug}/live", "--deploy-approval", "on")
+    return f"{slug}/live"
+
+
+@pytest.fixture
+def deploy(request: pytest.FixtureRequest, pharos: Run, place: str) -> Deploy:
+    """Asks for a deploy of this branch there: over the API, or as the API does where no control plane runs."""
+    if request.node.callspec.params["pharos"] == "engines":
+        url: str = request.getfixturevalue("own_database_url")
+        return lambda ref: asyncio.run(_queue(url, place, ref))
+    platform: PlatformProcess = request.getfixturevalue("on_socket")
+    token = ask(pharos, "token", "create", "--person", ASKER, "--scope", "deploy:write")["api_token"]
+    environment = ask(pharos, "environment", "show", place)["id"]
+
+    def post(ref: str) -> int:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        body = json.dumps({"ref": ref}).encode()
+        path = f"/api/v1/environments/{environment}/deploy"
+        answer = platform.request("POST", path, body=body, headers=headers)
+        assert answer.status == 202, answer
+        number: int = answer.json["data"]["id"]
+        return number
+
+    return post
+
+
+async def _queue(url: str, place: str, ref: str) -> int:
+    engine = open_engine(url)
+    async with open_sessions(engine)() as session, session.begin():
+        actor = Actor("127.0.0.1", (await choose_person(session, ASKER)).id)
+        found = await choose_place(session, place)
+        number = (await queue_deployment(session, found, Wish("api", ref=ref), actor, datetime.now(UTC))).id
+    await engine.dispose()
+    return number
+
+
+def _waiting(pharos: Run, place: str) -> list[int]:
+    project = place.partition("/")[0]
+    return [one["id"] for one in ask(pharos, "approvals")["deployments"] if one["project"] == project]
+
+
+def _row(table: str, number: int) -> list[str]:
+    """The columns of the line that begins with this number."""
+    (line,) = [line for line in table.splitlines() if line.split(" ")[0] == str(number)]
+    return line.split()
+
+
+def test_what_waits_is_approved(pharos: Run, place: str, deploy: Deploy) -> None:
+    number = deploy("main")
+    assert _waiting(pharos, place) == [number]
+    table = tell(pharos, "approvals")
+    assert "api" in _row(table, number) and "main" in _row(table, number)
+    line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
+    assert line.startswith("The commit of main is not looked up yet: name the one")
+    line = refused(pharos, "approve", "deployment", str(number), "--by", ASKER, "--revision", REVISION)
+    assert line.startswith(f"{ASKER} may not decide what waits in the project")
+    told = tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
+    assert told == f"Deployment {number} is approved and queued: commit {REVISION}.\n"
+    assert _waiting(pharos, place) == []
+    line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
+    assert line == (
+        f"Deployment {number} is queued: only one that waits can be approved; `pharos approvals` shows those that do."
+    )
+    assert ask(pharos, "environment", "show", place)["active_deployment"] == {
+        "id": number,
+        "status": "queued",
+    }
+    line = refused(pharos, "environment", "remove", place, "--yes")
+    assert line.endswith(f"wait until it is finished, or end it with `pharos cancel {number}`.")
+    line = refused(pharos, "cancel", str(number))
+    assert line.startswith(f"Without a terminal nobody can be asked whether to cancel deployment {number}:")
+    assert tell(pharos, "cancel", str(number), "--yes") == f"Deployment {number} is canceled.\n"
+    assert "is canceled: only what is queued" in refused(pharos, "cancel", str(number), "--yes")
+
+
+def test_what_waits_is_rejected(pharos: Run, place: str, deploy: Deploy) -> None:
+    number = deploy("main")
+    decided = ("deployment", str(number), "--by", MAINTAINER, "--reason", "wrong branch")
+    assert tell(pharos, "reject", *decided) == f"Deployment {number} is rejected.\n"
+    assert "is rejected: only one that waits can be rejected" in refused(pharos, "reject", *decided)
+    entry = ask(pharos, "audit", "--limit", "1")[0]
+    assert (entry["action"], entry["person"]) == ("deployment.reject", MAINTAINER)
+    assert entry["source"].startswith("operator ")
+
+
+def test_the_newest_are_listed(pharos: Run, place: str, deploy: Deploy) -> None:
+    numbers = [deploy("main"), deploy(REVISION)]
+    project = place.partition("/")[0]
+    listed = ask(pharos, "deployments", "--environment", place)
+    assert [one["id"] for one in listed] == numbers[::-1]
+    assert listed == ask(pharos, "deployments", "--project", project)
+    assert [one["id"] for one in ask(pharos, "deployments", "--limit", "1")] == numbers[1:]
+    newest = listed[0]
+    assert (newest["status"], newest["trigger"], newest["asked_by"]) == ("awaiting_approval", "api", ASKER)
+    table = tell(pharos, "deployments", "--project", project)
+    assert REVISION[:12] in _row(table, numbers[1])
+    assert "main" in _row(table, numbers[0]) and "awaiting" in _row(table, numbers[0])
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            ["approve", "deployment", "9999", "--by", "a@b"],
+            "There is no deployment 9999; `pharos deployments`",
+        ),
+        (
+            ["approve", "deployment", "1", "--by", "a@b", "--revision", "main"],
+            "A revision is a whole commit of 40",
+        ),
+        (
+            ["approve", "variables", "9999", "--by", "a@b"],
+            "There is no change 9999 of variables; `pharos approvals`",
+        ),
+        (
+            ["reject", "variables", "9999", "--by", "a@b", "--reason", "no"],
+            "There is no change 9999 of variables",
+        ),
+        (
+            ["reject", "deployment", "1", "--by", "a@b", "--reason", " "],
+            "A reason has 1 to 500 printable characters",
+        ),
+        (["cancel", "9999", "--yes"], "There is no deployment 9999; `pharos deployments` shows the newest."),
+        (["deployments", "--environment", "nowhere"], "There is no environment nowhere;"),
+        (["deployments", "--project", "nowhere"], "There is no project nowhere;"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
+    assert told in refused(pharos, *command)
+
+
+def test_arguments_that_are_wrong(tmp_path: Path) -> None:
+    """Refused before anything is asked."""
+    for arguments, told in (
+        (("approve",), "the following arguments are required: WHAT"),
+        (("approve", "person"), "invalid choice: 'person'"),
+        (("approve", "deployment", "1"), "the following arguments are required: --by"),
+        (("reject", "deployment", "1", "--by", "a@b"), "the following arguments are required: --reason"),
+        (("reject", "variables", "x", "--by", "a@b", "--reason", "no"), "invalid int value: 'x'"),
+        (("cancel",), "the following arguments are required: DEPLOYMENT"),
+        (("deployments", "--limit", "0"), "0 is not between 1 and 1000"),
+        (("deployments", "--limit", "many"), "many is not between 1 and 1000"),
+    ):
+        done = run_in(tmp_path)(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert told in done.stderr
