@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from sqlalchemy import Connection, DateTime, Dialect, MetaData, TypeDecorator, event, make_url
+from sqlalchemy import Connection, DateTime, Dialect, Index, MetaData, TypeDecorator, event, make_url, text
 from sqlalchemy.exc import ArgumentError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
@@ -57,6 +57,12 @@ class Moment(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def partial_index(name: str, column: str, condition: str, *, unique: bool = False) -> Index:
+    """An index of the rows for which the condition holds, on both databases."""
+    where = text(condition)
+    return Index(name, column, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
 def open_engine(url: str) -> AsyncEngine:

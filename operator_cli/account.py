@@ -3,7 +3,8 @@
 import argparse
 from typing import Any
 
-from operator_cli.ask import WHICH, add_ask_arguments, ask
+from operator_cli.actions import add_actions
+from operator_cli.ask import WHICH, ask
 from operator_cli.tell import tell
 
 _ACTIONS = {
@@ -21,12 +22,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="make, list and show accounts, and limit how fast they may send",
         description=f"Accounts: whose people, projects, tokens and limits are kept apart. {WHICH}",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, summary in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        _add_arguments(action, name)
-        add_ask_arguments(action)
-        action.set_defaults(run=_run, action=name)
+    add_actions(parser, _ACTIONS, _run, _add_arguments)
 
 
 def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:

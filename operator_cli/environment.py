@@ -4,7 +4,8 @@ import argparse
 from functools import partial
 from typing import Any
 
-from operator_cli.ask import WHICH, add_ask_arguments, ask
+from operator_cli.actions import add_actions
+from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
 from operator_cli.tell import tell
 
@@ -29,14 +30,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         description="Environments: where a project runs, and what its telemetry is filed under. What is wanted of "
         f"one is written down here; the deployer brings it about. {WHICH}",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, summary in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name not in ("list", "create"):
-            add_place_argument(action)
-        _add_arguments(action, name)
-        add_ask_arguments(action)
-        action.set_defaults(run=_run, action=name)
+    add_actions(parser, _ACTIONS, _run, _add_arguments)
 
 
 def add_place_argument(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +46,8 @@ def add_project_argument(parser: argparse.ArgumentParser, help_: str) -> None:
 
 
 def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
+    if name not in ("list", "create"):
+        add_place_argument(action)
     match name:
         case "list":
             add_project_argument(action, "of this project only: prj_…, its number or slug")

@@ -3,7 +3,8 @@
 import argparse
 from typing import Any
 
-from operator_cli.ask import WHICH, add_ask_arguments, ask
+from operator_cli.actions import add_actions
+from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
 from operator_cli.tell import tell
 
@@ -23,13 +24,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         description="People. Owners and admins of an account may do everything in its projects; a member may do what "
         f"`pharos project grant` allows. {WHICH}",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, summary in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        _add_arguments(action, name)
-        add_account_argument(action, is_filter=name == "list")
-        add_ask_arguments(action)
-        action.set_defaults(run=_run, action=name)
+    add_actions(parser, _ACTIONS, _run, _add_arguments)
 
 
 def add_account_argument(action: argparse.ArgumentParser, *, is_filter: bool) -> None:
@@ -41,6 +36,7 @@ def add_account_argument(action: argparse.ArgumentParser, *, is_filter: bool) ->
 
 
 def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
+    add_account_argument(action, is_filter=name == "list")
     if name == "list":
         return
     action.add_argument("email", metavar="EMAIL", help="the person's address; its case does not matter")

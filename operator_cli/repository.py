@@ -4,7 +4,8 @@ import argparse
 from functools import partial
 from typing import Any
 
-from operator_cli.ask import WHICH, add_ask_arguments, ask
+from operator_cli.actions import add_actions
+from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
 from operator_cli.environment import add_project_argument
 from operator_cli.tell import tell
@@ -24,20 +25,19 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="connect projects to the Git repositories that they are deployed from",
         description=f"Git repositories: where projects are deployed from. A project has one at a time. {WHICH}",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, summary in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name in ("set-branch", "disconnect"):
+    add_actions(parser, _ACTIONS, _run, _add_arguments)
+
+
+def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
+    match name:
+        case "connect":
+            _add_connect_arguments(action)
+        case "set-branch":
             action.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
-        match name:
-            case "connect":
-                _add_connect_arguments(action)
-            case "set-branch":
-                action.add_argument("branch", metavar="BRANCH", help="its name: main")
-            case "disconnect":
-                add_yes_argument(action)
-        add_ask_arguments(action)
-        action.set_defaults(run=_run, action=name)
+            action.add_argument("branch", metavar="BRANCH", help="its name: main")
+        case "disconnect":
+            action.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
+            add_yes_argument(action)
 
 
 def _add_connect_arguments(connect: argparse.ArgumentParser) -> None:

@@ -4,7 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from operator_cli.ask import WHICH, add_ask_arguments, ask
+from operator_cli.actions import add_actions
+from operator_cli.ask import WHICH, ask
 from operator_cli.tracker_tag import tracker_tag
 
 _ACTIONS = {
@@ -26,12 +27,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         description=f"Websites whose visits are measured, without cookies. `pharos report` shows them. {WHICH} What "
         "came in is read from PHAROS_CLICKHOUSE_URL then.",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, summary in _ACTIONS.items():
-        action = actions.add_parser(name, help=summary)
-        _add_arguments(action, name)
-        add_ask_arguments(action)
-        action.set_defaults(run=_run, action=name)
+    add_actions(parser, _ACTIONS, _run, _add_arguments)
 
 
 def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:

@@ -2,18 +2,13 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, text
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_api.database import Base, Moment
+from control_api.database import Base, Moment, partial_index
 from pipeline_contracts.deploy_states import ACTIVE
 
-_IS_ACTIVE = text(f"status IN ({', '.join(repr(status.value) for status in ACTIVE)})")
-
-
-def _referring(column: str) -> Index:
-    is_set = text(f"{column} IS NOT NULL")
-    return Index(f"ix_deployments_{column}", column, sqlite_where=is_set, postgresql_where=is_set)
+_IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE)})"
 
 
 class Deployment(Base):
@@ -26,16 +21,12 @@ class Deployment(Base):
         Index("ix_deployments_project_id", "project_id", "id"),
         Index("ix_deployments_environment_id", "environment_id", "id"),
         # Few refer to another one; who is deleted is looked for among them.
-        _referring("promoted_from_id"),
-        _referring("rolled_back_to_id"),
-        # The database itself holds "one at a time": a look before the insert would be a race.
-        Index(
-            "uq_deployments_active",
-            "environment_id",
-            unique=True,
-            sqlite_where=_IS_ACTIVE,
-            postgresql_where=_IS_ACTIVE,
+        partial_index("ix_deployments_promoted_from_id", "promoted_from_id", "promoted_from_id IS NOT NULL"),
+        partial_index(
+            "ix_deployments_rolled_back_to_id", "rolled_back_to_id", "rolled_back_to_id IS NOT NULL"
         ),
+        # The database itself holds "one at a time": a look before the insert would be a race.
+        partial_index("uq_deployments_active", "environment_id", _IS_ACTIVE, unique=True),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

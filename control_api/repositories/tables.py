@@ -2,12 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String, text
+from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_api.database import Base, Moment
-
-_CONNECTED = text("disconnected_at IS NULL")
+from control_api.database import Base, Moment, partial_index
 
 
 class Repository(Base):
@@ -15,13 +13,7 @@ class Repository(Base):
 
     __tablename__ = "repositories"
     __table_args__ = (
-        Index(
-            "uq_repositories_connected",
-            "project_id",
-            unique=True,
-            sqlite_where=_CONNECTED,
-            postgresql_where=_CONNECTED,
-        ),
+        partial_index("uq_repositories_connected", "project_id", "disconnected_at IS NULL", unique=True),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_api.database import Base, Moment
+from control_api.database import Base, Moment, partial_index
 from pipeline_contracts.deploy_states import ChangeState
 
-_IS_PENDING = text(f"state = {ChangeState.PENDING.value!r}")
+_IS_PENDING = f"state = {ChangeState.PENDING.value!r}"
 
 
 class VariableSet(Base):
@@ -36,13 +36,7 @@ class VariableChange(Base):
     __tablename__ = "variable_changes"
     __table_args__ = (
         Index("ix_variable_changes_environment_id", "environment_id", "id"),
-        Index(
-            "uq_variable_changes_pending",
-            "environment_id",
-            unique=True,
-            sqlite_where=_IS_PENDING,
-            postgresql_where=_IS_PENDING,
-        ),
+        partial_index("uq_variable_changes_pending", "environment_id", _IS_PENDING, unique=True),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
