@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.check_stored import check_by_receipts, check_in_clickhouse
+from loadtests.deployer_stand_in import standing_in
+from operator_cli.failure import CommandFailed
 
 _ROOT = Path(__file__).parents[1]
 
@@ -51,7 +53,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pharos-load-") as folder:
         acknowledged = Path(folder) / "acknowledged"
         acknowledged.touch()
-        _run_locust(arguments, base_url, credentials, run, acknowledged)
+        try:
+            with standing_in(arguments.data, credentials):
+                _run_locust(arguments, base_url, credentials, run, acknowledged)
+        except CommandFailed as error:
+            print(error, file=sys.stderr)
+            return 1
         lines = [json.loads(line) for line in acknowledged.read_text().splitlines()]
     batches = {batch: events for batch, events, _ in lines}
     if not batches:
@@ -86,6 +93,8 @@ def _run_locust(
             "LOAD_QUEUE": json.dumps(credentials["queue"]),
             "LOAD_SITE": json.dumps(credentials["site"]),
             "LOAD_API_TOKEN": credentials["api_token"],
+            "LOAD_PROJECT": credentials["project_id"],
+            "LOAD_ENVIRONMENT": credentials["environment_id"],
             "LOAD_RUN": run,
             "LOAD_ACKNOWLEDGED": str(acknowledged),
         },

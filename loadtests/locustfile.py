@@ -1,5 +1,6 @@
 """All kinds of traffic, for `locust -f loadtests/locustfile.py`; `make load` sets the variables that it needs."""
 
+from loadtests.deploy_users import Developer, Pipeline
 from loadtests.ingest_users import BatchSender, ImpatientSender, SingleSender
 from loadtests.monitor_users import CronJob, QueueReporter, TopOfTheHour
 from loadtests.otlp_users import OtlpExporter
@@ -10,8 +11,10 @@ __all__ = [
     "Browser",
     "CronJob",
     "Dashboard",
+    "Developer",
     "ImpatientSender",
     "OtlpExporter",
+    "Pipeline",
     "QueueReporter",
     "SingleSender",
     "TopOfTheHour",

@@ -13,6 +13,7 @@ from rich.console import Console
 from loadtests.bench.child_process import ChildFailed
 from loadtests.bench.collect import measure_collect_consumer, measure_collect_edge
 from loadtests.bench.consumer import measure_clickhouse, measure_consumer
+from loadtests.bench.deploy_reads import measure_deploy_reads
 from loadtests.bench.edge import measure_edge
 from loadtests.bench.figures import Figure
 from loadtests.bench.on_kafka import measure_consumer_on_kafka, measure_edge_on_kafka
@@ -34,6 +35,7 @@ _PARTS: dict[str, Callable[[Progress, RunLength], Awaitable[list[Figure]]]] = {
     "collect-edge": measure_collect_edge,
     "collect-consumer": measure_collect_consumer,
     "heartbeats": measure_heartbeats,
+    "deploy-reads": measure_deploy_reads,
     "whole": measure_whole,
 }
 
@@ -45,7 +47,9 @@ def _arguments() -> argparse.Namespace:
         "and memory, beside their targets. CPU time is user and system time; MB are 2^20 bytes.",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="short measurements, about three minutes in all (else about ten)"
+        "--quick",
+        action="store_true",
+        help="short measurements, about four minutes in all (else about twelve)",
     )
     parser.add_argument(
         "--only",

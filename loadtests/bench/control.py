@@ -46,7 +46,7 @@ async def _measure(
         part,
         platform.pid,
         platform.port,
-        _get_requests(urls, credential),
+        get_requests(urls, credential),
         connections=_CONNECTIONS,
         expected=200,
         warm_up=length.warm_up,
@@ -59,7 +59,8 @@ async def _measure(
     ]
 
 
-def _get_requests(urls: Sequence[str], credential: str) -> MakeRequest:
+def get_requests(urls: Sequence[str], credential: str) -> MakeRequest:
+    """These addresses in turn."""
     requests = [
         f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {credential}\r\nAccept: */*\r\n\r\n".encode()
         for url in urls

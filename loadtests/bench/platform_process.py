@@ -1,4 +1,4 @@
-"""`pharos up` as a process of its own on an empty data folder."""
+"""`pharos up` as a process of its own on a data folder of its own."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ class Platform:
     ingest_key: str
     api_token: str
     seconds_to_ready: float
-    """From the start of the process, on an empty folder, to its first 200 of /health/ready."""
+    """From the start of the process to its first 200 of /health/ready."""
     http: aiohttp.ClientSession
     """Paths are relative to the platform's root; it sends the ingest key."""
 
@@ -56,10 +56,11 @@ class Platform:
 
 
 @asynccontextmanager
-async def running_platform() -> AsyncIterator[Platform]:
-    """A ready platform whose account may send as much as it likes; gone with its data at the end."""
+async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
+    """A ready platform whose account may send as much as it likes, on this data folder, or on an empty one that is
+    gone at the end."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as scratch:
-        folder = Path(scratch) / "data"
+        folder = data or Path(scratch) / "data"
         output = Path(scratch) / "output.log"
         begun = time.perf_counter()
         process = await _start(folder, output)

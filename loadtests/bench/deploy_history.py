@@ -1,0 +1,252 @@
+"""The database of a team that has deployed 100,000 times, filled before the control plane starts on it."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control_api.accounts.operations import SCOPES
+from control_api.accounts.tables import Account, ApiToken, Membership, Person
+from control_api.database import Base, open_engine
+from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.migrations.upgrade import upgrade_database
+from control_api.projects.tables import Environment, Project, ProjectRole
+from control_api.repositories.tables import Repository
+from control_api.variables.tables import VariableSet
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.times import to_epoch_ms
+
+DEPLOYMENTS = 100_000
+PROJECTS = 60
+_TYPES = ("development", "staging", "production")
+# The last project: one deployment in 2,500 is of it.
+_RARE = PROJECTS
+_RARE_EVERY = 2_500
+# The newest of so many projects are under way.
+_ACTIVE = 20
+_ENDS = ("succeeded",) * 17 + ("failed", "failed", "canceled")
+_PEOPLE = 30
+# Of each person but the owner and the guest.
+_OWN_PROJECTS = 40
+_LOGGED_EVERY = 2_000
+_LOG_LINES = 1_200
+_SHORT_LOG_EVERY = 100
+_SHORT_LOG_LINES = 40
+_VERSIONS = 5
+_BEGUN = datetime(2025, 1, 6, 8, 0, tzinfo=UTC)
+_APART = timedelta(minutes=5)
+_CHUNK = 10_000
+
+_Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Who may read it, and what there is to read."""
+
+    owner_token: str
+    """Of the account's owner, who sees all."""
+    member_token: str
+    """Of somebody with a role in 40 of 60 projects."""
+    guest_token: str
+    """Of somebody with a role in one project, whose 40 deployments lie far apart."""
+    projects: Sequence[str]
+    deployments: Sequence[int]
+    """Some of them, from all times."""
+    logged: Sequence[int]
+    """Those with a log of 1,200 lines."""
+
+
+async def fill_database(url: str) -> History:
+    """Migrate this empty database and fill it."""
+    engine = open_engine(url)
+    try:
+        await upgrade_database(engine)
+        async with engine.begin() as connection:
+            return await _fill(connection)
+    finally:
+        await engine.dispose()
+
+
+async def _fill(connection: AsyncConnection) -> History:
+    # IDs count from 1, in the order of the rows: the database was empty.
+    tokens = await _add_people(connection)
+    projects = await _add_projects(connection)
+    await _add(connection, Deployment, DEPLOYMENTS, _deployment)
+    logs = [
+        *((number, _LOG_LINES) for number in range(_LOGGED_EVERY, DEPLOYMENTS + 1, _LOGGED_EVERY)),
+        *((number, _SHORT_LOG_LINES) for number in range(1, DEPLOYMENTS + 1, _SHORT_LOG_EVERY)),
+    ]
+    lines = [(deployment, line) for deployment, length in logs for line in range(length)]
+    await _add(connection, DeploymentLine, len(lines), lambda number: _line(*lines[number - 1]))
+    return History(
+        *tokens,
+        projects=projects,
+        deployments=range(1, DEPLOYMENTS + 1, 997),
+        logged=range(_LOGGED_EVERY, DEPLOYMENTS + 1, _LOGGED_EVERY),
+    )
+
+
+async def _add(
+    connection: AsyncConnection, table: type[Base], count: int, row: Callable[[int], _Row]
+) -> None:
+    """Rows number 1 to `count`."""
+    for first in range(1, count + 1, _CHUNK):
+        last = min(first + _CHUNK - 1, count)
+        await connection.execute(insert(table), [row(number) for number in range(first, last + 1)])
+
+
+async def _add_people(connection: AsyncConnection) -> tuple[str, str, str]:
+    """An account with an owner, a guest and members; gives the tokens of owner, member and guest."""
+    account = {
+        "name": "Team",
+        "slug": "team",
+        "plan": "self-hosted",
+        "ingest_rate": 1e9,
+        "ingest_burst": 10**9,
+    }
+    account |= {"public_id": _identifier("acc", 1), "created_at": _BEGUN}
+    await connection.execute(insert(Account), [account])
+    await _add(connection, Person, _PEOPLE, _person)
+    await _add(
+        connection,
+        Membership,
+        _PEOPLE,
+        lambda number: {
+            "account_id": 1,
+            "person_id": number,
+            "role": "owner" if number == 1 else "member",
+        },
+    )
+    # The first person is the owner, the last one the guest.
+    secret = {number: make_credential(CredentialKind.API_TOKEN) for number in range(1, _PEOPLE + 1)}
+    await _add(connection, ApiToken, _PEOPLE, lambda number: _token(number, secret[number]))
+    return secret[1], secret[2], secret[_PEOPLE]
+
+
+async def _add_projects(connection: AsyncConnection) -> Sequence[str]:
+    """Projects with environments, a repository and variables, and who may deploy to them; gives public IDs."""
+    public_ids = [_identifier("prj", number) for number in range(1, PROJECTS + 1)]
+    await _add(connection, Project, PROJECTS, lambda number: _project(number, public_ids[number - 1]))
+    environments = PROJECTS * len(_TYPES)
+    await _add(connection, Environment, environments, _environment)
+    await _add(connection, Repository, PROJECTS, _repository)
+    await _add(connection, VariableSet, environments * _VERSIONS, _variables)
+    roles = [(number, person) for person in range(2, _PEOPLE) for number in range(1, _OWN_PROJECTS + 1)]
+    roles.append((_RARE, _PEOPLE))
+    await connection.execute(
+        insert(ProjectRole),
+        [{"project_id": number, "person_id": person, "role": "deployer"} for number, person in roles],
+    )
+    return public_ids
+
+
+def _identifier(prefix: str, number: int) -> str:
+    return make_identifier(prefix, to_epoch_ms(_at(number)))
+
+
+def _at(number: int) -> datetime:
+    return _BEGUN + number * _APART
+
+
+def _person(number: int) -> _Row:
+    return {
+        "public_id": _identifier("usr", number),
+        "name": f"Person {number}",
+        "email": f"person-{number}@example.org",
+        "created_at": _at(number),
+    }
+
+
+def _token(number: int, secret: str) -> _Row:
+    return {
+        "account_id": 1,
+        "person_id": number,
+        "name": "bench",
+        "digest": digest_credential(secret),
+        "scopes": " ".join(SCOPES),
+        "created_at": _at(number),
+    }
+
+
+def _project(number: int, public_id: str) -> _Row:
+    return {
+        "public_id": public_id,
+        "account_id": 1,
+        "name": f"Project {number}",
+        "slug": f"project-{number}",
+        "created_at": _at(number),
+    }
+
+
+def _environment(number: int) -> _Row:
+    project, position = divmod(number - 1, len(_TYPES))
+    kind = _TYPES[position]
+    return {
+        "public_id": _identifier("env", number),
+        "project_id": project + 1,
+        "name": kind.capitalize(),
+        "slug": kind,
+        "type": kind,
+        "position": position + 1,
+        "created_at": _at(number),
+    }
+
+
+def _repository(number: int) -> _Row:
+    return {
+        "project_id": number,
+        "kind": "git",
+        "url": f"https://git.example.org/team/project-{number}.git",
+        "branch": "main",
+        "created_at": _at(number),
+    }
+
+
+def _variables(number: int) -> _Row:
+    environment, version = divmod(number - 1, _VERSIONS)
+    # Nothing here opens them.
+    return {
+        "environment_id": environment + 1,
+        "version": version + 1,
+        "count": 20,
+        "key_id": "bench",
+        "sealed": secrets.token_bytes(1_500),
+        "set_by_id": 1,
+        "created_at": _at(number),
+    }
+
+
+def _deployment(number: int) -> _Row:
+    project = _RARE if number % _RARE_EVERY == 0 else number % (PROJECTS - 1) + 1
+    environment = (project - 1) * len(_TYPES) + number // PROJECTS % len(_TYPES) + 1
+    is_active = DEPLOYMENTS - _ACTIVE <= number < DEPLOYMENTS
+    at = _at(number)
+    return {
+        "account_id": 1,
+        "project_id": project,
+        "repository_id": project,
+        "environment_id": environment,
+        "status": "deploying" if is_active else _ENDS[number % len(_ENDS)],
+        "trigger": "api",
+        "revision": f"{number:040x}",
+        "ref": None if number % 3 else "main",
+        "asked_by_id": number % _PEOPLE + 1,
+        "needs_approval": False,
+        "created_at": at,
+        "finished_at": None if is_active else at + timedelta(seconds=90),
+    }
+
+
+def _line(deployment: int, number: int) -> _Row:
+    return {
+        "deployment_id": deployment,
+        "at": _at(deployment) + timedelta(milliseconds=50 * number),
+        "stream": "stderr" if number % 20 == 0 else "stdout",
+        "text": f"step {number}: Collecting package-{number % 70} (from -r requirements.txt (line {number % 90}))",
+    }
