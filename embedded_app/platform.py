@@ -106,6 +106,7 @@ async def run_platform(
         variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
         addresses = read_trusted(settings.trusted_proxies)
         control = build_control(sessions, store, receipt_key, variable_keys, addresses)
+        stack.push_async_callback(control.state.log_streams.close)
         edge = await stack.enter_async_context(
             assembled_edge(
                 settings,

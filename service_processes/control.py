@@ -56,6 +56,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         app = build_control(
             sessions, store, receipt_key.encode(), read_sealing_keys(variables_key), addresses
         )
+        stack.push_async_callback(app.state.log_streams.close)
         add_health(app, {"database": database_check(sessions)})
         serving = _Server(
             uvicorn.Config(

@@ -32,11 +32,11 @@ def describe_log(deployment: Deployment, lines: Sequence[Line], is_truncated: bo
     return {
         "deployment_id": deployment.id,
         "status": deployment.status,
-        "lines": [describe_line(line) for line in lines],
+        "lines": [{"at": at, "stream": stream, "text": text} for _, at, stream, text in lines],
         "truncated": is_truncated,
     }
 
 
 def describe_line(line: Line) -> dict[str, Any]:
     """`stream` is stdout, stderr, or system for what Pharos says."""
-    return {"at": format_time(line.at), "stream": line.stream, "text": line.text}
+    return {"at": line.at, "stream": line.stream, "text": line.text}

@@ -56,6 +56,12 @@ class LogStreams:
         for follower in self._followers:
             follower.news.set()
 
+    async def close(self) -> None:
+        """End, and wait until the database is asked nothing any more: only then may its engine be disposed of."""
+        self.stop()
+        if self._looking is not None:
+            await self._looking
+
     @contextmanager
     def following(self, deployment_id: int) -> Iterator[Follower]:
         """Have `news` set whenever there is more than the follower has seen. Raises `Unavailable`."""

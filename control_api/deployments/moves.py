@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.deployments.tables import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL, DeploymentStatus, ForbiddenMove, check_move
+from pipeline_contracts.times import format_time
 
 
 async def move_deployment(
@@ -38,4 +39,4 @@ async def move_deployment(
 
 def add_line(session: AsyncSession, deployment_id: int, text: str, now: datetime) -> None:
     """A line of Pharos' own in the deployment's log."""
-    session.add(DeploymentLine(deployment_id=deployment_id, at=now, stream="system", text=text))
+    session.add(DeploymentLine(deployment_id=deployment_id, at=format_time(now), stream="system", text=text))

@@ -31,7 +31,7 @@ class Line(NamedTuple):
     """What is shown of a `DeploymentLine`: a thousand objects of the session would cost three times as much."""
 
     id: int
-    at: datetime
+    at: str
     stream: str
     text: str
 
@@ -70,7 +70,7 @@ async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[
         .order_by(DeploymentLine.id.desc())
         .limit(LOG_LINES + 1)
     )
-    lines = [Line(*row) for row in await session.execute(query)]
+    lines = [Line._make(row) for row in await session.execute(query)]
     return lines[LOG_LINES - 1 :: -1] if len(lines) > LOG_LINES else lines[::-1], len(lines) > LOG_LINES
 
 

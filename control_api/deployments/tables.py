@@ -66,7 +66,8 @@ class DeploymentLine(Base):
 
     id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
     deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id"))
-    at: Mapped[datetime] = mapped_column(Moment)
+    at: Mapped[str] = mapped_column(String(24))
+    """As answers have it: a log is read by thousands of lines, and each would be parsed and written again."""
     stream: Mapped[str] = mapped_column(String(6))
     """`stdout`, `stderr`, or `system` for what Pharos itself says."""
     text: Mapped[str] = mapped_column(Text)

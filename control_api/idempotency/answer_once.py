@@ -62,8 +62,9 @@ def _refused(message: str) -> InvalidInput:
 
 async def _claim(session: AsyncSession, caller: str, key: str, digest: bytes, now: datetime) -> bool:
     """Whether this is the key's first request."""
-    old = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.created_at < now - KEPT)
-    await session.execute(delete(IdempotentAnswer).where(old))
+    # Of this key alone: a busy caller has tens of thousands, which `forget_old` looks through.
+    this = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
+    await session.execute(delete(IdempotentAnswer).where(this, IdempotentAnswer.created_at < now - KEPT))
     # Where another transaction has just claimed the key, this waits for its end.
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     claimed = (

@@ -19,7 +19,7 @@ from control_api.repositories.tables import Repository
 from control_api.variables.tables import VariableSet
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
-from pipeline_contracts.times import to_epoch_ms
+from pipeline_contracts.times import format_time, to_epoch_ms
 
 DEPLOYMENTS = 100_000
 PROJECTS = 60
@@ -246,7 +246,7 @@ def _deployment(number: int) -> _Row:
 def _line(deployment: int, number: int) -> _Row:
     return {
         "deployment_id": deployment,
-        "at": _at(deployment) + timedelta(milliseconds=50 * number),
+        "at": format_time(_at(deployment) + timedelta(milliseconds=50 * number)),
         "stream": "stderr" if number % 20 == 0 else "stdout",
         "text": f"step {number}: Collecting package-{number % 70} (from -r requirements.txt (line {number % 90}))",
     }

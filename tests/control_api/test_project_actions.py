@@ -11,6 +11,7 @@ from control_api.projects.operations import create_environment
 from control_api.projects.tables import Project, ProjectRole
 from control_api.repositories.operations import connect_repository, disconnect_repository
 from control_api.repositories.tables import Repository
+from pipeline_contracts.times import format_time
 from tests.support.operator import NOW, Operator, operator_of
 
 _ROUNDS = 10
@@ -50,7 +51,9 @@ async def add_deployments(operator: Operator, project_id: str) -> None:
             await session.flush()
             made.append(deployment)
             session.add_all(
-                DeploymentLine(deployment_id=deployment.id, at=NOW, stream="stdout", text=f"line {line}")
+                DeploymentLine(
+                    deployment_id=deployment.id, at=format_time(NOW), stream="stdout", text=f"line {line}"
+                )
                 for line in range(3)
             )
 

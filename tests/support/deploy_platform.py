@@ -31,6 +31,7 @@ from control_api.sites.tables import Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.times import format_time
 from tests.support.accounts import migrated
 from tests.support.databases import copied_database
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
@@ -257,7 +258,7 @@ async def add_succeeded(
     """A deployment that has succeeded, with two lines and its release."""
     deployment = await add_deployment(session, tenant, name, now, **{"finished_at": now, **values})
     session.add_all(
-        DeploymentLine(deployment_id=deployment.id, at=now, stream="system", text=text)
+        DeploymentLine(deployment_id=deployment.id, at=format_time(now), stream="system", text=text)
         for text in ("Queued: main.", "Live.")
     )
     session.add(

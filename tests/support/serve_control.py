@@ -24,3 +24,4 @@ async def serving_control(app: Any) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+        await app.state.log_streams.close()

@@ -210,7 +210,7 @@ def _deployments() -> None:
         # SQLite counts rows in an INTEGER key alone.
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
         sa.Column("deployment_id", sa.Integer, nullable=False),
-        sa.Column("at", _time, nullable=False),
+        sa.Column("at", sa.String(24), nullable=False),
         sa.Column("stream", sa.String(6), nullable=False),
         sa.Column("text", sa.Text, nullable=False),
         sa.ForeignKeyConstraint(

@@ -17,6 +17,7 @@ from control_api.database import end_transaction
 from control_api.deployments import follow_log, log_streams
 from control_api.deployments.tables import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL
+from pipeline_contracts.times import format_time
 from tests.support.deploy_platform import Platform, add_deployment
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
@@ -90,7 +91,9 @@ async def _running(platform: Platform, lines: int = 0) -> int:
 
 
 async def _add(platform: Platform, build: int, *texts: str) -> list[int]:
-    rows = [{"deployment_id": build, "at": NOW, "stream": "stdout", "text": text} for text in texts]
+    rows = [
+        {"deployment_id": build, "at": format_time(NOW), "stream": "stdout", "text": text} for text in texts
+    ]
     async with platform.sessions() as session, session.begin():
         made = await session.execute(insert(DeploymentLine).returning(DeploymentLine.id), rows)
         return sorted(made.scalars())
@@ -138,7 +141,9 @@ async def test_lines_come_as_they_are_written_until_the_deployment_is_finished(p
         await _set_status(platform, build, "running")
         assert (await stream.until("status"))[0]["data"]["status"] == "running"
         async with platform.sessions() as session, session.begin():
-            session.add(DeploymentLine(deployment_id=build, at=NOW, stream="system", text="Live."))
+            session.add(
+                DeploymentLine(deployment_id=build, at=format_time(NOW), stream="system", text="Live.")
+            )
             mine = update(Deployment).where(Deployment.id == build)
             await session.execute(mine.values(status="succeeded"))
         last = await stream.rest()

@@ -14,6 +14,7 @@ from control_api.projects.tables import Environment, Project, ProjectRole
 from control_api.repositories.tables import Repository
 from control_api.sites.tables import Goal, Site
 from pipeline_contracts.identifiers import make_identifier
+from pipeline_contracts.times import format_time
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.control_api.deploy_api.route_table import ROWS, address, credential
 from tests.support.deploy_platform import Platform, Prepared, open_platform
@@ -74,7 +75,7 @@ async def _fill(platform: Platform, count: int) -> None:
         await add(Deployment, [{**deployment, "project_id": project} for project in projects])
         line = {
             "deployment_id": acme.deployments["development"].id,
-            "at": NOW,
+            "at": format_time(NOW),
             "stream": "stdout",
             "text": "x",
         }
