@@ -1,12 +1,13 @@
 """The engine, the declarative base and the only commit of the control plane."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from sqlalchemy import Connection, DateTime, Dialect, Index, MetaData, TypeDecorator, event, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
@@ -101,6 +102,13 @@ def _begin_on_sqlite(connection: Connection, _name: str) -> None:
     savepoint that is in none is a commit."""
     if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
         connection.exec_driver_sql("BEGIN")
+
+
+def insert_unless_there(session: AsyncSession, table: type[Base], values: Mapping[str, Any]) -> Any:
+    """An `INSERT` that does nothing where a row is in its way, and then returns none. Where another transaction is
+    about to insert such a row, it waits for the end of that one."""
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    return insert(table).values(values).on_conflict_do_nothing()
 
 
 def open_sessions(engine: AsyncEngine) -> Sessions:

@@ -1,64 +1,36 @@
 """Reads the bodies of the deploy API, and lists all that is wrong with them."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Request
 from msgspec import Meta
 
 from control_api.environments.operations import MOST_REPLICAS
+from control_api.git_refs import LONGEST_REF, is_ref
 from control_api.json_body import read_json_body
+from control_api.json_fields import JsonFields
 from pipeline_contracts.deploy_states import EnvironmentState
-from pipeline_contracts.errors import FieldError, InvalidInput
-from pipeline_contracts.json_members import Members, NotAnObject
 
-_LONGEST_REF = 200
 _LONGEST_NOTE = 500
 # A dotenv text of 256 KiB in which JSON writes each character as \u00XX.
 _MOST_VARIABLES_BYTES = 6 * 256 * 1024 + 1024
-# What Git allows in the name of a branch or tag, or in a commit; never an option of its command line.
-_REF = re.compile(
-    r"(?![-/.]|@$)(?!.*(?:\.\.|//|/\.|@\{|\.lock(?:/|$)|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}"
-)
-
-_NOTHING_DONE = "Nothing was changed. Mend the fields below and send it again."
 
 
-class _Body:
-    """The members of one operation's body: each with its type, what it has to be, and whether it has to be there."""
-
-    def __init__(self, fields: Mapping[str, tuple[Any, str, bool]]) -> None:
-        self._fields = fields
-        self._members = Members({name: type_ for name, (type_, _, _) in fields.items()})
-
-    def read(self, body: bytes, is_storable: Callable[[str, Any], bool]) -> dict[str, Any]:
-        """The members that were given. Raises `InvalidInput`."""
-        try:
-            values, bad = self._members.read(body)
-        except NotAnObject as error:
-            raise InvalidInput(_NOTHING_DONE, errors=[FieldError("", str(error))]) from error
-        faults = []
-        for name, (_, expected, is_required) in self._fields.items():
-            if name in bad or (name in values and not is_storable(name, values[name])):
-                faults.append(FieldError(name, expected))
-            elif is_required and name not in values:
-                faults.append(FieldError(name, f"is required; {expected}"))
-        if faults:
-            raise InvalidInput(_NOTHING_DONE, errors=faults)
-        return values
+def _fields(fields: Mapping[str, tuple[Any, str, bool]]) -> JsonFields:
+    return JsonFields(fields, "Nothing was changed. Mend the fields below and send it again.")
 
 
-_DEPLOY = _Body(
+_DEPLOY = _fields(
     {
         "ref": (
             str,
-            f"must be a branch, tag or commit: 1 to {_LONGEST_REF} characters that Git allows in a name",
+            f"must be a branch, tag or commit: 1 to {LONGEST_REF} characters that Git allows in a name",
             False,
         )
     }
 )
-_PROMOTE = _Body(
+_PROMOTE = _fields(
     {
         "target_environment_id": (
             Annotated[str, Meta(min_length=1, max_length=40)],
@@ -72,7 +44,7 @@ _PROMOTE = _Body(
         ),
     }
 )
-_SCALE = _Body(
+_SCALE = _fields(
     {
         "replicas": (
             Annotated[int, Meta(ge=1, le=MOST_REPLICAS)],
@@ -81,13 +53,8 @@ _SCALE = _Body(
         )
     }
 )
-_RUNTIME = _Body({"state": (EnvironmentState, "must be running or hibernated", True)})
-_VARIABLES = _Body({"variables": (str, "must be a string of KEY=value lines", True)})
-
-
-def is_ref(text: str) -> bool:
-    """Whether this may name a branch, a tag or a commit."""
-    return _REF.fullmatch(text) is not None
+_RUNTIME = _fields({"state": (EnvironmentState, "must be running or hibernated", True)})
+_VARIABLES = _fields({"variables": (str, "must be a string of KEY=value lines", True)})
 
 
 async def read_deploy(request: Request) -> tuple[bytes, str | None]:

@@ -1,4 +1,4 @@
-"""Slugs: the short names of accounts, projects and environments in commands and documents."""
+"""Names, and slugs: the short names of accounts, projects and environments in commands and documents."""
 
 import re
 import unicodedata
@@ -7,18 +7,23 @@ from typing import Any
 
 from control_api.refusals import Refused
 
-_LONGEST_NAME = 100
+LONGEST_NAME = 100
 _LONGEST_SLUG = 60
 _SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 # Letters that no accent can be taken off.
 _SPELT = str.maketrans({"æ": "ae", "ø": "o", "œ": "oe", "ß": "ss", "ð": "d", "þ": "th", "ł": "l", "đ": "d"})
 
 
+def is_name(text: str) -> bool:
+    """Whether something or somebody may be called so."""
+    return 1 <= len(text) <= LONGEST_NAME and text.isprintable()
+
+
 def read_name(wanted: Mapping[str, Any], name: str = "name") -> str:
     """What something or somebody is called. Raises `Refused`."""
     given = str(wanted.get(name) or "").strip()
-    if not 1 <= len(given) <= _LONGEST_NAME or not given.isprintable():
-        raise Refused(f"A name has 1 to {_LONGEST_NAME} printable characters: give another.")
+    if not is_name(given):
+        raise Refused(f"A name has 1 to {LONGEST_NAME} printable characters: give another.")
     return given
 
 

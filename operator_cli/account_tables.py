@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from operator_cli.durations import show_moment
-from operator_cli.plain_text import cell, plain
+from operator_cli.facts import print_facts
+from operator_cli.plain_text import cell
 
 
 def show_accounts(accounts: list[dict[str, Any]]) -> None:
@@ -56,14 +57,6 @@ def show_account(account: dict[str, Any]) -> None:
     for person in account["people"]:
         table.add_row(person["role"], cell(person["name"]), cell(person["email"]))
     Console().print(table)
-
-
-def print_facts(name: str, facts: dict[str, str]) -> None:
-    """A name, and what there is to know, a line each."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(Text(plain(name), style="bold"))
-    for label, value in facts.items():
-        console.print(Text(f"{label:<12} {plain(value)}"))
 
 
 def show_people(people: list[dict[str, Any]]) -> None:

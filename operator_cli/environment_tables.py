@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from operator_cli.plain_text import cell, plain
+from operator_cli.facts import print_facts
+from operator_cli.plain_text import cell
 
 
 def show_environments(environments: list[dict[str, Any]]) -> None:
@@ -57,28 +58,25 @@ def _lock(lock: dict[str, Any]) -> str:
 
 def show_environment(environment: dict[str, Any]) -> None:
     """How one is set; where it is told, what is live there and what waits."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(Text(plain(environment["name"]), style="bold"))
     project, lock = environment["project"], environment["lock"]
-    rows = [
-        ("ID", f"{environment['id']} (number {environment['number']})"),
-        ("called", f"{project['slug']}/{environment['slug']}"),
-        ("type", f"{environment['type']}, order {environment['order']}"),
-        ("state", f"{environment['state']}, {_replicas(environment)} wanted"),
-        ("branch", environment["branch"] or "the repository's"),
-        ("window", environment["window"] or "at any time"),
-        ("approval", _approval(environment["approval"])),
-        ("lock", "none" if lock is None else f"{_lock(lock)} (since {lock['since']})"),
-    ]
+    facts = {
+        "ID": f"{environment['id']} (number {environment['number']})",
+        "called": f"{project['slug']}/{environment['slug']}",
+        "type": f"{environment['type']}, order {environment['order']}",
+        "state": f"{environment['state']}, {_replicas(environment)} wanted",
+        "branch": environment["branch"] or "the repository's",
+        "window": environment["window"] or "at any time",
+        "approval": _approval(environment["approval"]),
+        "lock": "none" if lock is None else f"{_lock(lock)} (since {lock['since']})",
+    }
     if "live" in environment:
-        rows += [
-            ("live", _live(environment["live"])),
-            ("variables", _variables(environment["variables"])),
-            ("deployment", _active(environment["active_deployment"])),
-            ("waiting", _waiting(environment["awaiting_approval"])),
-        ]
-    for label, value in rows:
-        console.print(Text(f"{label:<12} {plain(value, most=1000)}"))
+        facts |= {
+            "live": _live(environment["live"]),
+            "variables": _variables(environment["variables"]),
+            "deployment": _active(environment["active_deployment"]),
+            "waiting": _waiting(environment["awaiting_approval"]),
+        }
+    print_facts(environment["name"], facts, most=1000)
 
 
 def _approval(approval: dict[str, bool]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from operator_cli.account_tables import print_facts
+from operator_cli.facts import print_facts
 from operator_cli.plain_text import cell
 
 

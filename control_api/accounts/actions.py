@@ -17,6 +17,7 @@ from control_api.audit.operations import operator, record
 from control_api.engines import Action, Engines, Wanted
 from control_api.live_keys import telling_edges
 from control_api.projects.choose import choose_account
+from control_api.projects.describe import name_project
 from control_api.projects.tables import Project
 from control_api.publish_keys import republish_account
 from control_api.refusals import Refused
@@ -54,10 +55,7 @@ async def _show_account(engines: Engines, wanted: Wanted, now: datetime) -> dict
             for member in await list_members(session, account)
         ]
         found = select(Project).where(Project.account_id == account.id).order_by(Project.id)
-        projects = [
-            {"id": project.public_id, "name": project.name, "slug": project.slug}
-            for project in (await session.execute(found)).scalars()
-        ]
+        projects = [name_project(project) for project in (await session.execute(found)).scalars()]
     return {**describe_account(account), "people": people, "projects": projects}
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
+from control_api.accounts.describe import name_account, name_person
 from control_api.accounts.operations import Caller
 from control_api.authentication import api_token
 
@@ -13,22 +14,19 @@ router = APIRouter(tags=["Account"])
 @router.get("/v1/account")
 async def read_account(caller: Annotated[Caller, Depends(api_token("account:read"))]) -> dict[str, Any]:
     """The account that the token belongs to."""
-    account = caller.account
-    return {"data": {"id": account.public_id, "name": account.name, "slug": account.slug}}
+    return {"data": name_account(caller.account)}
 
 
 @router.get("/v1/me")
 async def read_me(caller: Annotated[Caller, Depends(api_token("deploy:read"))]) -> dict[str, Any]:
     """The person behind the token, and the organization with its plan."""
-    account, person = caller.account, caller.person
+    account = caller.account
     limits = {"ingest_events_per_second": account.ingest_rate, "ingest_burst": account.ingest_burst}
     return {
         "data": {
-            "person": {"id": person.public_id, "name": person.name, "email": person.email},
+            "person": name_person(caller.person),
             "organization": {
-                "id": account.public_id,
-                "name": account.name,
-                "slug": account.slug,
+                **name_account(account),
                 "plan": {"name": account.plan, "limits": limits},
             },
         }

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Literal
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
+from control_api.database import insert_unless_there
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment
 from control_api.environments.check_open import check_open
@@ -92,7 +92,6 @@ async def _insert(
 ) -> Deployment:
     """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in; and
     `NotFound` where the environment was removed meanwhile."""
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     values = {
         "account_id": place.project.account_id,
         "project_id": place.project.id,
@@ -109,9 +108,9 @@ async def _insert(
         "needs_approval": needs_approval,
         "created_at": now,
     }
-    made = insert(Deployment).values(values).on_conflict_do_nothing().returning(Deployment)
+    made = insert_unless_there(session, Deployment, values).returning(Deployment)
     try:
-        deployment = (await session.execute(made)).scalar_one_or_none()
+        deployment: Deployment | None = (await session.execute(made)).scalar_one_or_none()
     except IntegrityError:
         # What it refers to: the environment was removed since it was looked for.
         raise NotFound("The account has no such environment.") from None

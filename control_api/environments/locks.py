@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Person
 from control_api.audit.operations import Actor, record
+from control_api.database import insert_unless_there
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, EnvironmentLock
 
@@ -38,19 +38,13 @@ async def lock_environment(
     session: AsyncSession, place: Place, reason: str, actor: Actor, now: datetime
 ) -> bool:
     """Let nobody deploy to the environment; False where somebody has locked it already, which changes nothing."""
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     values = {
         "environment_id": place.environment.id,
         "reason": reason,
         "person_id": actor.person_id,
         "locked_at": now,
     }
-    made = (
-        insert(EnvironmentLock)
-        .values(values)
-        .on_conflict_do_nothing()
-        .returning(EnvironmentLock.environment_id)
-    )
+    made = insert_unless_there(session, EnvironmentLock, values).returning(EnvironmentLock.environment_id)
     if (await session.execute(made)).scalar_one_or_none() is None:
         return False
     subject = f"environment {place.environment.public_id}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from control_api.deploy_bodies import is_ref
+from control_api import git_refs
 from control_api.environments.operations import MOST_REPLICAS
 from control_api.environments.windows import BadWindow, parse_window, stored_window
 from control_api.projects.operations import POSITIONS
@@ -34,9 +34,7 @@ def read_position(wanted: Mapping[str, Any]) -> int | None:
 def read_branch(wanted: Mapping[str, Any]) -> str | None:
     """`branch`, None where it is left out."""
     branch = wanted.get("branch")
-    if branch is not None and not is_ref(str(branch)):
-        raise Refused(f"{branch!r} is no name of a branch that Git allows; one is main.")
-    return None if branch is None else str(branch)
+    return None if branch is None else git_refs.read_branch(branch)
 
 
 def read_replicas(wanted: Mapping[str, Any]) -> int:

@@ -11,6 +11,7 @@ from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.describe import describe_environment
 from control_api.environments.locks import HeldLock, find_lock
 from control_api.environments.windows import window_of
+from control_api.projects.describe import name_project
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, EnvironmentLock, Project
 from control_api.variables.tables import VariableChange, VariableSet
@@ -57,7 +58,7 @@ def describe_place(place: Place, lock: HeldLock | None) -> dict[str, Any]:
     return {
         **describe_environment(environment),
         "number": environment.id,
-        "project": {"id": project.public_id, "name": project.name, "slug": project.slug},
+        "project": name_project(project),
         **describe_settings(environment),
         "lock": None if lock is None else describe_lock(lock),
         "created_at": format_time(environment.created_at),

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 from sqlalchemy import delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database import insert_unless_there
 from control_api.idempotency.forget_old import KEPT
 from control_api.idempotency.tables import IdempotentAnswer
 from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
@@ -65,14 +65,8 @@ async def _claim(session: AsyncSession, caller: str, key: str, digest: bytes, no
     # Of this key alone: a busy caller has tens of thousands, which `forget_old` looks through.
     this = (IdempotentAnswer.caller == caller) & (IdempotentAnswer.key == key)
     await session.execute(delete(IdempotentAnswer).where(this, IdempotentAnswer.created_at < now - KEPT))
-    # Where another transaction has just claimed the key, this waits for its end.
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    claimed = (
-        insert(IdempotentAnswer)
-        .values(caller=caller, key=key, request_digest=digest, created_at=now)
-        .on_conflict_do_nothing()
-        .returning(IdempotentAnswer.key)
-    )
+    values = {"caller": caller, "key": key, "request_digest": digest, "created_at": now}
+    claimed = insert_unless_there(session, IdempotentAnswer, values).returning(IdempotentAnswer.key)
     return (await session.execute(claimed)).scalar_one_or_none() is not None
 
 

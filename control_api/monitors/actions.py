@@ -26,6 +26,7 @@ from control_api.monitors.tables import HeartbeatState, MonitorKey
 from control_api.projects.choose import choose_environment
 from control_api.projects.tables import Environment
 from control_api.refusals import Refused
+from control_api.slugs import LONGEST_NAME, is_name
 from pipeline_contracts import topics
 from pipeline_contracts.schedules import BadSchedule, Schedule, check_schedule
 from pipeline_contracts.times import to_epoch_ms
@@ -34,7 +35,6 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 T = TypeVar("T")
 
 _RUNS = 20
-_LONGEST_NAME = 100
 _LONGEST_SECONDS = 366 * 86_400
 _MOST_FAILURES = 1000
 
@@ -83,8 +83,8 @@ def _heartbeat_settings(wanted: dict[str, Any]) -> HeartbeatSettings:
 
 def _name(wanted: dict[str, Any]) -> str:
     name = str(wanted.get("name") or "").strip()
-    if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
-        raise Refused(f"A name has 1 to {_LONGEST_NAME} printable characters.")
+    if not is_name(name):
+        raise Refused(f"A name has 1 to {LONGEST_NAME} printable characters.")
     return name
 
 

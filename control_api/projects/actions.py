@@ -15,6 +15,7 @@ from control_api.audit.operations import operator, record
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments.describe import describe_project
 from control_api.projects.choose import choose_account, choose_project
+from control_api.projects.describe import name_project
 from control_api.projects.listing import ListedEnvironment, read_project, with_environments
 from control_api.projects.operations import create_project, give_role, take_role
 from control_api.projects.remove_project import remove_project
@@ -127,7 +128,7 @@ async def _grant(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, A
         if was != role:
             details = {"person": member.person.public_id, "from": was, "to": role}
             _record(session, wanted, project, "project.grant", now, details)
-    told = {**_named(project), "person": name_person(member.person), "role": role}
+    told = {**name_project(project), "person": name_person(member.person), "role": role}
     if not sees_all_projects(member.role):
         return told
     anyway = f"{member.person.email} is {member.role} of the account and may do everything in it anyway."
@@ -142,10 +143,6 @@ async def _hold(session: AsyncSession, wanted: Wanted) -> tuple[Project, Member]
     return await choose_project(session, project.public_id), member
 
 
-def _named(project: Project) -> dict[str, Any]:
-    return {"id": project.public_id, "name": project.name, "slug": project.slug}
-
-
 async def _revoke(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
     """Take somebody's role in a project. `wanted`: id, email."""
     async with engines.sessions() as session, session.begin():
@@ -158,7 +155,7 @@ async def _revoke(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, 
             )
         details = {"person": member.person.public_id, "from": was}
         _record(session, wanted, project, "project.revoke", now, details)
-    return {**_named(project), "person": name_person(member.person), "role": None}
+    return {**name_project(project), "person": name_person(member.person), "role": None}
 
 
 async def _remove_project(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:
@@ -167,7 +164,7 @@ async def _remove_project(engines: Engines, wanted: Wanted, now: datetime) -> di
         project = await choose_project(session, wanted.get("id"))
         account = await session.get_one(Account, project.account_id)
         count = await remove_project(session, account, project, operator(wanted), now)
-    return {**_named(project), "removed": True, "deployments_removed": count}
+    return {**name_project(project), "removed": True, "deployments_removed": count}
 
 
 ACTIONS: Mapping[str, Action] = {

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from msgspec import Struct
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database import insert_unless_there
 from control_api.projects.tables import Environment
 from control_api.recorded_deployments.tables import RecordedDeployment
 from pipeline_contracts.times import format_time
@@ -34,8 +34,6 @@ async def record_deployment(
 
     Of any number of reports at once exactly one is the first.
     """
-    # Where another transaction is about to record the same one, this waits for it and then changes nothing.
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     values = {
         "environment_id": select(Environment.id)
         .where(Environment.public_id == environment_public_id)
@@ -49,7 +47,7 @@ async def record_deployment(
         "deployed_at": report.deployed_at or now,
         "recorded_at": now,
     }
-    statement = insert(RecordedDeployment).values(values).on_conflict_do_nothing()
+    statement = insert_unless_there(session, RecordedDeployment, values)
     result = await session.execute(statement.returning(RecordedDeployment.id))
     is_new = result.scalar_one_or_none() is not None
     stored = await session.execute(

@@ -9,10 +9,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import operator, record
-from control_api.deploy_bodies import is_ref
 from control_api.deployments.tables import Deployment
 from control_api.engines import Action, Engines, Wanted, read_id
+from control_api.git_refs import read_branch
 from control_api.projects.choose import choose_project
+from control_api.projects.describe import name_project
 from control_api.projects.tables import Project
 from control_api.refusals import Refused
 from control_api.repositories import operations
@@ -35,7 +36,7 @@ async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     kind = wanted.get("kind") or told_kind or "git"
     if kind not in operations.KINDS:
         raise Refused(f"The kind is one of {', '.join(operations.KINDS)}.")
-    branch = _read_branch(wanted.get("branch") or "main")
+    branch = read_branch(wanted.get("branch") or "main")
     try:
         async with engines.sessions() as session, session.begin():
             project = await choose_project(session, wanted.get("project_id"))
@@ -62,7 +63,7 @@ async def _told_connected(engines: Engines, wanted: Wanted) -> str:
 
 async def _set_branch(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id, branch."""
-    branch = _read_branch(wanted.get("branch"))
+    branch = read_branch(wanted.get("branch"))
     async with engines.sessions() as session, session.begin():
         repository, project = await _the_one(session, read_id(wanted, "id"))
         details = {"from": repository.branch, "to": branch}
@@ -92,13 +93,6 @@ async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         _record(session, wanted, repository, project, "repository.disconnect", now, {"url": repository.url})
         await session.flush()
         return {**_describe(repository, project), "disconnected": True}
-
-
-def _read_branch(given: Any) -> str:
-    branch = str(given or "")
-    if not is_ref(branch):
-        raise Refused(f"{branch!r} is no name of a branch that Git allows; one is main.")
-    return branch
 
 
 def _connected() -> Any:
@@ -132,7 +126,7 @@ def _record(
 def _describe(repository: Repository, project: Project) -> dict[str, Any]:
     return {
         "id": repository.id,
-        "project": {"id": project.public_id, "name": project.name, "slug": project.slug},
+        "project": name_project(project),
         "kind": repository.kind,
         "url": repository.url,
         "branch": repository.branch,

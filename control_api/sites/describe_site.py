@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from control_api.projects.describe import name_project
 from control_api.sites.operations import SeenSite
 from control_api.sites.tables import Goal
 from pipeline_contracts.times import format_time
@@ -14,7 +15,7 @@ def describe_site(seen: SeenSite, last_event: datetime | None) -> dict[str, Any]
     return {
         "id": site.id,
         "name": site.name,
-        "project": {"id": project.public_id, "name": project.name, "slug": project.slug},
+        "project": name_project(project),
         "tracker_id": site.public_id,
         "domains": seen.domains,
         "timezone": site.timezone,

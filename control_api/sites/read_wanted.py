@@ -8,11 +8,11 @@ from zoneinfo import available_timezones
 
 from control_api.refusals import Refused
 from control_api.sites.report_query import ReportQuery, read_report_query
+from control_api.slugs import LONGEST_NAME, is_name
 from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.origins import register_origin
 
 MOST_DOMAINS = 50
-_LONGEST_NAME = 100
 _LONGEST_EVENT = 255
 _LONGEST_PATH = 2048
 # They tell how long a page was looked at and how fast it was: nothing that a visitor does.
@@ -22,14 +22,14 @@ _NO_GOALS = ("Engagement", "Web Vital")
 def read_name(wanted: Mapping[str, Any], otherwise: str = "") -> str:
     """`name`, or the other one where it is left out."""
     name = str(wanted.get("name") or "").strip() or otherwise
-    if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
-        raise Refused(f"A name has 1 to {_LONGEST_NAME} printable characters; choose one with --name.")
+    if not is_name(name):
+        raise Refused(f"A name has 1 to {LONGEST_NAME} printable characters; choose one with --name.")
     return name
 
 
 def host_of(origin: str) -> str:
     """The host of a registered origin, which a site may be called after."""
-    return (urlsplit(origin.replace("*.", "", 1)).hostname or "")[:_LONGEST_NAME]
+    return (urlsplit(origin.replace("*.", "", 1)).hostname or "")[:LONGEST_NAME]
 
 
 def read_timezone(wanted: Mapping[str, Any]) -> str:

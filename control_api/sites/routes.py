@@ -1,6 +1,5 @@
 """`GET /v1/analytics/sites` and `GET /v1/analytics/sites/{site}/report`."""
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from analytics_queries.visits.last_events import last_events
 from control_api.accounts.operations import Caller
 from control_api.authentication import api_token
 from control_api.database import Session, end_transaction
+from control_api.projects.find import read_number
 from control_api.sites.describe_site import describe_site
 from control_api.sites.make_report import make_report
 from control_api.sites.operations import goals_of, site_of_account, sites_of_account
@@ -20,9 +20,6 @@ router = APIRouter(tags=["Analytics"])
 
 _Reader = Annotated[Caller, Depends(api_token("analytics:read"))]
 _AWAY = "The column store does not answer now."
-_ID = re.compile("[0-9]{1,10}")
-# What the column holds.
-_MOST_ID = 2**31 - 1
 
 
 @router.get("/v1/analytics/sites")
@@ -42,8 +39,8 @@ async def read_sites(request: Request, caller: _Reader, session: Session) -> dic
 async def read_report(site: str, request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
     """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for a query
     that cannot be read."""
-    site_id = int(site) if _ID.fullmatch(site) else 0
-    seen = None if site_id > _MOST_ID else await site_of_account(session, caller.account, site_id)
+    number = read_number(site)
+    seen = None if number is None else await site_of_account(session, caller.account, number)
     if seen is None:
         raise NotFound("The account has no such site.")
     query = read_report_query(request.query_params.multi_items())

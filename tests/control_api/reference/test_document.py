@@ -10,7 +10,7 @@ import yaml
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from control_api import deploy_bodies
+from control_api import git_refs
 from control_api.reference import load_document as loading
 from control_api.reference.load_document import PARTS, load_document
 from pipeline_contracts import errors
@@ -229,7 +229,7 @@ def _problems() -> list[type[errors.Problem]]:
 def test_a_ref_is_what_the_deploy_api_takes_for_one() -> None:
     body = DOCUMENT["paths"]["/v1/environments/{environment}/deploy"]["post"]["requestBody"]
     ref = body["content"]["application/json"]["schema"]["properties"]["ref"]
-    assert ref["pattern"].replace(r"\u00", r"\x") == f"^{deploy_bodies._REF.pattern}$"
+    assert ref["pattern"].replace(r"\u00", r"\x") == f"^{git_refs.REF.pattern}$"
 
 
 def test_every_component_is_used() -> None:
