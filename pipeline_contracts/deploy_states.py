@@ -24,6 +24,16 @@ class DeploymentStatus(StrEnum):
     CANCELED = "canceled"
 
 
+class DeploymentStep(StrEnum):
+    """How far the deployer is with what it carries out. After `SWITCH` there is no way back."""
+
+    CHECK_OUT = "check_out"
+    BUILD = "build"
+    RELEASE = "release"
+    START = "start"
+    SWITCH = "switch"
+
+
 class EnvironmentState(StrEnum):
     """What an environment is asked to be."""
 

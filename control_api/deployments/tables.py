@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_api.database import Base, Moment, partial_index
@@ -56,6 +56,10 @@ class Deployment(Base):
     """The environment's variables when it was approved: others need another approval."""
     created_at: Mapped[datetime] = mapped_column(Moment)
     finished_at: Mapped[datetime | None] = mapped_column(Moment)
+    step: Mapped[str | None] = mapped_column(String(12))
+    """A `DeploymentStep`: how far the deployer is. Whoever takes the work over goes on from it."""
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    """How often it was taken up: once, unless a deployer ended in the middle of it."""
 
 
 class DeploymentLine(Base):
@@ -74,7 +78,7 @@ class DeploymentLine(Base):
 
 
 class Release(Base):
-    """What a deployment built and made live, with the variables that it ran with."""
+    """What a deployment built, with the variables that it runs with. One that did not succeed was never live."""
 
     __tablename__ = "releases"
     __table_args__ = (Index("ix_releases_environment_id", "environment_id", "id"),)
@@ -88,7 +92,9 @@ class Release(Base):
     variables_id: Mapped[int | None] = mapped_column(ForeignKey("variable_sets.id"))
     created_at: Mapped[datetime] = mapped_column(Moment)
     removed_at: Mapped[datetime | None] = mapped_column(Moment)
-    """When the artefact was removed; null: retained."""
+    """When the artefact was given up; null: retained."""
+    workflow: Mapped[str] = mapped_column(Text, server_default="{}")
+    """JSON of the workflow document that it was built by, which says how it is run."""
 
 
 class LiveRelease(Base):
@@ -101,3 +107,7 @@ class LiveRelease(Base):
     )
     release_id: Mapped[int] = mapped_column(ForeignKey("releases.id"), unique=True)
     since: Mapped[datetime] = mapped_column(Moment)
+    held: Mapped[bool] = mapped_column(server_default=false())
+    """Whether somebody rolled back to it: pushes do not deploy over it."""
+    deployment_id: Mapped[int | None] = mapped_column(ForeignKey("deployments.id"), index=True)
+    """The one that made it live; null: the release's own."""

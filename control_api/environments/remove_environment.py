@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import Actor, record
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.environments.hold import hold_environment
+from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.monitors.tables import (
     Heartbeat,
     HeartbeatRun,
@@ -25,6 +25,7 @@ from control_api.projects.find import Place
 from control_api.projects.tables import Environment, EnvironmentLock, IngestKey
 from control_api.recorded_deployments.tables import RecordedDeployment
 from control_api.refusals import Refused
+from control_api.runtime.tables import EnvironmentLease, Instance
 from control_api.variables.tables import VariableChange, VariableSet
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 
@@ -71,6 +72,7 @@ async def _close(session: AsyncSession, environment: Environment) -> None:
     On Postgres a row that refers to it waits for this. SQLite lets one transaction write at a time, and this one is the
     one from here on.
     """
+    await hold_off_deployer(session, environment)
     await hold_environment(session, environment)
     await session.execute(select(Environment.id).where(Environment.id == environment.id).with_for_update())
 
@@ -142,7 +144,10 @@ async def _count(session: AsyncSession, rows: Select[Any]) -> int:
 
 def _of_deploy(environment_id: int) -> list[Any]:
     """Deletes in an order in which nothing is left that refers to what is gone."""
-    tables = (LiveRelease, Release, VariableChange, VariableSet, RecordedDeployment, EnvironmentLock)
+    tables = (
+        *(Instance, EnvironmentLease, LiveRelease, Release, VariableChange, VariableSet),
+        *(RecordedDeployment, EnvironmentLock),
+    )
     return [
         delete(table)
         .where(table.environment_id == environment_id)

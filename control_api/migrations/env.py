@@ -10,8 +10,10 @@ import control_api.monitors.tables
 import control_api.projects.tables
 import control_api.recorded_deployments.tables
 import control_api.repositories.tables
+import control_api.runtime.tables
 import control_api.sites.tables
-import control_api.variables.tables  # noqa: F401  (fills the metadata)
+import control_api.variables.tables
+import control_api.workflows.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base
 
 context.configure(

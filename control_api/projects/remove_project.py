@@ -16,6 +16,7 @@ from control_api.projects.tables import Environment, Project, ProjectRole
 from control_api.refusals import Refused
 from control_api.repositories.tables import Repository
 from control_api.sites.tables import Site
+from control_api.workflows.tables import Workflow
 
 _MOST_NAMED = 5
 
@@ -40,6 +41,7 @@ async def remove_project(
         count = len(removed.all())
         await session.execute(_all_of(Repository, Repository.project_id == project.id))
         await session.execute(_all_of(ProjectRole, ProjectRole.project_id == project.id))
+        await session.execute(_all_of(Workflow, Workflow.project_id == project.id))
         gone = await session.execute(_all_of(Project, Project.id == project.id).returning(Project.id))
     except IntegrityError:
         raise Refused("Something was added to the project meanwhile: run the command again.") from None

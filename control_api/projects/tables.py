@@ -59,6 +59,8 @@ class Environment(Base):
     """JSON of a `DeployWindow`; null: at any time."""
     deploys_need_approval: Mapped[bool] = mapped_column(server_default=false())
     variables_need_approval: Mapped[bool] = mapped_column(server_default=false())
+    wake_on_request: Mapped[bool] = mapped_column(server_default=false())
+    """Whether the first request wakes it when it hibernates."""
 
 
 class EnvironmentLock(Base):

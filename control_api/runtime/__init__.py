@@ -1,0 +1,1 @@
+"""What runs of each environment, as the deployer tells it, and which deployer it is."""

@@ -1,0 +1,1 @@
+"""Workflow documents: how a project is built, released and run."""
