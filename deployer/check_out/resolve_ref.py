@@ -1,0 +1,117 @@
+"""Which commit a branch, a tag or a beginning of a commit is."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from control_api.git_refs import is_ref
+from control_api.refusals import Refused
+from control_api.repositories.read_url import read_url
+from deployer.check_out.failures import CheckOutFailed, explain_failure, missing_ref
+from deployer.check_out.run_git import Answer, Git, open_git, until
+
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+# Git looks for no fewer than four digits; under seven they are hardly ever a single commit's.
+_BEGINNING = re.compile("[0-9a-f]{7,63}")
+_NOWHERE = Path("/dev/null")
+
+
+def is_commit(text: str) -> bool:
+    """Whether this is a whole commit, in small letters."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+async def resolve_ref(url: str, ref: str, *, timeout_seconds: float = 60) -> str:
+    """The commit, 40 or 64 hexadecimal digits in small letters, that `ref` is in the repository at `url` now.
+
+    `ref` is a branch, a tag (the commit that it is of), a full name as refs/pull/7/head, HEAD, or a commit, of which
+    the first seven digits are enough. A branch goes before a tag of its name, and a name before a commit's beginning;
+    a whole commit is given back without a look at the repository. Raises `CheckOutFailed`.
+    """
+    if is_commit(ref.lower()):
+        return ref.lower()
+    if not is_ref(ref):
+        raise CheckOutFailed(f"{ref!r} is no name of a branch or tag that Git allows; one is main.")
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    async with until(
+        deadline,
+        f"The repository's host did not answer within {timeout_seconds:g} seconds. Check the repository's address, "
+        "and that this machine reaches its host.",
+    ):
+        git = await open_git(url := check_url(url), _NOWHERE)
+        found = await list_refs(git, url, ref)
+        if (chosen := choose_ref(found, ref)) is not None:
+            return found[f"{chosen}^{{}}"] if f"{chosen}^{{}}" in found else found[chosen]
+        if _BEGINNING.fullmatch(beginning := ref.lower()):
+            return await _find_commit(git, url, beginning)
+    raise missing_ref(ref)
+
+
+def check_url(url: str) -> str:
+    """The address as git takes it. Raises `CheckOutFailed` where it is none that a project may have."""
+    try:
+        return read_url(url)[0]
+    except Refused as refused:
+        raise CheckOutFailed(str(refused)) from refused
+
+
+async def list_refs(git: Git, url: str, ref: str) -> Mapping[str, str]:
+    """What the host has, by full names, that `ref` may mean.
+
+    With `^{}` after its name: what an annotated tag is of. Raises `CheckOutFailed`.
+    """
+    output = await git.must("ls-remote", "--quiet", "--", url, *_names(ref))
+    pairs = (line.partition("\t") for line in output.splitlines())
+    # It looks for names that end so.
+    return {name: commit for commit, _, name in pairs if name in _names(ref)}
+
+
+def choose_ref(found: Mapping[str, str], ref: str) -> str | None:
+    """The full name of the branch or tag that `ref` is; None: the host has none."""
+    return next((name for name in _names(ref) if name in found and not name.endswith("^{}")), None)
+
+
+def _names(ref: str) -> tuple[str, ...]:
+    names = (ref,) if ref == "HEAD" or ref.startswith("refs/") else (f"refs/heads/{ref}", f"refs/tags/{ref}")
+    return tuple(part for name in names for part in (name, f"{name}^{{}}"))
+
+
+async def _find_commit(git: Git, url: str, beginning: str) -> str:
+    """The one commit of a branch or tag that begins so: hosts cannot be asked for it, so all are fetched."""
+    with TemporaryDirectory(prefix="pharos-resolve-") as folder:
+        git = Git(Path(folder, "sha1"), git.environment)
+        fetched = await _fetch_commits(git, url, 40)
+        if any("mismatched algorithms" in line for line in fetched.said):
+            git = Git(Path(folder, "sha256"), git.environment)
+            fetched = await _fetch_commits(git, url, 64)
+        if not fetched.succeeded:
+            raise explain_failure(fetched.said)
+        answer = await git.run("rev-parse", "--verify", "--end-of-options", f"{beginning}^{{commit}}")
+    if answer.succeeded:
+        return answer.output.strip()
+    if any("ambiguous" in line for line in answer.said):
+        raise CheckOutFailed(
+            f"More than one commit of the repository begins with {beginning}. Give more of its digits."
+        )
+    if any("Needed a single revision" in line for line in answer.said):
+        raise missing_ref(beginning)
+    raise explain_failure(answer.said)
+
+
+async def _fetch_commits(git: Git, url: str, digits: int) -> Answer:
+    """Fetch all commits into a new repository: alone, from hosts that can leave the rest away."""
+    await git.must("init", "--quiet", "--bare", "--template=", object_format(digits))
+    await git.must("config", "remote.origin.url", url)
+    return await git.run("fetch", "--quiet", "--no-tags", "--filter=tree:0", "origin", *everything())
+
+
+def object_format(digits: int) -> str:
+    """The option for a new repository that is to hold commits of so many digits."""
+    return f"--object-format={'sha256' if digits == 64 else 'sha1'}"
+
+
+def everything() -> tuple[str, str]:
+    """What to fetch for all branches and tags, kept under names that nobody asks for."""
+    return "+refs/heads/*:refs/found/heads/*", "+refs/tags/*:refs/found/tags/*"

@@ -1,0 +1,177 @@
+"""The processes of the machine as /proc has them, with the marks that Pharos put on its own. Blocking."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from deployer.processes.launcher import MARK_VARIABLE, MOUNT_PREFIX
+
+_MARK = MARK_VARIABLE.encode() + b"="
+_ENDED = frozenset("ZX")
+_LOOKS = 4
+_LOOK_AGAIN_SECONDS = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. `state` is the letter of proc(5), `started_ticks` clock ticks from the machine's start to its."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    started_ticks: int
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state in "Tt"
+
+
+def read_process(pid: int) -> Process | None:
+    """None: there is none, or only what is left of one until its parent asks (a zombie)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in brackets, may hold anything.
+            fields = file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state = fields[0].decode()
+    if state in _ENDED:
+        return None
+    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), state, int(fields[19]))
+
+
+def read_processes() -> list[Process]:
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return [process for pid in pids if (process := read_process(pid)) is not None]
+
+
+class Marks:
+    """Reads the marks of processes. Mount namespaces are looked at once: one object is for one look at the machine."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, frozenset[str]] = {_namespace("self"): frozenset()}
+
+    def of(self, pid: int) -> frozenset[str]:
+        """Those of its mount namespace and that of its environment; empty where we may not look.
+
+        Either alone would miss some: `env -i` and programs that write their title over their environment keep the
+        namespace only, and where the kernel grants none there is the environment only. A second one of the namespace
+        comes from a Pharos that runs inside another.
+        """
+        found = self._of_namespace(pid)
+        inherited = _of_environment(pid, 1 if found else _LOOKS)
+        return found if inherited is None else found | {inherited}
+
+    def _of_namespace(self, pid: int) -> frozenset[str]:
+        namespace = _namespace(str(pid))
+        known = self._by_namespace.get(namespace)
+        if known is None:
+            known = _of_mounts(pid)
+            if namespace:
+                self._by_namespace[namespace] = known
+        return known
+
+
+def _namespace(pid: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
+
+
+def _of_mounts(pid: int) -> frozenset[str]:
+    """See proc_pid_mountinfo(5): the fifth field is the mount point; the second after the hyphen the source."""
+    try:
+        with open(f"/proc/{pid}/mountinfo", "rb") as file:
+            lines = file.read().split(b"\n")
+    except OSError:
+        return frozenset()
+    prefix = b"tmpfs " + MOUNT_PREFIX.encode()
+    found = set()
+    for line in lines:
+        place, _, origin = line.partition(b" - ")
+        if origin.startswith(prefix) and place.split()[4] == b"/srv":
+            found.add(origin.removeprefix(prefix).split(b" ")[0].decode(errors="replace"))
+    return frozenset(found)
+
+
+def _of_environment(pid: int, looks: int) -> str | None:
+    for variable in _read_environment(pid, looks).split(b"\0"):
+        if variable.startswith(_MARK):
+            return variable.removeprefix(_MARK).decode(errors="replace")
+    return None
+
+
+def _read_environment(pid: int, looks: int) -> bytes:
+    """Looks again at an empty one: a process has none for the moment in which it becomes another program."""
+    try:
+        for _ in range(looks):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if variables := file.read():
+                    return variables
+            # The kernel's own threads have no program, and never an environment.
+            os.readlink(f"/proc/{pid}/exe")
+            time.sleep(_LOOK_AGAIN_SECONDS)
+    except OSError:
+        return b""
+    return b""
+
+
+def read_uid(pid: int) -> int | None:
+    """The real user. None: the process has ended."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Uid:"):
+                    return int(line.split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None
+
+
+def find_related(
+    is_wanted: Callable[[frozenset[str]], bool], session: int | None, uid: int | None
+) -> list[Process]:
+    """Those with a wanted mark, of that session or of that user, and whatever descends from them; never ourselves."""
+    processes = read_processes()
+    marks = Marks()
+    found = {
+        each.pid
+        for each in processes
+        if (session is not None and each.session == session)
+        or (uid is not None and read_uid(each.pid) == uid)
+        or is_wanted(marks.of(each.pid))
+    }
+    _add_descendants(found, processes)
+    found.discard(os.getpid())
+    return [each for each in processes if each.pid in found]
+
+
+def _add_descendants(found: set[int], processes: list[Process]) -> None:
+    children: dict[int, list[int]] = {}
+    for each in processes:
+        children.setdefault(each.parent, []).append(each.pid)
+    waiting = list(found)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+
+
+def send_signal(processes: Iterable[Process], number: signal.Signals) -> None:
+    """To each that is still the process that was seen, and not another that got its number since."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                now = read_process(process.pid)
+                if now is not None and now.started_ticks == process.started_ticks:
+                    signal.pidfd_send_signal(descriptor, number)
+            finally:
+                os.close(descriptor)

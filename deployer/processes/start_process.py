@@ -1,0 +1,108 @@
+"""Starts a command, confined."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from deployer.processes import launcher
+from deployer.processes.confinement import Confinement, search_path
+from deployer.processes.process_table import read_process
+from deployer.processes.running_process import RunningProcess
+
+# As mount(2) and /proc/*/mountinfo carry it without escapes.
+_MARK = re.compile(r"[A-Za-z0-9._:/@+=-]{1,200}")
+
+
+def start_process(
+    command: str,
+    *,
+    variables: Mapping[str, str],
+    confinement: Confinement,
+    mark: str,
+    stdout: int,
+    stderr: int,
+    dies_with_us: bool,
+) -> RunningProcess:
+    """Run `/bin/sh -c command` in a session of its own; return while it still confines itself, after some 2 ms.
+
+    `mark` is how the process and all that it starts are found again: letters, digits and `._:/@+=-`, at most 200. Its
+    environment is `variables`, HOME, TMPDIR, PATH and LANG where they do not name them, and the mark. `stdout` and
+    `stderr` are descriptors that stay the caller's. With `dies_with_us` the shell, though not what it started, is
+    killed when the calling thread ends, which the caller's loop must therefore run in. What fails from here on is a
+    line on `stderr` and status 125.
+
+    Raises ValueError for what can never be started and OSError for what the system refuses, as variables that are too
+    many (E2BIG: one at most 128 KiB, together about 2 MiB).
+    """
+    check_start(command, variables=variables, confinement=confinement, mark=mark)
+    instruction = _instruct(command, confinement, mark, dies_with_us)
+    environment = {launcher.VARIABLE_PREFIX + name: value for name, value in variables.items()}
+    process = subprocess.Popen(
+        _command(instruction),
+        env={**environment, launcher.MARK_VARIABLE: mark},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+    # The pidfd tells of its end from here on. This object would warn of a process that outlives it.
+    process.returncode = 0
+    descriptor = os.pidfd_open(process.pid)
+    seen = read_process(process.pid)
+    return RunningProcess(process.pid, mark, descriptor, 0 if seen is None else seen.started_ticks)
+
+
+def check_start(command: str, *, variables: Mapping[str, str], confinement: Confinement, mark: str) -> None:
+    """Raise ValueError for what can never be started. The message names no value."""
+    if _MARK.fullmatch(mark) is None:
+        raise ValueError("a mark has 1 to 200 letters, digits and ._:/@+=-")
+    if "\0" in command or any(
+        not name or "=" in name or "\0" in name + text for name, text in variables.items()
+    ):
+        raise ValueError("a command or a variable holds what cannot be passed on")
+    if any(os.path.realpath(path) == "/" for path in confinement.hidden):
+        raise ValueError("the root folder cannot be hidden")
+    owner, own = confinement.owner, os.geteuid()
+    if own == 0 and (owner is None or owner.uid <= 0 or owner.gid <= 0):
+        raise ValueError("Pharos runs as root, so a command needs an owner that is not")
+    if own != 0 and owner is not None:
+        raise ValueError("Pharos does not run as root, so a command cannot have an owner")
+
+
+async def has_namespaces() -> bool:
+    """Whether this machine grants Pharos mount namespaces; without them only users and limits confine commands."""
+    probe = await asyncio.create_subprocess_exec(
+        *_command({"probe": True}), env={}, cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    return await probe.wait() == 0
+
+
+def _command(instruction: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-I", "-S", os.path.abspath(launcher.__file__), json.dumps(instruction)]
+
+
+def _instruct(command: str, confinement: Confinement, mark: str, dies_with_us: bool) -> dict[str, Any]:
+    owner, limits = confinement.owner, confinement.limits
+    return {
+        "command": command,
+        "mark": mark,
+        "folder": str(confinement.folder.absolute()),
+        "home": str(confinement.home.absolute()),
+        "hidden": [str(path.absolute()) for path in confinement.hidden],
+        "is_writable": confinement.is_writable,
+        "owner": None if owner is None else [owner.uid, owner.gid],
+        "path": search_path(),
+        "parent": os.getpid() if dies_with_us else None,
+        "limits": {
+            "processes": limits.processes,
+            "open_files": limits.open_files,
+            "memory_bytes": limits.memory_bytes,
+            "file_bytes": limits.file_bytes,
+        },
+    }

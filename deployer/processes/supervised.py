@@ -1,0 +1,158 @@
+"""A long-running process that is started again when it ends."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from deployer.processes.back_off import STEADY_SECONDS, delay_before_restart
+from deployer.processes.confinement import Confinement
+from deployer.processes.exits import describe_exit
+from deployer.processes.marks import StillRunning
+from deployer.processes.output_file import cut_output, open_output
+from deployer.processes.running_process import RunningProcess
+from deployer.processes.start_process import check_start, start_process
+from storage_backends.end_task import end_task
+
+_LOOK_SECONDS = 1.0
+
+State = Literal["starting", "running", "waiting", "stopped"]
+
+
+class Supervised:
+    """One instance. Its output goes to a file, so that it outlives the deployer; it is told by its mark after that.
+
+    `state`: "starting" until the process is there, "running", "waiting" from its end to its next start, "stopped"
+    before `start` and after `stop`. `last_exit` is the end of a sentence ("was ended by signal 9 (SIGKILL)").
+    """
+
+    def __init__(
+        self,
+        *,
+        command: str,
+        variables: Mapping[str, str],
+        confinement: Confinement,
+        mark: str,
+        output: Path,
+        output_bytes: int = 10 * 2**20,
+        on_change: Callable[["Supervised"], None],
+        adopted: RunningProcess | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_change` is called in the loop after every change of `state`, and must not raise.
+
+        `output_bytes` is how long the file may become before it is cut; as much again is kept in `<output>.1`.
+        `adopted` is a process that an earlier deployer started for the same mark; `clock` is in seconds. Raises
+        ValueError for what can never be started.
+        """
+        check_start(command, variables=variables, confinement=confinement, mark=mark)
+        self._command = command
+        self._variables = variables
+        self._confinement = confinement
+        self._output = output
+        self._output_bytes = output_bytes
+        self._on_change = on_change
+        self._clock = clock
+        self._adopted = adopted
+        self._process: RunningProcess | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.mark = mark
+        self.state: State = "stopped"
+        self.restarts = 0
+        self.last_exit: str | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """None while no process runs."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When the process that runs was started, in UTC."""
+        return None if self._process is None else self._process.started_at
+
+    def start(self) -> None:
+        """Start it, or watch the adopted one; from now on start it again whenever it ends. Twice is once."""
+        if not self._tasks:
+            self._change("starting")
+            self._tasks = [asyncio.ensure_future(each) for each in (self._supervise(), self._watch_output())]
+
+    async def stop(self, grace_seconds: float) -> None:
+        """End it as `RunningProcess.end` does, and start it no more. Raises StillRunning."""
+        await self._end_tasks()
+        # An adopted one that was never started is ours to end as well.
+        process = self._process or self._adopted
+        try:
+            if process is not None:
+                await process.end(grace_seconds)
+                self.last_exit = describe_exit(await process.wait())
+        finally:
+            self._process = self._adopted = None
+            self._change("stopped")
+
+    async def leave(self) -> None:
+        """Supervise it no longer and let it run: for a deployer that ends, whose successor adopts it."""
+        await self._end_tasks()
+        if self._process is not None:
+            self._process.forget()
+            self._process = None
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            await end_task(task)
+        self._tasks = []
+
+    async def _supervise(self) -> None:
+        short_runs = 0
+        while True:
+            begun = self._clock()
+            await self._run_once()
+            short_runs = 1 if self._clock() - begun >= STEADY_SECONDS else short_runs + 1
+            self._process = None
+            self._change("waiting")
+            await asyncio.sleep(delay_before_restart(short_runs))
+            self.restarts += 1
+            self._change("starting")
+
+    async def _run_once(self) -> None:
+        """Until it has ended and nothing of it is left, as its workers would keep its port. Sets `last_exit`."""
+        try:
+            self._process = self._adopted or self._launch()
+        except OSError as fault:
+            self.last_exit = f"could not be started: {fault.strerror}"
+            return
+        self._adopted = None
+        self._change("running")
+        self.last_exit = describe_exit(await self._process.wait())
+        with contextlib.suppress(StillRunning):
+            await self._process.end(0)
+
+    def _launch(self) -> RunningProcess:
+        output = open_output(self._output, self._confinement.owner)
+        try:
+            return start_process(
+                self._command,
+                variables=self._variables,
+                confinement=self._confinement,
+                mark=self.mark,
+                stdout=output,
+                stderr=output,
+                dies_with_us=False,
+            )
+        finally:
+            os.close(output)
+
+    async def _watch_output(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            # Without the file, or on a disk that fails, there is nothing to cut.
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(cut_output, self._output, self._output_bytes)
+
+    def _change(self, state: State) -> None:
+        self.state = state
+        self._on_change(self)

@@ -1,0 +1,214 @@
+"""A revision into a folder: fetched by one user, written by another, and held against what is hostile."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from deployer.check_out.failures import CheckOutFailed
+from deployer.check_out.remove_history import remove_history
+from tests.deployer.check_out.conftest import Work, make_work
+from tests.deployer.check_out.git_host import GitHost
+from tests.deployer.check_out.owner import Owner
+
+
+async def test_the_files_of_the_revision_are_written_and_its_history_is_not(work: Work, owner: Owner) -> None:
+    work.commit(a="0")
+    first = work.commit(a="1", **{"src/b": "2"})
+    work.commit(a="3", c="4")
+    await owner.check_out(work.url, first)
+    assert owner.files() == {"a", "src/b"}
+    assert (owner.folder / "a").read_text() == "1"
+    assert (owner.folder / ".git" / "shallow").read_text().strip() == first
+    assert owner.lines == [f"Fetching {first} from {work.url}"]
+    assert owner.printed == ""
+    assert not list((owner.folder / ".git").glob("hooks/*"))
+
+
+@pytest.mark.parametrize("ref", ["v1", None])
+async def test_a_tag_and_a_commit_of_no_branch_are_found(work: Work, owner: Owner, ref: str | None) -> None:
+    tagged = work.commit(a="1")
+    work.git("tag", "-a", "v1", "-m", "one")
+    work.git("checkout", "--quiet", "--orphan", "other")
+    work.commit(b="2")
+    work.git("push", "--quiet", "origin", ":refs/heads/main")
+    await owner.check_out(work.url, tagged, ref)
+    assert owner.files() == {"a"}
+
+
+async def test_a_repository_of_sha256_is_checked_out(tmp_path: Path, owner: Owner) -> None:
+    work = make_work(tmp_path, "new", "sha256")
+    await owner.check_out(work.url, work.commit(a="1"))
+    assert owner.files() == {"a"}
+
+
+@pytest.fixture
+def old_protocol(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of protocol 0, which give no more than the ends of branches and tags."""
+    from deployer.check_out import run_git
+
+    settings = tuple(setting.replace("version=2", "version=0") for setting in run_git._SETTINGS)
+    monkeypatch.setattr(run_git, "_SETTINGS", settings)
+
+
+@pytest.mark.usefixtures("old_protocol")
+@pytest.mark.parametrize("over_https", [False, True])
+async def test_a_host_that_gives_no_single_commit_is_asked_for_the_branch(
+    work: Work, owner: Owner, host: GitHost, over_https: bool
+) -> None:
+    first = work.commit(a="1")
+    last = work.commit(a="2")
+    work.git("tag", "-a", "v2", "-m", "two")
+    work.git("push", "--quiet", "--tags", "origin", f"{first}:refs/heads/other")
+    work.git("push", "--quiet", "origin", ":refs/heads/other")
+    url = f"{host.url}/shop.git" if over_https else work.url
+    await owner.check_out(url, last, "v2")
+    assert (owner.folder / "a").read_text() == "2"
+    assert (owner.folder / ".git" / "shallow").exists()
+
+
+@pytest.mark.usefixtures("old_protocol")
+@pytest.mark.parametrize("ref", ["main", "gone", None])
+async def test_a_host_that_gives_no_single_commit_is_asked_for_everything(
+    work: Work, owner: Owner, ref: str | None
+) -> None:
+    first = work.commit(a="1")
+    work.commit(a="2")
+    await owner.check_out(work.url, first, ref)
+    assert (owner.folder / "a").read_text() == "1"
+    assert owner.lines[1:] == ["The host does not give this commit alone: fetching all branches and tags."]
+
+
+@pytest.mark.parametrize("ref", ["main", None])
+async def test_a_commit_that_is_not_there_is_said(work: Work, owner: Owner, ref: str | None) -> None:
+    work.commit(a="1")
+    with pytest.raises(
+        CheckOutFailed, match=f"There is no branch, tag or commit '{'1' * 40}' in the repository."
+    ):
+        await owner.check_out(work.url, "1" * 40, ref)
+    assert owner.commands == []
+
+
+async def test_what_is_no_commit_is_said(work: Work, owner: Owner) -> None:
+    work.commit(a="1")
+    with pytest.raises(CheckOutFailed, match="is a tree and no commit"):
+        await owner.check_out(work.url, work.git("rev-parse", "HEAD^{tree}"))
+    with pytest.raises(CheckOutFailed, match="is no whole commit"):
+        await owner.check_out(work.url, "main; id")
+
+
+async def test_nothing_that_the_repository_holds_is_executed(
+    work: Work, owner: Owner, tmp_path: Path
+) -> None:
+    hook = f"#!/bin/sh\ntouch {tmp_path}/ran\n"
+    for name in ("post-checkout", "reference-transaction", "pre-auto-gc", "upload-pack"):
+        work.commit(**{f"hooks/{name}": hook, f".githooks/{name}": hook})
+        (work.folder / "hooks" / name).chmod(0o755)
+        (work.bare / "hooks" / name).write_text(hook)
+        (work.bare / "hooks" / name).chmod(0o755)
+    revision = work.commit(
+        __gitattributes="* filter=evil\n", __gitconfig=f'[filter "evil"]\n\tsmudge = touch {tmp_path}/ran\n'
+    )
+    for path in tmp_path.glob("ran"):
+        path.unlink()
+    await owner.check_out(work.url, revision)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_hooks_of_the_operators_are_left_alone_too(
+    work: Work, owner: Owner, home: Path, tmp_path: Path
+) -> None:
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("post-checkout", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (hooks / name).chmod(0o755)
+    (home / ".gitconfig").write_text(f"[core]\n\thooksPath = {hooks}\n[init]\n\ttemplateDir = {tmp_path}\n")
+    await owner.check_out(work.url, work.commit(a="1"))
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_too_many_files_are_refused_before_they_are_written(work: Work, owner: Owner) -> None:
+    # 10 levels of 10 names each, in eleven objects: 10 billion files.
+    blob = work.git("hash-object", "-w", "-t", "blob", "/dev/null")
+    tree = work.git("mktree", given="".join(f"100644 blob {blob}\tf{number}\n" for number in range(10)))
+    for _ in range(9):
+        tree = work.git("mktree", given="".join(f"040000 tree {tree}\td{number}\n" for number in range(10)))
+    work.git("push", "--quiet", "origin", f"{work.git('commit-tree', tree, '-m', 'bomb')}:refs/heads/bomb")
+    revision = work.git("ls-remote", "origin", "refs/heads/bomb").split()[0]
+    with pytest.raises(CheckOutFailed, match="more than 500,000 files"):
+        await owner.check_out(work.url, revision, "bomb")
+    assert owner.commands == []
+
+
+async def test_a_folder_of_git_in_a_tree_is_refused(work: Work, owner: Owner) -> None:
+    blob = work.git("hash-object", "-w", "-t", "blob", "/dev/null")
+
+    inner = work.git("mktree", given=f"100755 blob {blob}\tconfig\n")
+    tree = work.git("mktree", given=f"040000 tree {inner}\t.GIT\n")
+    revision = work.git("commit-tree", tree, "-m", "hostile")
+    work.git("push", "--quiet", "origin", f"{revision}:refs/heads/main")
+    with pytest.raises(CheckOutFailed, match="made to do harm"):
+        await owner.check_out(work.url, revision)
+    assert owner.commands == []
+
+
+async def test_commits_of_old_programs_are_taken(work: Work, owner: Owner) -> None:
+    work.commit(a="1")
+    tree = work.git("rev-parse", "HEAD^{tree}")
+    text = f"tree {tree}\nauthor Ada <ada@x> 01234567890 +051800\ncommitter Ada<ada@x> 0 +0000\n\nold\n"
+    old = work.git("hash-object", "-t", "commit", "-w", "--stdin", "--literally", given=text)
+    work.git("push", "--quiet", "--force", "origin", f"{old}:refs/heads/main")
+    await owner.check_out(work.url, old)
+    assert owner.files() == {"a"}
+
+
+async def test_what_the_owner_raises_passes_through(work: Work, owner: Owner) -> None:
+    revision = work.commit(a="1")
+
+    async def fail(command: str) -> None:
+        raise TimeoutError("of the runner's own")
+
+    owner.run = fail  # type: ignore[method-assign]
+    with pytest.raises(TimeoutError, match="of the runner's own"):
+        await owner.check_out(work.url, revision)
+
+
+async def test_the_time_counts_for_both_halves(work: Work, owner: Owner) -> None:
+    revision = work.commit(a="1")
+
+    async def sleep(command: str) -> None:
+        await asyncio.sleep(60)
+
+    owner.run = sleep  # type: ignore[method-assign]
+    with pytest.raises(CheckOutFailed, match="files could not be written within 1.5 seconds"):
+        await owner.check_out(work.url, revision, seconds=1.5)
+
+
+async def test_the_history_is_removed_whatever_it_became(work: Work, owner: Owner, tmp_path: Path) -> None:
+    await owner.check_out(work.url, work.commit(a="1"))
+    await remove_history(owner.folder)
+    assert [path.name for path in owner.folder.iterdir()] == ["a"]
+    await remove_history(owner.folder)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    (owner.folder / ".git").symlink_to(kept)
+    await remove_history(owner.folder)
+    assert not (owner.folder / ".git").is_symlink()
+    assert (kept / "file").exists()
+    make_deep(owner.folder / ".git", 3_000)
+    await remove_history(owner.folder)
+    assert [path.name for path in owner.folder.iterdir()] == ["a"]
+
+
+def make_deep(folder: Path, levels: int) -> None:
+    folder.mkdir()
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=place)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = deeper
+    os.close(place)

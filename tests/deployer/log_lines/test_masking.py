@@ -1,0 +1,136 @@
+"""Values of variables in what is logged: found in the forms in which tools print them, and nothing else hidden."""
+
+import base64
+import json
+import shlex
+import subprocess
+from time import perf_counter
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployer.log_lines.masking import COMMON_WORDS, HIDDEN, Mask
+
+SECRET = 'pä$$ "wörd"/it\'s+100%&<x>'
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        SECRET,
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+        json.dumps(SECRET).replace("/", "\\/"),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").lower(),
+        quote_plus(SECRET),
+        repr(SECRET),
+        repr(SECRET.encode()),
+        shlex.quote(SECRET),
+        "'" + SECRET.replace("'", "'\\''") + "'",
+        base64.b64encode(SECRET.encode()).decode(),
+        base64.b64encode(SECRET.encode()).decode().rstrip("="),
+        base64.urlsafe_b64encode(SECRET.encode()).decode(),
+        "Basic " + base64.b64encode(b"deploy:" + SECRET.encode()).decode(),
+        "Basic " + base64.b64encode(b"admin:" + SECRET.encode()).decode(),
+        "Basic " + base64.b64encode(b"user:" + SECRET.encode() + b"\n").decode(),
+    ],
+)
+def test_a_value_is_hidden_in_the_forms_of_tools(printed: str) -> None:
+    shown = Mask([SECRET]).hide(f"the value is {printed} today")
+    assert HIDDEN in shown
+    assert len(shown) <= len(f"the value is Basic '{HIDDEN}' today") + 12
+    assert not any(piece in shown for piece in ("rd", "100", "%24", "JC"))
+
+
+@pytest.mark.parametrize(
+    "script", ['set -x; : "$V"', "export -p", "printf '%q' \"$V\"", "declare -p V", 'echo "$V" | base64']
+)
+def test_what_a_shell_prints_is_hidden(script: str) -> None:
+    value = 'it\'s $HOME and `more` "quotes" \\ (100%) ' + "x1y2z3" * 20
+    run = subprocess.run(["bash", "-c", script], env={"V": value}, capture_output=True, text=True, check=True)
+    printed = [line for line in (run.stdout + run.stderr).splitlines() if "OLDPWD" not in line]
+    shown = [Mask([value]).hide(line) for line in printed]
+    assert HIDDEN in "".join(shown)
+    assert not any(
+        piece in line for line in shown for piece in ("HOME an", "quotes", "x1y2z3", "eDF5MnozeDF5")
+    )
+
+
+def test_each_line_of_a_value_is_hidden() -> None:
+    mask = Mask(["first line\r\n  second: line\nabc\n\nlast \x1b[31mone"])
+    assert mask.hide("> first line <") == f"> {HIDDEN} <"
+    assert mask.hide("second: line") == HIDDEN
+    assert mask.hide("abc last one") == f"abc {HIDDEN}"
+
+
+def test_common_and_short_values_are_shown() -> None:
+    mask = Mask(["true", "False", "abc", "    ", "", "none", "production", *COMMON_WORDS])
+    text = "true False abc     none production dHJ1ZQ=="
+    assert mask.hide(text) == text
+    assert mask.longest == 0
+
+
+def test_values_that_overlap_are_hidden_together() -> None:
+    mask = Mask(["xxuser", "username123", "user", "username123456"])
+    assert mask.hide("a xxusername1234 b") == f"a {HIDDEN}4 b"
+    assert mask.hide("username123456username123xxuser") == HIDDEN
+    assert mask.hide("usernam") == f"{HIDDEN}nam"
+
+
+def test_the_mark_is_no_way_to_compose_a_value() -> None:
+    mask = Mask(["abcd", f"{HIDDEN}x", "••••"])
+    assert mask.hide("abcdx") == HIDDEN
+    assert mask.hide("•abcd") == HIDDEN
+
+
+def test_an_end_that_a_value_begins_with_is_hidden() -> None:
+    mask = Mask(["correct horse battery staple", "horsemen"])
+    assert mask.hide("say correct hor", unfinished=True) == f"say {HIDDEN}"
+    assert mask.hide("say correct hor") == "say correct hor"
+    assert mask.hide("say cor", unfinished=True) == "say cor"
+    assert mask.find_begun("say cor") == 4
+    assert mask.find_begun("say") == 3
+
+
+def test_a_long_value_is_hidden_in_parts_too() -> None:
+    value = "".join(f"{number:x}." for number in range(20_000))
+    mask = Mask([value])
+    assert mask.longest == 256
+    assert mask.hide(value) == HIDDEN
+    assert mask.hide(f"<{value[512:1024]}>") == f"<{HIDDEN}>"
+
+
+@given(
+    values=st.lists(
+        st.text(st.characters(codec="utf-8"), max_size=600) | st.text("ab:/\\'\" ", max_size=9), max_size=8
+    ),
+    around=st.text("ab:/\\ ", max_size=5),
+    data=st.data(),
+)
+def test_no_value_is_shown(values: list[str], around: str, data: st.DataObject) -> None:
+    printed = around.join(data.draw(st.permutations(values)))
+    shown = [Mask(values).hide(line) for line in printed.splitlines()]
+    for value in values:
+        if (
+            len(value) >= 4
+            and value.strip()
+            and value.strip().lower() not in COMMON_WORDS
+            and value.isprintable()
+        ):
+            assert not any(value in line for line in shown)
+
+
+@pytest.mark.parametrize("count", [5, 1_000])
+def test_a_line_costs_the_same_for_many_values(count: int) -> None:
+    values = [f"https://{number}.example/{number * 7919:x}" + "k" * (number % 200) for number in range(count)]
+    mask = Mask(values)
+    line = "2026-01-01 12:00:00 GET https://shop.example/checkout 200 in 12 ms, 4711 bytes, as ordered by x"
+    began = perf_counter()
+    for _ in range(1_000):
+        mask.hide(line)
+    # 10 us a line here; room for a machine that does more than this.
+    assert perf_counter() - began < 0.5

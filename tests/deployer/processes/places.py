@@ -1,0 +1,97 @@
+"""A folder, a home, an owner and a mark for the processes of one test."""
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from deployer.processes.confinement import Confinement, Limits, Owner
+from deployer.processes.run_step import Stream, run_step
+from deployer.processes.start_process import start_process
+
+PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+"""One that every user may run, where there is such."""
+
+FORK_BOMB = f"""exec {PYTHON} -c '
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+'"""
+"""Each of its processes forks for ever, also when it may not for the moment."""
+
+
+@dataclass
+class Place:
+    """Everything in it is the owner's; `path` itself is as pytest makes it, 0700 of our own user."""
+
+    path: Path
+    confinement: Confinement
+    mark: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.confinement.folder
+
+    def limited(self, **limits: int) -> "Place":
+        return self.changed(limits=Limits(**limits))
+
+    def changed(self, **members: Any) -> "Place":
+        return replace(self, confinement=replace(self.confinement, **members))
+
+    async def run(self, command: str, timeout_seconds: float = 30) -> str:
+        """Both outputs of the step as one text. Raises StepFailed."""
+        heard: list[bytes] = []
+
+        async def listen(stream: Stream, chunk: bytes) -> None:
+            heard.append(chunk)
+
+        await run_step(
+            command,
+            variables=self.variables,
+            confinement=self.confinement,
+            mark=self.mark,
+            timeout_seconds=timeout_seconds,
+            on_output=listen,
+        )
+        return b"".join(heard).decode()
+
+    def start(self, command: str, output: int, dies_with_us: bool = True) -> Any:
+        return start_process(
+            command,
+            variables=self.variables,
+            confinement=self.confinement,
+            mark=self.mark,
+            stdout=output,
+            stderr=output,
+            dies_with_us=dies_with_us,
+        )
+
+
+def make_place(path: Path) -> Place:
+    """A user of its own for each where we are root: a step ends whatever runs as its owner."""
+    owner = None
+    if os.geteuid() == 0:
+        number = random.randrange(700_000_000, 800_000_000)
+        owner = Owner(number, number)
+    folders = [path / "app", path / "home"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        if owner is not None:
+            os.chown(folder, owner.uid, owner.gid)
+    mark = f"test:{os.getpid()}:{random.randrange(10**12)}:"
+    return Place(path, Confinement(*folders, owner, is_writable=True), mark)
+
+
+async def until(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)

@@ -1,0 +1,207 @@
+"""Steps with real commands: how they end, how much they print, and that nothing of them is left."""
+
+import asyncio
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from deployer.processes.marks import find_marked
+from deployer.processes.process_table import read_processes, read_uid
+from deployer.processes.run_step import StepFailed, Stream, run_step
+from tests.deployer.processes.places import FORK_BOMB, Place, make_place, until
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
+
+# Ignores SIGTERM; once as a child, once as a daemon in a session of its own whose parent is gone.
+STUBBORN = "trap '' TERM; (while :; do sleep 0.1; done) & setsid sh -c 'while :; do sleep 0.1; done' &"
+
+
+def left_of(place: Place) -> list[int]:
+    owner = place.confinement.owner
+    of_owner = [
+        each.pid for each in read_processes() if owner is not None and read_uid(each.pid) == owner.uid
+    ]
+    return of_owner + [each.pid for found in find_marked(place.mark).values() for each in found]
+
+
+async def test_output_comes_by_stream(place: Place) -> None:
+    heard: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
+
+    async def listen(stream: Stream, chunk: bytes) -> None:
+        heard[stream] += chunk
+
+    await run_step(
+        "echo out; echo err >&2; printf rest",
+        variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=30, on_output=listen,
+    )  # fmt: skip
+    assert heard == {"stdout": b"out\nrest", "stderr": b"err\n"}
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("exit 3", "ended with status 3"),
+        ("kill -9 $$", "was ended by signal 9 (SIGKILL)"),
+        ("kill -TERM $$", "was ended by signal 15 (SIGTERM)"),
+        ("kill -40 $$", "was ended by signal 40"),
+        ("no-such-command", "ended with status 127"),
+        ("if", "ended with status 2"),
+    ],
+)
+async def test_a_step_that_fails(place: Place, command: str, told: str) -> None:
+    with pytest.raises(StepFailed) as caught:
+        await place.run(command)
+    assert str(caught.value) == told
+
+
+async def test_a_step_without_an_end(place: Place) -> None:
+    begun = time.monotonic()
+    with pytest.raises(StepFailed, match=r"^took longer than 1\.5 s and was ended$"):
+        await place.run(f"{STUBBORN} while :; do sleep 0.1; done", timeout_seconds=1.5)
+    assert time.monotonic() - begun < 5
+    assert left_of(place) == []
+
+
+async def test_a_step_that_stops_itself(place: Place) -> None:
+    with pytest.raises(StepFailed, match="took longer"):
+        await place.run("kill -STOP $$", timeout_seconds=1)
+    assert left_of(place) == []
+
+
+async def test_daemons_end_with_the_step(place: Place) -> None:
+    """Whose output is still handed on, for up to a second."""
+    assert await place.run(f"{STUBBORN} (sleep 0.3; echo late) & echo done") == "done\nlate\n"
+    assert left_of(place) == []
+
+
+@as_root
+async def test_daemons_that_hide(place: Place) -> None:
+    """Without the mark in their environment, in another session, with no parent of ours."""
+    await place.run("setsid env -i sh -c 'sleep 100 & sleep 100' & sleep 0.2")
+    assert left_of(place) == []
+
+
+@as_root
+async def test_a_fork_bomb_ends(place: Place) -> None:
+    bomb = place.limited(processes=200)
+    begun = time.monotonic()
+    with pytest.raises(StepFailed):
+        await bomb.run(FORK_BOMB, timeout_seconds=2)
+    assert time.monotonic() - begun < 15
+    assert left_of(place) == []
+
+
+@as_root
+async def test_a_fork_bomb_ends_with_its_shell(place: Place) -> None:
+    await place.limited(processes=200).run(f"({FORK_BOMB}) & sleep 0.5")
+    assert left_of(place) == []
+
+
+async def test_a_slow_reader_slows_the_command(place: Place) -> None:
+    """A gigabyte goes through in chunks; while nobody reads, the command waits."""
+    taken = 0
+    sizes = set()
+    paused = asyncio.Event()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    async def listen(stream: Stream, chunk: bytes) -> None:
+        nonlocal taken
+        taken += len(chunk)
+        sizes.add(len(chunk))
+        if not paused.is_set():
+            paused.set()
+            await asyncio.sleep(0.7)
+
+    step = asyncio.ensure_future(
+        run_step(
+            "head -c 1G /dev/zero",
+            variables={},
+            confinement=place.confinement,
+            mark=place.mark,
+            timeout_seconds=120,
+            on_output=listen,
+        )  # fmt: skip
+    )
+    await paused.wait()
+    await asyncio.sleep(0.5)
+    assert taken <= 65536
+    await step
+    assert taken == 2**30
+    assert max(sizes) <= 65536
+    # In KiB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
+
+
+async def test_what_is_slowly_taken_is_not_lost(place: Place) -> None:
+    """The shell ends long before its output, which waits in the pipe, was taken."""
+    taken = 0
+
+    async def listen(stream: Stream, chunk: bytes) -> None:
+        nonlocal taken
+        taken += len(chunk)
+        await asyncio.sleep(1.5)
+
+    await run_step(
+        "head -c 40000 /dev/zero; head -c 40000 /dev/zero >&2",
+        variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=30, on_output=listen,
+    )  # fmt: skip
+    assert taken == 80_000
+
+
+async def test_what_the_listener_raises_ends_the_step(place: Place) -> None:
+    async def listen(stream: Stream, chunk: bytes) -> None:
+        raise TimeoutError("the database is away")
+
+    with pytest.raises(TimeoutError, match="the database is away"):
+        await run_step(
+            f"{STUBBORN} echo one; sleep 60",
+            variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=30, on_output=listen,
+        )  # fmt: skip
+    assert left_of(place) == []
+
+
+@pytest.mark.parametrize("delay", [0, 0.001, 0.02, 0.05, 0.3])
+async def test_a_cancellation_leaves_nothing(place: Place, delay: float) -> None:
+    step = asyncio.ensure_future(place.run(f"{STUBBORN} sleep 60"))
+    await asyncio.sleep(delay)
+    for _ in range(3):
+        step.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    assert left_of(place) == []
+
+
+async def test_a_reader_that_hangs_does_not_hold_the_end_up(place: Place) -> None:
+    async def listen(stream: Stream, chunk: bytes) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(StepFailed, match="took longer than 1 s"):
+        await run_step(
+            "echo one",
+            variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=1, on_output=listen,
+        )  # fmt: skip
+
+
+async def test_no_descriptor_is_left_open(place: Place) -> None:
+    await place.run("true")
+    before = sorted(os.listdir("/proc/self/fd"))
+    for command in ("true", "exit 1", "sleep 0.1 & true"):
+        try:
+            await place.run(command)
+        except StepFailed:
+            continue
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+async def test_steps_of_other_marks_go_on(place: Place, tmp_path: Path) -> None:
+    """A mark that is the beginning of another names itself only. Where there are owners, each has its own."""
+    other = make_place(tmp_path / "other")
+    other.mark = place.mark + "0"
+    step = asyncio.ensure_future(other.run("sleep 1; echo whole"))
+    await until(lambda: find_marked(other.mark))
+    await place.run("true")
+    assert await step == "whole\n"

@@ -1,0 +1,219 @@
+"""Processes that run on: noticed, ended, and taken over from a deployer that was killed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from deployer.processes.marks import end_all, end_marked, find_marked
+from deployer.processes.process_table import Marks, read_process
+from deployer.processes.running_process import adopt_process
+from tests.deployer.processes.places import FORK_BOMB, Place, until
+
+# A deployer in short: starts a process, and is killed while that runs.
+DEPLOYER = """
+import asyncio, os, sys
+from pathlib import Path
+from deployer.processes.confinement import Confinement, Owner
+from deployer.processes.start_process import start_process
+
+async def main(folder, home, uid, mark, command):
+    owner = Owner(int(uid), int(uid)) if int(uid) else None
+    confinement = Confinement(Path(folder), Path(home), owner, is_writable=True)
+    null = os.open("/dev/null", os.O_WRONLY)
+    start_process(command, variables={}, confinement=confinement, mark=mark, stdout=null, stderr=null,
+                  dies_with_us=False)
+    print("started", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def leave_running(place: Place, command: str) -> None:
+    owner, confinement = place.confinement.owner, place.confinement
+    uid = "0" if owner is None else str(owner.uid)
+    deployer = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            DEPLOYER,
+            str(confinement.folder),
+            str(confinement.home),
+            uid,
+            place.mark,
+            command,
+        ],
+        stdout=subprocess.PIPE,
+    )
+    with deployer:
+        assert deployer.stdout is not None
+        assert deployer.stdout.readline() == b"started\n"
+        deployer.kill()
+
+
+async def test_its_end_is_noticed(place: Place, nowhere: int) -> None:
+    for command, status in (("exit 0", 0), ("exit 7", 7), ("kill -9 $$", -9), ("kill -TERM $$", -15)):
+        process = place.start(command, nowhere)
+        assert process.is_running
+        assert await process.wait() == status
+        assert not process.is_running
+        # Reaped, and nothing to end.
+        assert not Path(f"/proc/{process.pid}").exists()
+        await process.end(5)
+
+
+async def test_many_wait_and_one_gives_up(place: Place, nowhere: int) -> None:
+    process = place.start("sleep 0.5; exit 4", nowhere)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(process.wait(), 0.05)
+    assert await asyncio.gather(process.wait(), process.wait()) == [4, 4]
+
+
+async def test_it_is_asked_first(place: Place, nowhere: int) -> None:
+    """The whole group is, once each; a shell that ends at once does not cut its programs' grace short."""
+    trap = "trap 'echo asked >> told; sleep 0.5; echo done >> told; exit' TERM"
+    process = place.start(f"({trap}; touch ready; while :; do sleep 0.02; done) | cat", nowhere)
+    await until((place.folder / "ready").exists)
+    begun = time.monotonic()
+    await process.end(20)
+    assert (place.folder / "told").read_text() == "asked\ndone\n"
+    assert time.monotonic() - begun < 5
+    assert await process.wait() == -signal.SIGTERM
+
+
+async def test_a_daemon_of_its_own_session_is_asked_too(place: Place, nowhere: int) -> None:
+    process = place.start(
+        "setsid sh -c \"trap 'echo asked >> told; exit' TERM; touch ready; while :; do sleep 0.02; done\" & sleep 60",
+        nowhere,
+    )
+    await until((place.folder / "ready").exists)
+    await process.end(20)
+    assert (place.folder / "told").read_text() == "asked\n"
+    assert find_marked(place.mark) == {}
+
+
+async def test_who_does_not_listen_is_killed(place: Place, nowhere: int) -> None:
+    process = place.start("trap '' TERM; touch ready; while :; do sleep 0.02; done", nowhere)
+    await until((place.folder / "ready").exists)
+    begun = time.monotonic()
+    await asyncio.gather(process.end(0.5), process.end(0.5))
+    assert 0.4 < time.monotonic() - begun < 3
+    assert await process.wait() == -signal.SIGKILL
+
+
+async def test_a_cancellation_cuts_the_grace_short(place: Place, nowhere: int) -> None:
+    process = place.start("trap '' TERM; touch ready; while :; do sleep 0.02; done", nowhere)
+    await until((place.folder / "ready").exists)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(process.end(60), 0.3)
+    assert find_marked(place.mark) == {}
+    assert not process.is_running
+
+
+async def test_a_process_that_outlived_its_deployer_is_adopted(place: Place) -> None:
+    await asyncio.to_thread(leave_running, place, "sleep 100 & setsid sleep 100 & exec sleep 100")
+    await until(lambda: len(find_marked(place.mark).get(place.mark, ())) == 3)
+    found = find_marked(place.mark)[place.mark]
+    owner = place.confinement.owner
+    assert {each.uid for each in found} == {os.getuid() if owner is None else owner.uid}
+    # The daemon leads a session as well, but is younger.
+    leader = next(each for each in found if each.is_leader)
+    process = adopt_process(leader.pid, place.mark)
+    assert process.is_running
+    assert process.started_ticks == leader.started_ticks
+    assert abs(process.started_at.timestamp() - time.time()) < 10
+    waiting = asyncio.ensure_future(process.wait())
+    await process.end(5)
+    assert await waiting is None
+    assert find_marked(place.mark) == {}
+
+
+async def test_only_what_has_the_mark_is_adopted(place: Place, nowhere: int) -> None:
+    for pid in (os.getpid(), 1):
+        with pytest.raises(ProcessLookupError):
+            adopt_process(pid, place.mark)
+    process = place.start("true", nowhere)
+    await process.wait()
+    with pytest.raises(ProcessLookupError):
+        adopt_process(process.pid, place.mark)
+
+
+async def test_what_a_deployer_left_is_ended_by_its_prefix(place: Place) -> None:
+    await asyncio.to_thread(leave_running, place, "trap '' TERM; while :; do sleep 0.1; done")
+    assert await end_marked(place.mark[:-1]) >= 1
+    assert find_marked(place.mark) == {}
+    assert await end_marked(place.mark[:-1]) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
+async def test_all_of_an_owner_end(place: Place, nowhere: int) -> None:
+    """Also where nothing has a mark that is looked for."""
+    process = place.start("sleep 100 & sleep 100", nowhere)
+    await until(lambda: len(find_marked(place.mark).get(place.mark, ())) == 3)
+    await end_all("no such mark", place.confinement.owner)
+    assert find_marked(place.mark) == {}
+    assert await process.wait() == -signal.SIGKILL
+
+
+async def test_a_fork_bomb_is_ended_by_its_mark(place: Place, nowhere: int) -> None:
+    """As that of a release, whose owner is not asked for."""
+    if place.confinement.owner is None:
+        pytest.skip("needs root, whose other processes do not count for the limit")
+    process = place.limited(processes=200).start(FORK_BOMB, nowhere)
+    await until(lambda: len(find_marked(place.mark).get(place.mark, ())) > 100)
+    await process.end(0.2)
+    assert find_marked(place.mark) == {}
+
+
+async def test_a_program_that_overwrites_its_environment_is_found(place: Place, nowhere: int) -> None:
+    """By its mounts, where there are such."""
+    process = place.start("exec env -i sh -c 'while :; do sleep 0.1; done'", nowhere)
+    await until(lambda: _line(process.pid).startswith(b"sh\0"))
+    seen = read_process(process.pid)
+    assert seen is not None
+    if os.geteuid() == 0:
+        assert Marks().of(process.pid) == {place.mark}
+    await process.end(0)
+
+
+def _line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+async def test_a_process_is_found_from_its_first_instant(place: Place, nowhere: int) -> None:
+    for _ in range(20):
+        process = place.start("exec sleep 100", nowhere)
+        assert Marks().of(process.pid) == {place.mark}
+        await process.end(0)
+
+
+async def test_a_process_is_let_go(place: Place, nowhere: int) -> None:
+    process = place.start("exec sleep 100", nowhere, dies_with_us=False)
+    before = len(os.listdir("/proc/self/fd"))
+    process.forget()
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+    again = adopt_process(process.pid, place.mark)
+    await again.end(1)
+    assert await again.wait() in (-signal.SIGTERM, -signal.SIGKILL)
+
+
+def test_under_uvloop(place: Place, nowhere: int) -> None:
+    async def run() -> tuple[str, int]:
+        told = await place.run("echo out; sleep 0.1; echo err >&2")
+        process = place.start("sleep 0.2; exit 5", nowhere)
+        return told, await process.wait()
+
+    told = []
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        thread = threading.Thread(target=lambda: told.append(runner.run(run())))
+        thread.start()
+        thread.join()
+    assert told == [("out\nerr\n", 5)]

@@ -1,0 +1,155 @@
+"""Instances that end and are started again, and the file of what they print."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployer.processes.marks import find_marked
+from deployer.processes.running_process import adopt_process
+from deployer.processes.supervised import State, Supervised
+from tests.deployer.processes.places import Place, until
+
+Make = Callable[..., Supervised]
+
+
+@pytest.fixture
+async def supervise(place: Place, tmp_path: Path) -> AsyncIterator[Make]:
+    made = []
+
+    def make(command: str, **more: Any) -> Supervised:
+        more = {"on_change": lambda instance: None, "output": tmp_path / "output", **more}
+        made.append(
+            Supervised(command=command, variables={}, confinement=place.confinement, mark=place.mark, **more)
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.stop(0)
+
+
+async def test_it_runs_until_it_is_stopped(supervise: Make, place: Place, tmp_path: Path) -> None:
+    seen: list[tuple[State, bool]] = []
+    instance = supervise(
+        "echo out; echo err >&2; exec sleep 100", on_change=lambda it: seen.append((it.state, bool(it.pid)))
+    )
+    assert (instance.state, instance.pid, instance.started_at) == ("stopped", None, None)
+    instance.start()
+    instance.start()
+    await until((tmp_path / "output").exists)
+    await until(lambda: (tmp_path / "output").read_text() == "out\nerr\n")
+    assert (instance.state, instance.restarts, instance.last_exit) == ("running", 0, None)
+    assert instance.started_at is not None
+    await instance.stop(5)
+    assert (instance.state, instance.pid) == ("stopped", None)
+    assert instance.last_exit == "was ended by signal 15 (SIGTERM)"
+    assert seen == [("starting", False), ("running", True), ("stopped", False)]
+    assert find_marked(place.mark) == {}
+
+
+async def test_the_file_is_pharos_own(supervise: Make, place: Place, tmp_path: Path) -> None:
+    """A program may open it to append, as to /dev/stderr, but not read or change it otherwise."""
+    instance = supervise(
+        "echo one; echo two >> /dev/stderr; cat /proc/self/fd/1; chmod 777 /proc/self/fd/1; exec sleep 100"
+    )
+    instance.start()
+    await until(lambda: (tmp_path / "output").exists() and "chmod" in (tmp_path / "output").read_text())
+    told = (tmp_path / "output").read_text()
+    status = (tmp_path / "output").stat()
+    assert status.st_uid == os.getuid()
+    assert status.st_mode & 0o777 == (0o620 if place.confinement.owner else 0o600)
+    if place.confinement.owner:
+        assert told.startswith("one\ntwo\ncat: ")
+        assert "Permission denied" in told and "not permitted" in told
+
+
+async def test_it_is_started_again_later_and_later(supervise: Make) -> None:
+    times: list[float] = []
+    instance = supervise("exit 3", on_change=lambda it: times.append(asyncio.get_running_loop().time())
+                         if it.state == "starting" else None)  # fmt: skip
+    instance.start()
+    await until(lambda: len(times) == 4, 20)
+    first, second, third = (after - before for before, after in zip(times, times[1:], strict=False))
+    assert 0.1 <= first < 0.9 < 1.0 <= second < 1.9 < 2.0 <= third < 3
+    assert instance.restarts == 3
+    assert instance.last_exit == "ended with status 3"
+    await instance.stop(1)
+    assert instance.restarts == 3
+
+
+async def test_what_a_crash_leaves_does_not_meet_its_successor(
+    supervise: Make, place: Place, tmp_path: Path
+) -> None:
+    """A worker that goes on would hold the port."""
+    instance = supervise("setsid sleep 100 & sleep 100 & kill -9 $$")
+    instance.start()
+    await until(lambda: instance.state == "waiting")
+    assert find_marked(place.mark) == {}
+    assert instance.last_exit == "was ended by signal 9 (SIGKILL)"
+
+
+async def test_the_output_has_a_bound(supervise: Make, tmp_path: Path) -> None:
+    instance = supervise(
+        "yes 'a line of some length' | head -c 20M; echo last; exec sleep 100", output_bytes=2**20
+    )
+    instance.start()
+    kept = tmp_path / "output.1"
+    await until(lambda: kept.exists() and b"last\n" in (tmp_path / "output").read_bytes() + kept.read_bytes())
+    await asyncio.sleep(1.2)
+    assert kept.stat().st_size <= 2 * 2**20
+    assert (tmp_path / "output").stat().st_size <= 2**20
+    assert kept.read_bytes().startswith(b"a line of some length\n")
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+async def test_one_of_an_earlier_deployer_goes_on(supervise: Make, place: Place, nowhere: int) -> None:
+    process = place.start("exec sleep 100", nowhere, dies_with_us=False)
+    process.forget()
+    instance = supervise("exec sleep 200", adopted=adopt_process(process.pid, place.mark))
+    instance.start()
+    await until(lambda: instance.state == "running")
+    assert (instance.pid, instance.restarts) == (process.pid, 0)
+    os.kill(process.pid, 9)
+    await until(lambda: instance.restarts == 1 and instance.state == "running")
+    assert instance.pid != process.pid
+
+
+async def test_it_is_left_to_a_successor(supervise: Make, place: Place) -> None:
+    instance = supervise("exec sleep 100")
+    instance.start()
+    await until(lambda: instance.state == "running")
+    pid = instance.pid
+    assert pid is not None
+    await instance.leave()
+    successor = adopt_process(pid, place.mark)
+    await successor.end(1)
+
+
+async def test_what_cannot_be_started_is_tried_again(supervise: Make, tmp_path: Path) -> None:
+    instance = supervise("exec sleep 100", output=tmp_path / "none" / "output")
+    instance.start()
+    await until(lambda: instance.restarts == 1)
+    assert instance.last_exit == "could not be started: No such file or directory"
+    (tmp_path / "none").mkdir()
+    await until(lambda: instance.state == "running")
+
+
+@pytest.mark.parametrize("delay", [0, 0.001, 0.02, 0.1, 0.2])
+async def test_it_is_stopped_in_any_state(supervise: Make, place: Place, delay: float) -> None:
+    instance = supervise("sleep 0.05; exit 1")
+    instance.start()
+    await asyncio.sleep(delay)
+    await instance.stop(1)
+    assert instance.state == "stopped"
+    assert find_marked(place.mark) == {}
+    instance.start()
+    await until(lambda: instance.pid is not None)
+
+
+def test_what_can_never_be_started_is_told_at_once(supervise: Make) -> None:
+    with pytest.raises(ValueError):
+        supervise("a\0b")

@@ -1,0 +1,115 @@
+"""Pharos as an ordinary user, as in its image, or as a root with less: what the kernel grants, and what is left."""
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployer.processes.marks import find_marked
+from tests.deployer.processes.places import make_place
+
+PYTHON = Path("/usr/bin/python3")
+NOBODY = 65534
+REPOSITORY = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not PYTHON.exists(), reason="needs root and a Python that every user may run"
+)
+
+
+async def _ask(*prefix: str, uid: int = 0) -> dict[str, Any]:
+    """What the script tells, which is run as the last arguments of `prefix`."""
+    # Pytest's own folders are closed to others.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        os.chown(folder, uid, uid)
+        script = Path(__file__).with_name("with_fewer_rights.py")
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [*prefix, str(PYTHON), "-B", str(script), folder],
+            cwd="/",
+            env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return {**json.loads(done.stdout), "path": folder}
+
+
+def _check_what_always_holds(told: dict[str, Any], uid: int) -> None:
+    status = dict(line.split(":", 1) for line in told["status"].splitlines())
+    assert status["Uid"].split() == [str(uid)] * 4
+    assert {status[name].strip() for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {"0" * 16}
+    assert status["NoNewPrivs"].strip() == "1"
+    assert told["left"] == 0
+    assert told["failed"] == "ended with status 3"
+
+
+def _check_what_is_left_without_namespaces(told: dict[str, Any]) -> None:
+    assert told["has_namespaces"] is False
+    assert told["folder"].splitlines()[:3] == [f"{told['path']}/app", f"{told['path']}/home", "content"]
+    # The environment was its only mark.
+    assert told["marks"] == []
+    assert told["status_of_second"] == -15
+
+
+async def test_an_ordinary_user_with_namespaces() -> None:
+    as_nobody = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+    told = await _ask(*as_nobody, uid=NOBODY)
+    _check_what_always_holds(told, NOBODY)
+    assert "cannot have an owner" in told["refused"]
+    if not told["has_namespaces"]:
+        pytest.skip("this kernel grants ordinary users no namespaces")
+    lines = told["folder"].splitlines()
+    assert lines[:3] == ["/srv/app", "/srv/home", "content"]
+    assert "Read-only file system" in lines[3]
+    # Its /tmp is empty.
+    assert lines[4:] == ["home"]
+    assert "secret" not in told["hidden"]
+    assert told["shared"] == "pharos-x\n"
+    assert told["marks"] == ["n:2"]
+    assert told["status_of_second"] == -15
+
+
+async def test_an_ordinary_user_without_namespaces() -> None:
+    """Here because the kernel grants none to who is in a chroot. The rights of files are all that is left."""
+    with tempfile.TemporaryDirectory() as root:
+        script = f'mount --rbind / {root} && exec chroot --userspec={NOBODY}:{NOBODY} --groups={NOBODY} {root} "$@"'
+        told = await _ask("unshare", "--mount", "sh", "-c", script, "sh", uid=NOBODY)
+    _check_what_always_holds(told, NOBODY)
+    _check_what_is_left_without_namespaces(told)
+    assert "cannot have an owner" in told["refused"]
+    # Both are the same user.
+    assert "secret" in told["hidden"]
+
+
+async def test_a_pharos_in_pharos(tmp_path: Path) -> None:
+    """As where the tests of one are a step of another: each finds what is its own."""
+    place = make_place(tmp_path / "place")
+    script = Path(__file__).with_name("with_fewer_rights.py")
+    place.variables = {"PYTHONPATH": str(REPOSITORY)}
+    owner = place.confinement.owner
+    assert owner is not None
+    told = json.loads(await place.run(f"{PYTHON} -B {script} $HOME"))
+    _check_what_always_holds(told, owner.uid)
+    if told["has_namespaces"]:
+        assert told["folder"].splitlines()[:3] == ["/srv/app", "/srv/home", "content"]
+        assert "secret" not in told["hidden"]
+        assert told["marks"] == sorted(["n:2", place.mark])
+    assert find_marked(place.mark) == {}
+
+
+async def test_root_in_a_container() -> None:
+    """Which may change users but mount nothing."""
+    told = await _ask("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    _check_what_always_holds(told, 61_234)
+    _check_what_is_left_without_namespaces(told)
+    assert "needs an owner" in told["refused"]
+    assert "secret" not in told["hidden"]
+    assert "Permission denied" in told["hidden"]

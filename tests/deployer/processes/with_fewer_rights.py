@@ -1,0 +1,87 @@
+"""Run by test_with_fewer_rights.py: what commands of a Pharos without some rights are and see, as JSON."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from deployer.processes.confinement import Confinement, Limits, Owner
+from deployer.processes.marks import find_marked
+from deployer.processes.process_table import Marks
+from deployer.processes.run_step import StepFailed, Stream, run_step
+from deployer.processes.running_process import adopt_process
+from deployer.processes.start_process import has_namespaces, start_process
+
+QUESTIONS = {
+    "status": "cat /proc/self/status",
+    "folder": "pwd; echo $HOME; cat file; touch x 2>&1 || true; touch $HOME/x && echo home; exec ls -A /tmp",
+    "hidden": 'ls -A "$DATA"; cat "$DATA/key" 2>&1 || true',
+    "daemon": "setsid sh -c 'while :; do sleep 0.1; done' & sleep 0.1",
+    "shared": "touch /dev/shm/pharos-x; cd /dev/shm; ls pharos-x; rm pharos-x",
+}
+
+
+async def main(path: Path) -> None:
+    owner = None if os.geteuid() else Owner(61_234, 61_234)
+    for name in ("app", "home", "data"):
+        (path / name).mkdir()
+    if owner is not None:
+        for each in (path, path / "home"):
+            os.chown(each, owner.uid, owner.gid)
+    (path / "app" / "file").write_text("content\n")
+    (path / "data" / "key").write_text("secret\n")
+    (path / "data" / "key").chmod(0o600)
+    confinement = Confinement(
+        path / "app", path / "home", owner, Limits(processes=4096), hidden=(path / "data",)
+    )
+    told: dict[str, object] = {"has_namespaces": await has_namespaces()}
+
+    async def ask(command: str) -> str:
+        heard: list[bytes] = []
+
+        async def listen(stream: Stream, chunk: bytes) -> None:
+            heard.append(chunk)
+
+        variables = {"DATA": str(path / "data")}
+        await run_step(
+            command,
+            variables=variables,
+            confinement=confinement,
+            mark="n:1",
+            timeout_seconds=20,
+            on_output=listen,
+        )
+        return b"".join(heard).decode()
+
+    for name, command in QUESTIONS.items():
+        told[name] = await ask(command)
+    told["left"] = len(find_marked("n:"))
+    try:
+        await ask("exit 3")
+    except StepFailed as failed:
+        told["failed"] = str(failed)
+    null = os.open("/dev/null", os.O_WRONLY)
+    process = start_process(
+        "exec env -i sleep 60", variables={}, confinement=confinement, mark="n:2", stdout=null, stderr=null,
+        dies_with_us=False,
+    )  # fmt: skip
+    await asyncio.sleep(0.5)
+    told["marks"] = sorted(Marks().of(process.pid))
+    if told["marks"]:
+        process.forget()
+        process = adopt_process(process.pid, "n:2")
+    await process.end(5)
+    told["status_of_second"] = await process.wait()
+    try:
+        other = Confinement(path, path, Owner(5, 5) if owner is None else None)
+        start_process(
+            "true", variables={}, confinement=other, mark="n", stdout=1, stderr=1, dies_with_us=True
+        )
+    except ValueError as refused:
+        told["refused"] = str(refused)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
