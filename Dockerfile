@@ -1,4 +1,4 @@
-# One image for every part: `pharos edge`, `consumers`, `control`, `migrate`, or `up` for all in one.
+# One image for every part: `pharos edge`, `consumers`, `control`, `deployer`, `migrate`, or `up` for all in one.
 FROM python:3.11.14-slim-bookworm AS build
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -10,6 +10,8 @@ COPY . .
 RUN /opt/pharos/bin/pip install --no-deps .
 
 FROM python:3.11.14-slim-bookworm
+# What the deployer checks repositories out with.
+RUN apt-get update && apt-get install --yes --no-install-recommends git openssh-client && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/pharos pharos
 COPY --from=build /opt/pharos /opt/pharos
 ENV PATH=/opt/pharos/bin:$PATH PYTHONUNBUFFERED=1

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults country-database compose-secrets lock clean
+.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ load: $(STAMP) ## Load on the stack with locust, and a check that every 202 was 
 faults: $(STAMP) ## A million events while engines and parts are killed one after the other: what is lost or doubled
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m loadtests.faults $(ARGS)
+
+switching: $(STAMP) ## 200 requests/s on an application while it is deployed, rolled back, scaled, killed and woken: what fails
+	$(BIN)/python -m loadtests.switching $(ARGS)
 
 country-database: ## Bring a database of countries by address (CC0), from npm: .engines/countries.mmdb
 	@mkdir -p .engines/countries

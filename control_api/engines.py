@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from control_api.database import Sessions
@@ -22,6 +23,8 @@ class Engines:
     """What was taken in; None where it cannot be reached from here."""
     variable_keys: SealingKeys | None = None
     """What opens variables; None where it is not set here."""
+    deploy_folder: Path | None = None
+    """Where the deployer of this machine keeps what it runs; None where it is not known here."""
 
     def column_store(self) -> ColumnStore:
         """Raises `Refused` where it is not set."""

@@ -9,14 +9,18 @@ from control_api.accounts import actions as accounts
 from control_api.accounts import person_actions, token_actions
 from control_api.audit import actions as audit
 from control_api.deployments import actions as deployments
+from control_api.deployments import follow_action, queue_actions
 from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.environments import actions as environments
+from control_api.environments import preview_actions
 from control_api.monitors import actions as monitors
 from control_api.projects import actions as projects
 from control_api.projects import keys
 from control_api.repositories import actions as repositories
+from control_api.runtime import actions as runtime
 from control_api.sites import actions as sites
 from control_api.variables import actions as variables
+from control_api.workflows import actions as workflows
 
 __all__ = ["ACTIONS", "Engines"]
 
@@ -160,7 +164,12 @@ ACTIONS: Mapping[str, Action] = {
     **projects.ACTIONS,
     **audit.ACTIONS,
     **environments.ACTIONS,
+    **preview_actions.ACTIONS,
     **repositories.ACTIONS,
     **deployments.ACTIONS,
+    **queue_actions.ACTIONS,
+    **follow_action.ACTIONS,
+    **runtime.ACTIONS,
     **variables.ACTIONS,
+    **workflows.ACTIONS,
 }

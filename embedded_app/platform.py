@@ -31,6 +31,8 @@ from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
 from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys
+from deployer.assemble import running_local_deployer
+from deployer.identity import owning
 from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.operator_socket import build_operator_app
 from ingest_edge.app import Edge, edge_runner
@@ -68,16 +70,27 @@ class Platform:
     credentials: dict[str, Any]
     engines: Engines
     log: EventLog
+    apps_port: int
+    """Where the applications that it deploys answer."""
 
+
+_APPS_PORT_BEHIND = 90
 
 _Consumer = tuple[ConsumerLoop, "asyncio.Task[None]"]
 
 
 @asynccontextmanager
 async def run_platform(
-    data: Path, host: str, port: int, settings: Settings, *, on_step: OnStep = no_step
+    data: Path,
+    host: str,
+    port: int,
+    settings: Settings,
+    *,
+    apps_port: int | None = None,
+    on_step: OnStep = no_step,
 ) -> AsyncIterator[Platform]:
-    """The whole platform, from ready to drained. `port` 0 takes a free one.
+    """The whole platform, from ready to drained. `port` 0 takes a free one; `apps_port`, where the applications that it
+    deploys answer, is the 90th behind it.
 
     Raises `DataFolderInUse`, `PortInUse` and `StorageUnavailable`.
     """
@@ -121,13 +134,15 @@ async def run_platform(
                 otherwise=asgi_handler(control),
             )
         )
+        engines = Engines(sessions, directory, store, variable_keys, data / "deployer")
+        apps_port = await _start_deployer(stack, settings, data, (host, port, apps_port), engines, registry)
+        await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
+        # Last: who is told that it is ready finds all of it.
         await _serve(stack, edge, server, readiness)
         # Called before all of that: a live log would hold the shutdown up.
         stack.callback(control.state.log_streams.stop)
         _keep_in_order(stack, sessions, store)
-        engines = Engines(sessions, directory, store, variable_keys)
-        await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
-        yield Platform(base_url, credentials, engines, log)
+        yield Platform(base_url, credentials, engines, log, apps_port)
 
 
 @contextlib.contextmanager
@@ -180,6 +195,37 @@ def _keep_in_order(stack: AsyncExitStack, sessions: Sessions, store: ChdbColumnS
         ("old answers", keep_forgetting(sessions, stop)),
     ):
         stack.push_async_callback(end_task, asyncio.create_task(work, name=name))
+
+
+async def _start_deployer(
+    stack: AsyncExitStack,
+    settings: Settings,
+    data: Path,
+    listening: tuple[str, int, int | None],
+    engines: Engines,
+    registry: CollectorRegistry,
+) -> int:
+    """Start what carries deployments out; gives the port on which applications answer."""
+    host, port, apps_port = listening
+    if apps_port is None:
+        apps_port = port + _APPS_PORT_BEHIND if port else 0
+    server = bind(host, apps_port)
+    identity = stack.enter_context(owning(data / "deployer"))
+    assert engines.variable_keys is not None
+    await stack.enter_async_context(
+        running_local_deployer(
+            settings,
+            identity,
+            server,
+            sessions=engines.sessions,
+            keys=engines.variable_keys,
+            registry=registry,
+            hidden=(data,),
+            # The proxy ends with this process, and what runs could not be reached.
+            stops=True,
+        )
+    )
+    return int(server.getsockname()[1])
 
 
 async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.check_stored import check_by_receipts, check_in_clickhouse
-from loadtests.deployer_stand_in import standing_in
+from loadtests.deployed_app import connect_application
 from operator_cli.failure import CommandFailed
 
 _ROOT = Path(__file__).parents[1]
@@ -54,8 +54,8 @@ def main() -> int:
         acknowledged = Path(folder) / "acknowledged"
         acknowledged.touch()
         try:
-            with standing_in(arguments.data, credentials):
-                _run_locust(arguments, base_url, credentials, run, acknowledged)
+            connect_application(arguments.data, credentials)
+            _run_locust(arguments, base_url, credentials, run, acknowledged)
         except CommandFailed as error:
             print(error, file=sys.stderr)
             return 1

@@ -1,14 +1,13 @@
 """Prints deployments, and what waits for a second person, as tables."""
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from operator_cli.durations import show_duration
+from operator_cli.durations import show_ago
 from operator_cli.plain_text import cell
 
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
@@ -27,7 +26,7 @@ _COLOURS = {
 def show_deployments(deployments: list[dict[str, Any]]) -> None:
     """One line each, newest first."""
     if not deployments:
-        print("No deployments yet. `POST …/environments/{environment}/deploy` of the API asks for one.")
+        print("No deployments yet. `pharos deploy` asks for one.")
         return
     table = _table("ID", "Status", "Environment", "Trigger", "What", "Asked by", "When")
     for deployment in deployments:
@@ -39,7 +38,7 @@ def show_deployments(deployments: list[dict[str, Any]]) -> None:
             deployment["trigger"],
             cell(_what(deployment), most=60),
             cell(deployment["asked_by"] or "-"),
-            _ago(deployment["created_at"]),
+            show_ago(deployment["created_at"]),
         )
     Console().print(table)
 
@@ -59,7 +58,7 @@ def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, An
                 deployment["trigger"],
                 cell(_what(deployment), most=60),
                 cell(deployment["asked_by"] or "-"),
-                _ago(deployment["created_at"]),
+                show_ago(deployment["created_at"]),
             )
         console.print(table)
     if deployments and changes:
@@ -72,7 +71,7 @@ def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, An
                 cell(_called(change)),
                 _names(change),
                 cell(change["asked_by"] or "-"),
-                _ago(change["created_at"]),
+                show_ago(change["created_at"]),
             )
         console.print(table)
     for warning in dict.fromkeys(change["warning"] for change in changes if "warning" in change):
@@ -115,8 +114,3 @@ def _names(change: dict[str, Any]) -> Text:
         if names
     ]
     return Text("\n").join(told) if told else Text("the same as now", style="dim")
-
-
-def _ago(time: str) -> str:
-    seconds = int((datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds())
-    return f"{show_duration(seconds)} ago" if seconds > 0 else "now"

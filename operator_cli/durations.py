@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from datetime import UTC, datetime
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,9})([smhd]?)")
@@ -34,3 +35,9 @@ def show_duration(seconds: float | None) -> str:
 def show_moment(time: str | None) -> str:
     """Month, day, hour and minute of a time as answers have it; `-` for none."""
     return "-" if time is None else f"{time[5:10]} {time[11:16]}"
+
+
+def show_ago(time: str) -> str:
+    """How long a time as answers have it has been over: `2h 5m ago`, or `now`."""
+    seconds = int((datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds())
+    return f"{show_duration(seconds)} ago" if seconds > 0 else "now"

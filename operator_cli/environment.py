@@ -13,7 +13,7 @@ _ACTIONS = {
     "list": "show each with how it runs and whether it takes deploys",
     "show": "show one with its lock, window, approvals, live release and variables",
     "create": "make one; `pharos keys create` gives it an ingest key",
-    "set": "change its name, branch, order, deploy window or approvals",
+    "set": "change its name, branch, order, deploy window, approvals, or what wakes it",
     "scale": "want another number of replicas",
     "hibernate": "let nothing of it run until it is woken",
     "wake": "let it run again",
@@ -92,6 +92,9 @@ def _add_set_arguments(change: argparse.ArgumentParser) -> None:
         change.add_argument(
             f"--{name}-approval", choices=_SWITCH, help=f"whether {what} wait for a second person"
         )
+    change.add_argument(
+        "--wake-on-request", choices=_SWITCH, help="whether the first request wakes it when it hibernates"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -129,7 +132,7 @@ def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
     for name in ("branch", "window"):
         if getattr(arguments, f"no_{name}"):
             changes[name] = None
-    for name in ("deploy_approval", "variable_approval"):
+    for name in ("deploy_approval", "variable_approval", "wake_on_request"):
         if getattr(arguments, name) is not None:
             changes[name] = _SWITCH[getattr(arguments, name)]
     return changes

@@ -64,6 +64,7 @@ def show_environment(environment: dict[str, Any]) -> None:
         "called": f"{project['slug']}/{environment['slug']}",
         "type": f"{environment['type']}, order {environment['order']}",
         "state": f"{environment['state']}, {_replicas(environment)} wanted",
+        "wakes": "at the first request" if environment["wake_on_request"] else "when somebody wakes it",
         "branch": environment["branch"] or "the repository's",
         "window": environment["window"] or "at any time",
         "approval": _approval(environment["approval"]),

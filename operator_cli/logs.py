@@ -1,66 +1,50 @@
-"""`pharos logs`: the newest log records, over OTLP and as telemetry events."""
+"""`pharos logs`: the newest log records, the log of a deployment, or what the processes of an environment print."""
 
 import argparse
-import json
-from typing import Any
 
-from operator_cli.ask import ask
-from operator_cli.reading_arguments import WHICH_STORE, add_reading_arguments, nothing_found
+from operator_cli.deployment_log import show_deployment_log
+from operator_cli.failure import CommandFailed
+from operator_cli.log_records import SEVERITIES, show_records
+from operator_cli.process_output import show_output
+from operator_cli.reading_arguments import WHICH_STORE, add_reading_arguments
 
-# OpenTelemetry's least numbers.
-_SEVERITIES = {"debug": 5, "info": 9, "warning": 13, "error": 17, "critical": 21}
-_COLOURS = ((21, "bold red"), (17, "red"), (13, "yellow"), (9, ""), (0, "dim"))
+_LINES = 50
+_OF_RECORDS = ("service", "severity", "search", "trace", "environment")
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "logs",
-        help="show the newest log records",
-        description="Log records that came over OTLP and telemetry events of type log, the newest last. "
-        + WHICH_STORE,
+        help="show the newest log records, a deployment's log, or what an environment's processes print",
+        description="Without WHAT: log records that came over OTLP and telemetry events of type log, the newest last. "
+        "A number: the log of that deployment (all of it, up to 1,000 lines). An environment: what its running "
+        f"processes print, on the machine of its deployer. {WHICH_STORE}",
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        metavar="WHAT",
+        help="a deployment's number; or an environment, env_…, its slug, or PROJECT/SLUG",
+    )
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="keep showing what comes in; end with Ctrl-C"
     )
     parser.add_argument("--service", default="", metavar="NAME", help="of this service")
-    parser.add_argument("--severity", choices=list(_SEVERITIES), help="of this one or worse")
+    parser.add_argument("--severity", choices=list(SEVERITIES), help="of this one or worse")
     parser.add_argument("--search", default="", metavar="TEXT", help="with this in their text")
     parser.add_argument("--trace", default="", metavar="ID", help="of this trace")
-    add_reading_arguments(parser, since="1h", lines=50)
-    parser.set_defaults(run=_run)
+    add_reading_arguments(parser, since="1h", lines=_LINES)
+    # Told apart: of a deployment all is shown where nobody says how many.
+    parser.set_defaults(run=_run, lines=None)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    records = ask(
-        arguments,
-        "logs/list",
-        {
-            "environment_id": arguments.environment,
-            "since_seconds": arguments.since,
-            "service": arguments.service,
-            "trace_id": arguments.trace,
-            "search": arguments.search,
-            "least_severity": _SEVERITIES.get(arguments.severity or "", 0),
-            "limit": arguments.lines,
-        },
-    )
-    if arguments.json:
-        print(json.dumps(records))
-    elif not records:
-        print(nothing_found("log records", arguments))
-    else:
-        _show(records[::-1])
-    return 0
-
-
-def _show(records: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from operator_cli.plain_text import plain
-
-    console = Console(highlight=False, soft_wrap=True)
-    for record in records:
-        style = next(style for least, style in _COLOURS if record["severity_number"] >= least)
-        at = f"{record['at'][:10]} {record['at'][11:23]}"
-        severity = plain(record["severity"], most=8)
-        line = Text(f"{at}  {severity:<8}  ", style=style)
-        parts = [plain(record["service"], most=40), plain(record["text"], most=2000)]
-        console.print(line.append("  ".join(part for part in parts if part)))
+    what = arguments.what
+    if what is None:
+        return show_records(arguments, arguments.lines or _LINES)
+    for name in _OF_RECORDS:
+        if getattr(arguments, name):
+            raise CommandFailed(f"--{name} chooses among log records: leave {what} out, or --{name}.")
+    if what.isdecimal():
+        return show_deployment_log(arguments, int(what), arguments.lines)
+    return show_output(arguments, what, arguments.lines or _LINES)

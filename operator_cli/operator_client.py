@@ -5,13 +5,14 @@ from pathlib import Path
 
 import aiohttp
 
-from operator_cli.failure import CommandFailed
+from operator_cli.failure import CommandFailed, NotReached
 
 
 async def ask_operator(
     data: Path, method: str, path: str, *, params: Mapping[str, str] | None = None, body: str | None = None
 ) -> bytes:
-    """The body of the answer. Raises `CommandFailed` when nothing runs on the folder or it says no."""
+    """The body of the answer. Raises `NotReached` when nothing runs on the folder or its engines are away,
+    `CommandFailed` when it says no."""
     socket = data / "operator.sock"
     connector = aiohttp.UnixConnector(str(socket))
     try:
@@ -21,9 +22,11 @@ async def ask_operator(
         ):
             content = await response.read()
     except aiohttp.ClientError:
-        raise CommandFailed(
+        raise NotReached(
             f"Nothing runs on {data}. Start `pharos up --data {data}`, or name another --data."
         ) from None
+    if response.status == 503:
+        raise NotReached(content.decode(errors="replace"))
     if response.status != 200:
         raise CommandFailed(content.decode(errors="replace"))
     return content

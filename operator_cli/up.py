@@ -10,6 +10,8 @@ from pathlib import Path
 
 import uvloop
 
+from deployer.identity import FolderInUse
+from deployer.traffic.interface import TrafficUnavailable
 from embedded_app.allocator import keep_freed_memory
 from embedded_app.demo import running_demo
 from embedded_app.platform import DataFolderInUse, Platform, run_platform
@@ -33,6 +35,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (8000; 0: any free one)")
     parser.add_argument(
+        "--apps-port",
+        type=int,
+        metavar="PORT",
+        help="port on which deployed applications answer (the 90th behind --port: 8090)",
+    )
+    parser.add_argument(
         "--demo",
         action="store_true",
         help="add a shop with its tracker, 90 days of visits, and live traffic",
@@ -49,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(arguments, settings))
-    except (DataFolderInUse, PortInUse, StorageUnavailable) as error:
+    except (DataFolderInUse, FolderInUse, PortInUse, StorageUnavailable, TrafficUnavailable) as error:
         raise CommandFailed(str(error)) from error
     return 0
 
@@ -60,7 +68,9 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     data: Path = arguments.data
-    async with run_platform(data, arguments.host, arguments.port, settings) as platform:
+    async with run_platform(
+        data, arguments.host, arguments.port, settings, apps_port=arguments.apps_port
+    ) as platform:
         # What lives until the end need not be looked at by each collection.
         gc.collect()
         gc.freeze()

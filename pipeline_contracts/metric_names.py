@@ -39,4 +39,10 @@ MetricName = Literal[
     "pharos_log_bytes",
     # Requests that the control plane answered, by method and status.
     "pharos_control_requests",
+    # Deployments carried out, by how they ended.
+    "pharos_deployer_deployments",
+    # Processes of environments, by state.
+    "pharos_deployer_instances",
+    # Faults of the deployer itself: each is a defect, with its stack in the log.
+    "pharos_deployer_failures",
 ]

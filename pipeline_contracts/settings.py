@@ -9,8 +9,9 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, get_args
 
 PREFIX = "PHAROS_"
-# Read by the test suite, and by `pharos run` around a job: a server may live in the same environment.
-_RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL")
+# Read by the test suite, by `pharos run` around a job, and given to what is deployed: a server may live in the same
+# environment.
+_RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL", "PHAROS_INSTANCE")
 
 
 class BadSettings(Exception):
@@ -137,6 +138,35 @@ class Settings:
         "File in MaxMind's format that tells the country of an address (`make country-database` brings one)",
     )
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
+
+    deploy_domain: str = _setting(
+        "localhost", "Environments answer at ENVIRONMENT.PROJECT. and this; its names have to lead here"
+    )
+    deploy_port: int | None = _setting(
+        None, "Port at which people reach what is deployed, where it is not the one listened on", minimum=1
+    )
+    deploy_folder: str | None = _setting(
+        None, "Folder of `pharos deployer`: what was built, and what runs (`pharos up` has its own)"
+    )
+    deploy_builds: int = _setting(2, "Most builds at once", minimum=1)
+    deploy_log_bytes: int = _setting(
+        10 * 2**20, "Longest log of a deployment; one that prints more fails", minimum=65536
+    )
+    deploy_drain_seconds: float = _setting(
+        30.0, "Time that an instance gets to answer what it has in work before it is ended", minimum=0.0
+    )
+    deploy_memory_bytes: int = _setting(
+        4 * 2**30, "Most memory of one process of an application or a build", minimum=2**26
+    )
+    deploy_processes: int = _setting(
+        512, "Most processes of an environment, and as many of its build", minimum=8
+    )
+    caddy_admin_url: str | None = _setting(
+        None, "Admin API of a Caddy that carries applications' requests: unix:///run/caddy/admin.sock"
+    )
+    caddy_listen: str = _setting(
+        "127.0.0.1:8090", "What that Caddy listens on for applications: host:port or :443"
+    )
 
     log_max_bytes: int = _setting(
         2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20

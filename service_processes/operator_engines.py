@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from control_api.database import open_engine, open_sessions
 from control_api.operator_actions import Engines
@@ -31,4 +32,5 @@ async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
             )
             stack.push_async_callback(store.close)
         keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
-        yield Engines(open_sessions(engine), directory, store, keys)
+        folder = None if settings.deploy_folder is None else Path(settings.deploy_folder)
+        yield Engines(open_sessions(engine), directory, store, keys, folder)

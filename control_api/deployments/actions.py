@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -12,7 +12,7 @@ from sqlalchemy.orm import aliased
 from control_api.accounts.tables import Person
 from control_api.audit.operations import Actor, operator
 from control_api.deployments import decide
-from control_api.deployments.describe import describe_deployment
+from control_api.deployments.choose import Chosen, choose_deployment, describe_chosen
 from control_api.deployments.tables import Deployment
 from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.projects.choose import choose_environment, choose_project
@@ -22,18 +22,9 @@ from control_api.projects.tables import Environment, Project
 from control_api.reasons import read_reason
 from control_api.refusals import Refused, refusing
 from pipeline_contracts.deploy_states import DeploymentStatus
-from pipeline_contracts.times import format_time
 
 MOST_LISTED = 1000
 _REVISION = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-class _Seen(NamedTuple):
-    """A deployment with where it goes; None: the environment was removed."""
-
-    deployment: Deployment
-    environment: Environment | None
-    project: Project
 
 
 async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -58,6 +49,7 @@ async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _described(session: AsyncSession, ids: Select[int]) -> list[dict[str, Any]]:
+    """`asked_by` and `decided_by` are e-mail addresses."""
     asked, decided = aliased(Person), aliased(Person)
     query = (
         select(Deployment, Environment, Project, asked.email, decided.email)
@@ -69,28 +61,16 @@ async def _described(session: AsyncSession, ids: Select[int]) -> list[dict[str, 
         .order_by(Deployment.id.desc())
     )
     return [
-        {**_describe(_Seen(*row[:3])), "asked_by": row[3], "decided_by": row[4]}
+        {**describe_chosen(Chosen(*row[:3])), "asked_by": row[3], "decided_by": row[4]}
         for row in await session.execute(query)
     ]
-
-
-def _describe(seen: _Seen) -> dict[str, Any]:
-    """As the public API has it, and where it goes in words. `asked_by` and `decided_by` are e-mail addresses."""
-    deployment, environment, project = seen
-    return {
-        **describe_deployment(deployment, None if environment is None else environment.public_id),
-        "environment": None if environment is None else environment.slug,
-        "project": project.slug,
-        "note": deployment.note,
-        "decided_at": None if deployment.decided_at is None else format_time(deployment.decided_at),
-    }
 
 
 async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Queue what waits. `wanted`: id, by (an e-mail address), revision (needed where the commit is not known yet)."""
     revision = _read_revision(wanted)
     async with engines.sessions() as session, session.begin():
-        seen = await _the_one(session, read_id(wanted, "id"))
+        seen = await choose_deployment(session, read_id(wanted, "id"))
         person, actor = await _second(session, seen, wanted)
         with _refusing(seen, "only one that waits can be approved; `pharos approvals` shows those that do."):
             if seen.environment is None:
@@ -99,7 +79,7 @@ async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
                 session, seen.deployment, seen.environment, person, revision, actor, now
             )
         await session.flush()
-        return _describe(seen)
+        return describe_chosen(seen)
 
 
 def _read_revision(wanted: Wanted) -> str | None:
@@ -118,45 +98,32 @@ async def _reject(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """End what waits. `wanted`: id, by, reason."""
     reason = read_reason(wanted)
     async with engines.sessions() as session, session.begin():
-        seen = await _the_one(session, read_id(wanted, "id"))
+        seen = await choose_deployment(session, read_id(wanted, "id"))
         person, actor = await _second(session, seen, wanted)
         with _refusing(seen, "only one that waits can be rejected; `pharos approvals` shows those that do."):
             await decide.reject_deployment(session, seen.deployment, person, reason, actor, now)
         await session.flush()
-        return _describe(seen)
+        return describe_chosen(seen)
 
 
 async def _cancel(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Call one off that is not switched to yet. `wanted`: id."""
     async with engines.sessions() as session, session.begin():
-        seen = await _the_one(session, read_id(wanted, "id"))
+        seen = await choose_deployment(session, read_id(wanted, "id"))
         with _refusing(seen, "only what is queued, waits or is being built can be canceled."):
             await decide.cancel_deployment(session, seen.deployment, operator(wanted), now)
         await session.flush()
-        return _describe(seen)
+        return describe_chosen(seen)
 
 
-def _refusing(seen: _Seen, advice: str) -> Any:
+def _refusing(seen: Chosen, advice: str) -> Any:
     return refusing(f"Deployment {seen.deployment.id}", advice)
 
 
-async def _second(session: AsyncSession, seen: _Seen, wanted: Wanted) -> tuple[Person, Actor]:
+async def _second(session: AsyncSession, seen: Chosen, wanted: Wanted) -> tuple[Person, Actor]:
     """Who decides. Raises `Refused` for somebody who may not."""
     person = await choose_member(session, seen.project, str(wanted.get("by") or ""), Right.DECIDE)
     return person, operator(wanted, person.id)
-
-
-async def _the_one(session: AsyncSession, number: int) -> _Seen:
-    query = (
-        select(Deployment, Environment, Project)
-        .join(Project, Project.id == Deployment.project_id)
-        .outerjoin(Environment, Environment.id == Deployment.environment_id)
-        .where(Deployment.id == number)
-    )
-    row = (await session.execute(query)).one_or_none()
-    if row is None:
-        raise Refused(f"There is no deployment {number}; `pharos deployments` shows the newest.")
-    return _Seen(*row)
 
 
 ACTIONS: Mapping[str, Action] = {

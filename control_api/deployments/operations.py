@@ -77,20 +77,28 @@ async def tail_log(session: AsyncSession, deployment_id: int) -> tuple[Sequence[
 async def roll_back(
     session: AsyncSession, caller: Caller, build: int | None, actor: Actor, now: datetime
 ) -> Seen:
-    """Make the release of this deployment live again, without a build. Raises `NotRetained`, and what
-    `queue_deployment` raises."""
+    """What `queue_rollback` does, for a caller who may deploy where the deployment went."""
     seen, place = await find_deployment(session, caller, build, Right.DEPLOY)
-    release = await _retained_release(session, seen.deployment)
+    made = await queue_rollback(session, seen.deployment, place, actor, now)
+    return Seen(made, seen.environment_id)
+
+
+async def queue_rollback(
+    session: AsyncSession, deployment: Deployment, place: Place | None, actor: Actor, now: datetime
+) -> Deployment:
+    """Make the release of this deployment live again where it went, without a build; `place` is None where that was
+    removed. Raises `NotRetained`, and what `queue_deployment` raises."""
+    release = await _retained_release(session, deployment)
     if release is None or place is None:
         message = "has no release that is retained; the newest five of an environment are"
-        raise NotRetained(f"Deployment {build} {message}.", errors=[FieldError("build", message)])
+        raise NotRetained(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
     wish = Wish(
         "rollback",
-        repository_id=seen.deployment.repository_id,
+        repository_id=deployment.repository_id,
         revision=release.revision,
         rolled_back_to_id=release.deployment_id,
     )
-    return Seen(await queue_deployment(session, place, wish, actor, now), place.environment.public_id)
+    return await queue_deployment(session, place, wish, actor, now)
 
 
 async def promote(
@@ -102,22 +110,36 @@ async def promote(
     actor: Actor,
     now: datetime,
 ) -> Seen:
-    """Bring what this deployment built to a later environment of its project. Raises `NotPromotable`, and what
-    `queue_deployment` raises."""
+    """What `queue_promotion` does, for a caller who may deploy where the deployment went."""
     seen, place = await find_deployment(session, caller, build, Right.DEPLOY)
-    release = await _retained_release(session, seen.deployment)
+    made, to = await queue_promotion(session, seen.deployment, place, target, note, actor, now)
+    return Seen(made, to.environment.public_id)
+
+
+async def queue_promotion(
+    session: AsyncSession,
+    deployment: Deployment,
+    place: Place | None,
+    target: str,
+    note: str | None,
+    actor: Actor,
+    now: datetime,
+) -> tuple[Deployment, Place]:
+    """Bring what this deployment built to a later environment of its project: `target` is an ID of it, `place` where
+    the deployment went, None where that was removed. Raises `NotPromotable`, and what `queue_deployment` raises."""
+    release = await _retained_release(session, deployment)
     if release is None or place is None:
         message = "has not succeeded, or its release is not retained any more"
-        raise NotPromotable(f"Deployment {build} {message}.", errors=[FieldError("build", message)])
+        raise NotPromotable(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
     to = await _later_environment(session, place, target)
     wish = Wish(
         "promotion",
-        repository_id=seen.deployment.repository_id,
+        repository_id=deployment.repository_id,
         revision=release.revision,
-        promoted_from_id=seen.deployment.id,
+        promoted_from_id=deployment.id,
         note=note,
     )
-    return Seen(await queue_deployment(session, to, wish, actor, now), to.environment.public_id)
+    return await queue_deployment(session, to, wish, actor, now), to
 
 
 async def _later_environment(session: AsyncSession, place: Place, target: str) -> Place:

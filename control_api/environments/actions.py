@@ -14,6 +14,7 @@ from control_api.environments import operations, read_wanted
 from control_api.environments.hold import hold_environment
 from control_api.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
 from control_api.environments.remove_environment import remove_environment
+from control_api.environments.removed_keys import forget_keys
 from control_api.environments.show_environment import (
     describe_lock,
     describe_place,
@@ -21,12 +22,10 @@ from control_api.environments.show_environment import (
     list_environments,
     show_environment,
 )
-from control_api.live_keys import telling_edges
 from control_api.projects.choose import choose_place, choose_project
 from control_api.projects.find import Place
-from control_api.projects.members import choose_member
+from control_api.projects.members import choose_asker
 from control_api.projects.operations import create_environment
-from control_api.projects.roles import Right
 from control_api.reasons import read_reason
 from control_api.refusals import Refused, refusing
 from control_api.slugs import read_name, read_slug
@@ -123,9 +122,7 @@ async def _lock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     and nothing changed."""
     reason = read_reason(wanted)
     async with _changing(engines, wanted) as (session, place):
-        by = wanted.get("by")
-        person = None if by is None else await choose_member(session, place.project, by, Right.DEPLOY)
-        actor = operator(wanted, None if person is None else person.id)
+        actor = await choose_asker(session, place.project, wanted)
         if not await lock_environment(session, place, reason, actor, now):
             raise Refused(_told_locked(place, await find_lock(session, place.environment)))
         return await _described(session, place)
@@ -144,9 +141,7 @@ async def _remove(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with _changing(engines, wanted) as (session, place):
         removed = await remove_environment(session, place, operator(wanted), now)
     told = {"id": place.environment.public_id, "slug": place.environment.slug, "removed": removed.counts}
-    with telling_edges(told):
-        for digest in removed.digests:
-            await engines.directory.revoke(digest)
+    await forget_keys(engines.directory, removed.digests, told)
     return told
 
 

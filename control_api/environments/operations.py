@@ -2,11 +2,13 @@
 
 from datetime import datetime
 
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
 from control_api.environments.hold import hold_environment
 from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project
 from pipeline_contracts.deploy_states import EnvironmentState, check_move
 
 MOST_REPLICAS = 20
@@ -39,3 +41,19 @@ async def change_state(
     details = {"from": was.value, "to": state.value}
     record(session, actor, place.project.account_id, "environment.state", subject, now, details)
     await session.flush()
+
+
+async def wake_environment(session: AsyncSession, environment_id: int, actor: Actor, now: datetime) -> None:
+    """Want an environment to run that hibernates and may be woken by requests; else nothing changes."""
+    query = (
+        select(Environment, Project)
+        .join(Project, Project.id == Environment.project_id)
+        .where(
+            Environment.id == environment_id,
+            Environment.state == EnvironmentState.HIBERNATED,
+            Environment.wake_on_request,
+        )
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is not None:
+        await change_state(session, Place(*row), EnvironmentState.RUNNING, actor, now)

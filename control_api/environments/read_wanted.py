@@ -47,7 +47,7 @@ def read_replicas(wanted: Mapping[str, Any]) -> int:
 
 def read_changes(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The columns to change, and their values: name, branch and window (each may be null, but for the name), order,
-    deploy_approval and variable_approval, those that are given."""
+    deploy_approval, variable_approval and wake_on_request, those that are given."""
     changes: dict[str, Any] = {}
     if "name" in wanted:
         changes["name"] = read_name(wanted)
@@ -60,6 +60,7 @@ def read_changes(wanted: Mapping[str, Any]) -> dict[str, Any]:
     for name, column in (
         ("deploy_approval", "deploys_need_approval"),
         ("variable_approval", "variables_need_approval"),
+        ("wake_on_request", "wake_on_request"),
     ):
         if name in wanted:
             changes[column] = bool(wanted[name])

@@ -77,6 +77,7 @@ def describe_settings(environment: Environment) -> dict[str, Any]:
             "deploys": environment.deploys_need_approval,
             "variables": environment.variables_need_approval,
         },
+        "wake_on_request": environment.wake_on_request,
     }
 
 

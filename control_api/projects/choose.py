@@ -29,9 +29,14 @@ async def choose_project(session: AsyncSession, called: str | None) -> Project:
     return await _the_one(session, query, "project", called)
 
 
-async def choose_environment(session: AsyncSession, called: str | None) -> Environment:
-    """The same for an environment; its slug may have its project's before it: `shop/production`."""
+async def choose_environment(
+    session: AsyncSession, called: str | None, among: Project | None = None
+) -> Environment:
+    """The same for an environment; its slug may have its project's before it: `shop/production`. `among`: of this
+    project only."""
     query = select(Environment)
+    if among is not None:
+        query = query.where(Environment.project_id == among.id)
     if called is not None:
         project, slash, slug = called.rpartition("/")
         if slash:
@@ -41,7 +46,8 @@ async def choose_environment(session: AsyncSession, called: str | None) -> Envir
             query = query.where(
                 or_(named(Environment.id, Environment.public_id, called), Environment.slug == called)
             )
-    return await _the_one(session, query, "environment", called)
+    where = "" if among is None else f" in the project {among.slug}"
+    return await _the_one(session, query, "environment", called, where)
 
 
 async def choose_place(session: AsyncSession, called: str | None) -> Place:
@@ -62,12 +68,14 @@ async def choose_person(session: AsyncSession, called: str) -> Person:
     return person
 
 
-async def _the_one(session: AsyncSession, query: Select[T], kind: str, called: str | None) -> T:
+async def _the_one(
+    session: AsyncSession, query: Select[T], kind: str, called: str | None, where: str = ""
+) -> T:
     found = (await session.execute(query.limit(10))).scalars().all()
     if len(found) == 1:
         return found[0]
     if not found:
-        raise Refused(f"There is no {kind} {called or 'at all'}; `pharos {kind} list` shows all.")
+        raise Refused(f"There is no {kind} {called or 'at all'}{where}; `pharos {kind} list` shows all.")
     ids = ", ".join(one.public_id for one in found)
     told = f"Several {kind}s are called {called!r}" if called is not None else f"There are several {kind}s"
     raise Refused(f"{told}: name one by its ID ({ids}).")

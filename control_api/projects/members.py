@@ -1,9 +1,13 @@
 """The people whom an operator names as those who ask or decide."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Membership, Person
+from control_api.audit.operations import Actor, operator
 from control_api.projects.choose import choose_person
 from control_api.projects.roles import PROJECT_ROLES, Right, is_allowed
 from control_api.projects.tables import Project, ProjectRole
@@ -36,6 +40,15 @@ async def choose_member(session: AsyncSession, project: Project, called: str, ri
             f"with `pharos project grant {project.slug} {person.email} --role {_ROLES[right]}`."
         )
     return person
+
+
+async def choose_asker(session: AsyncSession, project: Project, wanted: Mapping[str, Any]) -> Actor:
+    """The operator who runs a command, for the person whom `by` names, where it is given. Raises `Refused` for one who
+    may not deploy in the project."""
+    by = wanted.get("by")
+    if by is None:
+        return operator(wanted)
+    return operator(wanted, (await choose_member(session, project, str(by), Right.DEPLOY)).id)
 
 
 def check_second(asked_by_id: int | None, person: Person) -> None:

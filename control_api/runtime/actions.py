@@ -26,7 +26,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """What the processes of an environment print. `wanted`: environment_id, offsets (by the name of a process, `web.1`:
+    """What the processes of an environment print. `wanted`: environment_id, offsets (by an output's key, `7/web.1`:
     what was read of it; one without is read from its end)."""
     offsets = {str(name): max(0, int(offset)) for name, offset in (wanted.get("offsets") or {}).items()}
     async with engines.sessions() as session:
@@ -34,14 +34,15 @@ async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         lease = await session.get(EnvironmentLease, place.environment.id)
         outputs = None
         if engines.deploy_folder is not None:
-            folder, number = engines.deploy_folder, place.environment.id
-            instances = await session.execute(
-                select(Instance.process, Instance.number).where(Instance.environment_id == number)
-            )
+            folder, public_id = engines.deploy_folder, place.environment.public_id
+            columns = (Instance.deployment_id, Instance.process, Instance.number)
+            mine = Instance.environment_id == place.environment.id
             # What nothing writes to any more is of no interest, unless there is nothing else.
-            names = {f"{process}.{count}" for process, count in instances}
+            runs: dict[int, set[str]] = {}
+            for deployment_id, process, number in await session.execute(select(*columns).where(mine)):
+                runs.setdefault(deployment_id, set()).add(f"{process}.{number}")
             try:
-                outputs = await asyncio.to_thread(read_output, folder, number, offsets, names)
+                outputs = await asyncio.to_thread(read_output, folder, public_id, offsets, runs)
             except OSError as error:
                 raise Refused(f"The output cannot be read in {folder}: {error.strerror}.") from error
         if outputs is None:
@@ -63,6 +64,7 @@ def _elsewhere(place: Place, lease: EnvironmentLease | None, folder: Path | None
 
 def _describe(output: Output) -> dict[str, Any]:
     return {
+        "key": output.key,
         "name": output.name,
         "process": output.process,
         "number": output.number,

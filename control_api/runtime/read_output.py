@@ -23,6 +23,8 @@ _ALONE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 class Output:
     """What one process has printed."""
 
+    deployment_id: int
+    """The one that brought it: its files are its own."""
     process: str
     number: int
     offset: int
@@ -38,27 +40,47 @@ class Output:
     def name(self) -> str:
         return f"{self.process}.{self.number}"
 
+    @property
+    def key(self) -> str:
+        """What offsets are told by."""
+        return f"{self.deployment_id}/{self.name}"
+
 
 def read_output(
     folder: Path,
-    environment_id: int,
+    environment_id: str,
     offsets: Mapping[str, int],
-    only: Collection[str] = (),
+    runs: Mapping[int, Collection[str]],
     most_bytes: int = MOST_BYTES,
 ) -> list[Output] | None:
-    """What each process has printed behind its offset (by name, `web.1`), or last where it has none: up to
-    `most_bytes`. `only`: of these names; none: of all. None where the environment has no such files here. Blocks.
+    """What each process has printed behind its offset (by key, `7/web.1`), or last where it has none: up to
+    `most_bytes`. `runs`: the names of what runs, by deployment; none: all of the newest deployment that has run.
+    `environment_id` is the public one. None where the environment has no such files here. Blocks.
 
     Raises `OSError` where they are there and cannot be read.
     """
+    read: list[Output] = []
     try:
-        with _opened(str(folder / "outputs")) as outputs, _opened(str(environment_id), outputs) as mine:
-            found = [match for name in os.listdir(mine) if (match := _NAME.fullmatch(name))]
-            chosen = [match for match in found if not only or f"{match[1]}.{match[2]}" in only]
-            chosen.sort(key=lambda match: (match[1], int(match[2])))
-            read = [_read_file(mine, match, offsets, most_bytes) for match in chosen[:_MOST_FILES]]
+        with _opened(str(folder / "outputs")) as outputs, _opened(environment_id, outputs) as mine:
+            there = {int(name) for name in os.listdir(mine) if name.isdecimal()}
+            chosen = {number: runs[number] for number in there & runs.keys()} if runs else {}
+            if not runs and there:
+                chosen = {max(there): ()}
+            for number, names in sorted(chosen.items()):
+                with _opened(str(number), mine) as files:
+                    read += _read_files(files, number, names, offsets, most_bytes)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return read
+
+
+def _read_files(
+    folder: int, deployment_id: int, only: Collection[str], offsets: Mapping[str, int], most_bytes: int
+) -> list[Output]:
+    found = [match for name in os.listdir(folder) if (match := _NAME.fullmatch(name))]
+    chosen = [match for match in found if not only or f"{match[1]}.{match[2]}" in only]
+    chosen.sort(key=lambda match: (match[1], int(match[2])))
+    read = [_read_file(folder, deployment_id, match, offsets, most_bytes) for match in chosen[:_MOST_FILES]]
     return [output for output in read if output is not None]
 
 
@@ -74,11 +96,11 @@ def _opened(path: str, within: int | None = None) -> Iterator[int]:
 
 
 def _read_file(
-    folder: int, name: re.Match[str], offsets: Mapping[str, int], most_bytes: int
+    folder: int, deployment_id: int, name: re.Match[str], offsets: Mapping[str, int], most_bytes: int
 ) -> Output | None:
     """None for what is no plain file, or is gone by now."""
     process, number = name[1], int(name[2])
-    offset = offsets.get(f"{process}.{number}")
+    offset = offsets.get(f"{deployment_id}/{process}.{number}")
     piece = _read_piece(folder, name[0], offset, most_bytes)
     if piece is None:
         return None
@@ -92,7 +114,13 @@ def _read_file(
         before = _read_piece(folder, f"{name[0]}.1", None, most_bytes - len(data))
         text = (b"" if before is None else before[0]) + text
     return Output(
-        process, number, start + end, text.decode("utf-8", "replace"), rest.decode("utf-8", "replace"), is_cut
+        deployment_id,
+        process,
+        number,
+        start + end,
+        text.decode("utf-8", "replace"),
+        rest.decode("utf-8", "replace"),
+        is_cut,
     )
 
 

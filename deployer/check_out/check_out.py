@@ -22,13 +22,15 @@ async def check_out(
     as_owner: AsOwner,
     hand_over: Callable[[Path], Awaitable[None]],
     on_line: OnLine,
+    mark: str | None = None,
     timeout_seconds: float = 600,
 ) -> None:
     """Write the files of a commit, and of its submodules, into an empty folder, beside a shallow `.git`.
 
     `folder` is an absolute path of Pharos' own user.
     `revision` is a whole commit, in small letters; `ref` is where it came from, for hosts that give no single commit.
-    `hand_over` makes all in the folder the build's user's, before anything of the repository is written there.
+    `hand_over` makes all in the folder the build's user's, before anything of the repository is written there. `mark`:
+    see `open_git`.
     Raises `CheckOutFailed`, also where the tree could lead out of itself; what `as_owner`, `hand_over` and
     `on_line` raise passes through. After a failure the folder is of no use.
     """
@@ -43,7 +45,7 @@ async def check_out(
         "host, and whether the revision holds files that belong elsewhere.",
     ):
         url = check_url(url)
-        git = await open_git(url, folder / ".git")
+        git = await open_git(url, folder / ".git", mark)
         await on_line(f"Fetching {revision} from {url}")
         await fetch_revision(git, url, revision, ref, on_line)
         has_submodules = await read_submodules(git, url, revision)

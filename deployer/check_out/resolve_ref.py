@@ -23,12 +23,12 @@ def is_commit(text: str) -> bool:
     return _COMMIT.fullmatch(text) is not None
 
 
-async def resolve_ref(url: str, ref: str, *, timeout_seconds: float = 60) -> str:
+async def resolve_ref(url: str, ref: str, *, mark: str | None = None, timeout_seconds: float = 60) -> str:
     """The commit, 40 or 64 hexadecimal digits in small letters, that `ref` is in the repository at `url` now.
 
     `ref` is a branch, a tag (the commit that it is of), a full name as refs/pull/7/head, HEAD, or a commit, of which
     the first seven digits are enough. A branch goes before a tag of its name, and a name before a commit's beginning;
-    a whole commit is given back without a look at the repository. Raises `CheckOutFailed`.
+    a whole commit is given back without a look at the repository. `mark`: see `open_git`. Raises `CheckOutFailed`.
     """
     if is_commit(ref.lower()):
         return ref.lower()
@@ -40,7 +40,7 @@ async def resolve_ref(url: str, ref: str, *, timeout_seconds: float = 60) -> str
         f"The repository's host did not answer within {timeout_seconds:g} seconds. Check the repository's address, "
         "and that this machine reaches its host.",
     ):
-        git = await open_git(url := check_url(url), _NOWHERE)
+        git = await open_git(url := check_url(url), _NOWHERE, mark)
         found = await list_refs(git, url, ref)
         if (chosen := choose_ref(found, ref)) is not None:
             return found[f"{chosen}^{{}}"] if f"{chosen}^{{}}" in found else found[chosen]

@@ -17,6 +17,7 @@ from pathlib import Path
 from deployer.check_out.failures import CheckOutFailed, explain_failure
 from deployer.log_lines.lines import LineCutter
 from deployer.log_lines.masking import Mask
+from deployer.processes.confinement import MARK_VARIABLE
 
 OnLine = Callable[[str], Awaitable[None]]
 
@@ -127,9 +128,12 @@ class Git:
         return answer.output
 
 
-async def open_git(url: str, git_dir: Path) -> Git:
-    """Git for what comes from this address. Raises `CheckOutFailed`."""
+async def open_git(url: str, git_dir: Path, mark: str | None = None) -> Git:
+    """Git for what comes from this address. `mark`: by which what a killed deployer leaves of it is found and ended.
+    Raises `CheckOutFailed`."""
     environment = {name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)} | _FIXED
+    if mark is not None:
+        environment[MARK_VARIABLE] = mark
     git = Git(git_dir, environment)
     if url.startswith(("https://", "file://", "/")) or {"GIT_SSH", "GIT_SSH_COMMAND"} & environment.keys():
         return git

@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--edges", type=int, default=2)
     parser.add_argument("--consumers", type=int, default=2)
     parser.add_argument("--port", type=int, default=8000, help="of the gateway (8000)")
+    parser.add_argument("--apps-port", type=int, default=8090, help="of deployed applications (8090)")
     arguments = parser.parse_args()
     folder: Path = arguments.folder.absolute()
     if arguments.action == "down":
@@ -47,7 +48,7 @@ def _up(folder: Path, arguments: argparse.Namespace) -> int:
             [
                 *(sys.executable, "-m", "loadtests.stack", "hold", "--folder", str(folder)),
                 *("--edges", str(arguments.edges), "--consumers", str(arguments.consumers)),
-                *("--port", str(arguments.port)),
+                *("--port", str(arguments.port), "--apps-port", str(arguments.apps_port)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -84,6 +85,7 @@ def _hold(folder: Path, arguments: argparse.Namespace) -> int:
             edges=arguments.edges,
             consumers=arguments.consumers,
             port=arguments.port,
+            apps_port=arguments.apps_port,
             tell=lambda line: print(line, flush=True),
         ) as stack:
             base_url = stack.credentials["base_url"]

@@ -98,10 +98,12 @@ def running_stack(
     edges: int = 2,
     consumers: int = 2,
     port: int | None = None,
+    apps_port: int | None = None,
     settings: Mapping[str, str] | None = None,
     tell: Tell = lambda line: None,
 ) -> Iterator[Stack]:
-    """Everything, ready; gone at the end. `settings`: more `PHAROS_*` variables. `port`: of the gateway.
+    """Everything, ready; gone at the end. `settings`: more `PHAROS_*` variables. `port`: of the gateway; `apps_port`:
+    where deployed applications answer, there as well.
 
     Raises `EngineMissing`, `PartFailed` and `RuntimeError`.
     """
@@ -137,11 +139,12 @@ def running_stack(
         control = stack.pharos("control", "control")
         stack.others.append(control)
         control.start()
+        apps, apps_port = _deployer(stack, apps_port)
         for _ in range(edges):
             stack.add_edge()
         for _ in range(consumers):
             stack.add_consumer()
-        gateway = _gateway(caddy, stack, control, gateway_port)
+        gateway = _gateway(caddy, stack, control, gateway_port, (apps, apps_port))
         stack.others.append(gateway)
         gateway.start()
         for part in reversed(stack.parts()):
@@ -167,12 +170,26 @@ def _migrate(stack: Stack, base_url: str) -> None:
         raise PartFailed(f"pharos migrate ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-def _gateway(caddy: str, stack: Stack, control: Part, port: int) -> Part:
+def _deployer(stack: Stack, apps_port: int | None) -> tuple[str, int]:
+    """Start the deployer; gives where its proxy is, and the gateway's port for it."""
+    inner, outer = free_port(), apps_port or free_port()
+    deployer = stack.pharos("deployer", "deployer", "--apps-port", str(inner), "--stop-processes")
+    folder = {"PHAROS_DEPLOY_FOLDER": str(stack.folder / "deployer"), "PHAROS_DEPLOY_PORT": str(outer)}
+    deployer.env = {**deployer.env, **folder}
+    stack.others.append(deployer)
+    deployer.start()
+    return f"127.0.0.1:{inner}", outer
+
+
+def _gateway(caddy: str, stack: Stack, control: Part, port: int, apps: tuple[str, int]) -> Part:
     upstreams = " ".join(f"127.0.0.1:{edge.port}" for edge in stack.edges)
     env = {
         "PHAROS_GATEWAY_ADDRESS": f"http://127.0.0.1:{port}",
         "PHAROS_EDGE_UPSTREAMS": f"to {upstreams}",
         "PHAROS_CONTROL_UPSTREAM": f"127.0.0.1:{control.port}",
+        "PHAROS_APPS_ADDRESS": f"http://:{apps[1]}",
+        "PHAROS_APPS_BIND": "127.0.0.1",
+        "PHAROS_APPS_UPSTREAM": apps[0],
         "XDG_DATA_HOME": str(stack.folder / "caddy"),
         "XDG_CONFIG_HOME": str(stack.folder / "caddy"),
     }

@@ -29,6 +29,7 @@ NEEDS = {
     "migrate": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL", "PHAROS_DATABASE_URL"},
     "edge": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_REDIS_URL", "PHAROS_RECEIPT_KEY"},
     "consumers": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL", "PHAROS_DATABASE_URL"},
+    "deployer": {"PHAROS_DATABASE_URL", "PHAROS_VARIABLES_KEY", "PHAROS_DEPLOY_FOLDER"},
     "control": {
         "PHAROS_DATABASE_URL",
         "PHAROS_CLICKHOUSE_URL",
@@ -40,7 +41,7 @@ NEEDS = {
 
 
 def test_every_part_is_there() -> None:
-    assert set(own_services()) == {"migrate", "edge", "consumers", "control"}
+    assert set(own_services()) == {"migrate", "edge", "consumers", "control", "deployer"}
     engines = set(read_compose()["services"]) - set(own_services())
     assert engines == {"kafka", "clickhouse", "redis", "postgres", "gateway"}
 
@@ -88,14 +89,14 @@ def test_everything_that_stays_up_has_a_health_check_and_what_holds_data_a_volum
     document = read_compose()
     for name, service in document["services"].items():
         assert name == "migrate" or "healthcheck" in service, name
-    for name in ("kafka", "clickhouse", "postgres"):
+    for name in ("kafka", "clickhouse", "postgres", "deployer"):
         mounted = [volume.split(":")[0] for volume in document["services"][name]["volumes"]]
         assert set(mounted) <= set(document["volumes"]), name
 
 
 def test_parts_wait_for_what_they_need() -> None:
     services = own_services()
-    for name in ("edge", "consumers", "control"):
+    for name in ("edge", "consumers", "control", "deployer"):
         waits: dict[str, Any] = services[name]["depends_on"]
         assert waits["migrate"]["condition"] == "service_completed_successfully"
     assert set(services["migrate"]["depends_on"]) == {"kafka", "clickhouse", "postgres"}

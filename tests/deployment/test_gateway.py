@@ -41,15 +41,18 @@ CONTROL = [
 
 
 @contextmanager
-def running_caddy(folder: Path, edges: list[int], control: int) -> Iterator[str]:
+def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> Iterator[tuple[str, str]]:
     caddy = shutil.which("caddy")
     if caddy is None:
         raise EngineMissing("Caddy is not installed; on Debian: apt-get install caddy")
-    port = free_port()
+    port, apps_port = free_port(), free_port()
     env = {
         "PHAROS_GATEWAY_ADDRESS": f"http://127.0.0.1:{port}",
         "PHAROS_EDGE_UPSTREAMS": "to " + " ".join(f"127.0.0.1:{edge}" for edge in edges),
         "PHAROS_CONTROL_UPSTREAM": f"127.0.0.1:{control}",
+        "PHAROS_APPS_ADDRESS": f"http://:{apps_port}",
+        "PHAROS_APPS_BIND": "127.0.0.1",
+        "PHAROS_APPS_UPSTREAM": f"127.0.0.1:{apps}",
         "HOME": str(folder),
     }
     with open(folder / "caddy.log", "wb") as log:
@@ -62,7 +65,7 @@ def running_caddy(folder: Path, edges: list[int], control: int) -> Iterator[str]
         )
     try:
         _wait(f"http://127.0.0.1:{port}/gateway/live")
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", f"http://127.0.0.1:{apps_port}"
     finally:
         process.terminate()
         process.wait(20)
@@ -107,6 +110,7 @@ class StandIn:
                 "name": self.name,
                 "method": request.method,
                 "path": request.raw_path,
+                "host": request.headers["Host"],
                 "bytes": len(body),
                 "encoding": request.headers.get("Content-Encoding"),
                 "forwarded": request.headers.get("X-Forwarded-For"),
@@ -118,9 +122,13 @@ class Gateway:
     """Caddy's address and those behind it."""
 
     def __init__(
-        self, url: str, edges: list[StandIn], control: StandIn, session: aiohttp.ClientSession
+        self,
+        urls: tuple[str, str],
+        edges: list[StandIn],
+        control: StandIn,
+        session: aiohttp.ClientSession,
     ) -> None:
-        self.url = url
+        self.url, self.apps_url = urls
         self.edges = edges
         self.control = control
         self.session = session
@@ -129,15 +137,14 @@ class Gateway:
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     async with AsyncExitStack() as exits:
-        parts = [StandIn("edge-1"), StandIn("edge-2"), StandIn("control")]
+        parts = [StandIn("edge-1"), StandIn("edge-2"), StandIn("control"), StandIn("deployer")]
         for part in parts:
             await part.start()
             exits.push_async_callback(part.stop)
-        url = exits.enter_context(
-            or_skip(running_caddy(tmp_path, [parts[0].port, parts[1].port], parts[2].port))
-        )
+        edges = [parts[0].port, parts[1].port]
+        urls = exits.enter_context(or_skip(running_caddy(tmp_path, edges, parts[2].port, parts[3].port)))
         session = await exits.enter_async_context(aiohttp.ClientSession())
-        yield Gateway(url, parts[:2], parts[2], session)
+        yield Gateway(urls, parts[:2], parts[2], session)
 
 
 async def test_paths_alone_decide(gateway: Gateway) -> None:
@@ -147,6 +154,14 @@ async def test_paths_alone_decide(gateway: Gateway) -> None:
                 told = await answer.json()
             assert told["name"].startswith(expected), (method, path)
             assert (told["method"], told["path"]) == (method, path)
+
+
+async def test_what_is_deployed_has_an_address_of_its_own(gateway: Gateway) -> None:
+    host = "production.shop.localhost:8090"
+    async with gateway.session.post(f"{gateway.apps_url}/api/v1/ingest", headers={"Host": host}) as answer:
+        told = await answer.json()
+    # The deployer tells by the host whose request it is.
+    assert (told["name"], told["host"], told["path"]) == ("deployer", host, "/api/v1/ingest")
 
 
 async def test_bodies_pass_unchanged_and_the_callers_address_is_told(gateway: Gateway) -> None:

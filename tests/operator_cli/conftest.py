@@ -1,20 +1,26 @@
 """Both kinds of installation that commands work on: a running `pharos up`, and the engines of parts that are processes
 of their own. Each module has its own of both."""
 
+import asyncio
+import contextlib
 import functools
+import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from control_api.database import open_sessions
+from control_api.database import open_engine, open_sessions
 from control_api.publish_keys import publish_keys
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.accounts import make_acme, migrated
 from tests.support.commands import CLEAN, Run, run_in
 from tests.support.databases import empty_database
 from tests.support.engines import or_skip
-from tests.support.platform_process import PlatformProcess, platform_process
+from tests.support.followed import Start, Work, Write
+from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
 from tests.support.redis_server import running_redis
 
 
@@ -75,3 +81,41 @@ def pharos(request: pytest.FixtureRequest) -> Run:
         return run
     platform: PlatformProcess = request.getfixturevalue("on_socket")
     return functools.partial(platform.run, stdin="")
+
+
+@pytest.fixture
+def write(own_database_url: str) -> Write:
+    """What does some of a deployer's work in the database of `on_engines`."""
+
+    async def work_there(work: Work) -> Any:
+        engine = open_engine(own_database_url)
+        async with open_sessions(engine)() as session, session.begin():
+            done = await work(session, datetime.now(UTC))
+        await engine.dispose()
+        return done
+
+    return lambda work: asyncio.run(work_there(work))
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
+    """What starts commands like those of `on_engines`, or with `socket` of `on_socket`, which go on by themselves; at
+    the end they are ended."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(*arguments: str, socket: bool = False, **options: Any) -> "subprocess.Popen[str]":
+            environment = {**CLEAN, "PYTHONUNBUFFERED": "1"}
+            if socket:
+                arguments += ("--data", str(request.getfixturevalue("on_socket").data))
+            else:
+                environment["PHAROS_DATABASE_URL"] = request.getfixturevalue("own_database_url")
+                environment["PHAROS_REDIS_URL"] = request.getfixturevalue("own_redis_url")
+                environment |= request.getfixturevalue("more_settings")
+            given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+            process = stack.enter_context(
+                subprocess.Popen([str(PHAROS), *arguments], text=True, cwd=tmp_path, env=environment, **given)
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield begin

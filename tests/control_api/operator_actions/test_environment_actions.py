@@ -30,6 +30,7 @@ async def test_an_environment_is_made_without_a_key(operated: Operated) -> None:
         "branch": "develop",
         "window": None,
         "approval": {"deploys": False, "variables": False},
+        "wake_on_request": False,
         "lock": None,
         "created_at": AT,
     }

@@ -26,6 +26,7 @@ from control_api.projects.find import Place
 from control_api.projects.operations import live_ingest_keys
 from control_api.projects.tables import Environment, EnvironmentLock, IngestKey
 from control_api.recorded_deployments.tables import RecordedDeployment
+from control_api.runtime.tables import EnvironmentLease, Instance
 from control_api.variables.tables import VariableChange, VariableSet
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.deploy_states import ACTIVE
@@ -35,11 +36,13 @@ from tests.support.operated import NOW, REVISION, Operated
 from tests.support.redis_server import running_redis
 
 OF_ENVIRONMENTS = {
+    EnvironmentLease,
     EnvironmentLock,
     Heartbeat,
     HeartbeatRun,
     HeartbeatState,
     IngestKey,
+    Instance,
     LiveRelease,
     MonitorKey,
     Queue,
@@ -104,7 +107,7 @@ async def _fill(operated: Operated, called: str) -> list[str]:
         session.add(release)
         await session.flush()
         waiting.rolled_back_to_id = done.id
-        session.add_all(_states(environment.id, release.id, heartbeat["id"], queue["id"]))
+        session.add_all(_states(environment.id, release, heartbeat["id"], queue["id"]))
     await act("environments/lock", id=called, reason="sale")
     return [key.get("ingest_key") or key["key"] for key in (*made, heartbeat, queue)]
 
@@ -114,8 +117,19 @@ async def _queue(operated: Operated, session: AsyncSession, environment: Environ
     return await queue_deployment(session, Place(environment, operated.project), Wish("api"), actor, NOW)
 
 
-def _states(environment: int, release: int, heartbeat: int, queue: int) -> Iterable[Any]:
-    yield LiveRelease(environment_id=environment, release_id=release, since=NOW)
+def _states(environment: int, release: Release, heartbeat: int, queue: int) -> Iterable[Any]:
+    yield LiveRelease(environment_id=environment, release_id=release.id, since=NOW)
+    yield EnvironmentLease(
+        environment_id=environment, holder="d1", holder_name="here", fence=1, leased_until=NOW
+    )
+    yield Instance(
+        environment_id=environment,
+        deployment_id=release.deployment_id,
+        process="web",
+        number=1,
+        state="running",
+        restarts=0,
+    )
     yield RecordedDeployment(
         environment_id=environment, deployment_id="d1", version="1", deployed_at=NOW, recorded_at=NOW
     )

@@ -3,7 +3,6 @@
 import os
 import socket
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 
@@ -68,10 +67,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_links_made_to_be_followed_for_ever_end(tmp_path: Path) -> None:
     for number in range(3000):
         (tmp_path / f"l{number}").symlink_to("./" * 2000 + f"l{number + 1}")
-    began = perf_counter()
     with pytest.raises(CheckOutFailed, match="more symbolic links than can be followed"):
         inspect_tree(tmp_path)
-    assert perf_counter() - began < 10
 
 
 async def test_a_folder_as_deep_as_paths_may_be_is_looked_into(work: Work, owner: Owner) -> None:

@@ -4,7 +4,6 @@ import base64
 import json
 import shlex
 import subprocess
-from time import perf_counter
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -122,15 +121,3 @@ def test_no_value_is_shown(values: list[str], around: str, data: st.DataObject) 
             and value.isprintable()
         ):
             assert not any(value in line for line in shown)
-
-
-@pytest.mark.parametrize("count", [5, 1_000])
-def test_a_line_costs_the_same_for_many_values(count: int) -> None:
-    values = [f"https://{number}.example/{number * 7919:x}" + "k" * (number % 200) for number in range(count)]
-    mask = Mask(values)
-    line = "2026-01-01 12:00:00 GET https://shop.example/checkout 200 in 12 ms, 4711 bytes, as ordered by x"
-    began = perf_counter()
-    for _ in range(1_000):
-        mask.hide(line)
-    # 10 us a line here; room for a machine that does more than this.
-    assert perf_counter() - began < 0.5

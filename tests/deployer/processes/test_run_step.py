@@ -3,7 +3,6 @@
 import asyncio
 import os
 import resource
-import time
 from pathlib import Path
 
 import pytest
@@ -58,10 +57,8 @@ async def test_a_step_that_fails(place: Place, command: str, told: str) -> None:
 
 
 async def test_a_step_without_an_end(place: Place) -> None:
-    begun = time.monotonic()
     with pytest.raises(StepFailed, match=r"^took longer than 1\.5 s and was ended$"):
         await place.run(f"{STUBBORN} while :; do sleep 0.1; done", timeout_seconds=1.5)
-    assert time.monotonic() - begun < 5
     assert left_of(place) == []
 
 
@@ -87,10 +84,8 @@ async def test_daemons_that_hide(place: Place) -> None:
 @as_root
 async def test_a_fork_bomb_ends(place: Place) -> None:
     bomb = place.limited(processes=200)
-    begun = time.monotonic()
     with pytest.raises(StepFailed):
         await bomb.run(FORK_BOMB, timeout_seconds=2)
-    assert time.monotonic() - begun < 15
     assert left_of(place) == []
 
 

@@ -82,10 +82,8 @@ async def test_it_is_asked_first(place: Place, nowhere: int) -> None:
     trap = "trap 'echo asked >> told; sleep 0.5; echo done >> told; exit' TERM"
     process = place.start(f"({trap}; touch ready; while :; do sleep 0.02; done) | cat", nowhere)
     await until((place.folder / "ready").exists)
-    begun = time.monotonic()
     await process.end(20)
     assert (place.folder / "told").read_text() == "asked\ndone\n"
-    assert time.monotonic() - begun < 5
     assert await process.wait() == -signal.SIGTERM
 
 
@@ -103,9 +101,7 @@ async def test_a_daemon_of_its_own_session_is_asked_too(place: Place, nowhere: i
 async def test_who_does_not_listen_is_killed(place: Place, nowhere: int) -> None:
     process = place.start("trap '' TERM; touch ready; while :; do sleep 0.02; done", nowhere)
     await until((place.folder / "ready").exists)
-    begun = time.monotonic()
     await asyncio.gather(process.end(0.5), process.end(0.5))
-    assert 0.4 < time.monotonic() - begun < 3
     assert await process.wait() == -signal.SIGKILL
 
 

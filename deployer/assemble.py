@@ -1,0 +1,150 @@
+"""Puts a deployer together from its parts."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from sqlalchemy.exc import SQLAlchemyError
+
+from control_api.database import Sessions
+from control_api.variables.sealing import SealingKeys
+from deployer.deployments.carry_out import Workshop
+from deployer.deployments.log import utc_now
+from deployer.drivers.interface import Tenancy
+from deployer.drivers.local.driver import LocalDriver
+from deployer.environments.names import Names
+from deployer.environments.overview import read_overview
+from deployer.identity import Identity
+from deployer.metrics import DeployerMetrics
+from deployer.processes.confinement import Limits
+from deployer.processes.open_files import raise_open_files
+from deployer.processes.start_process import has_namespaces
+from deployer.run_deployer import Deployer, deploying
+from deployer.traffic.caddy import CaddyTraffic
+from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
+from deployer.traffic.proxy.streaming import StreamingProxy
+from deployer.uncut import end_tasks
+from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_ENSURE_SECONDS = 5.0
+
+
+@asynccontextmanager
+async def running_local_deployer(
+    settings: Settings,
+    identity: Identity,
+    server: socket.socket,
+    *,
+    sessions: Sessions,
+    keys: SealingKeys,
+    registry: CollectorRegistry,
+    hidden: tuple[Path, ...],
+    stops: bool,
+) -> AsyncIterator[Deployer]:
+    """A deployer that runs applications on this machine, at work; `server` is the bound socket of its proxy.
+
+    `hidden`: folders that no application may see. `stops`: at the end what runs is stopped; otherwise it is left to
+    the next process of this deployer. Raises `BadSettings`.
+    """
+    raise_open_files()
+    deployer: Deployer
+    gateways = read_trusted(settings.trusted_proxies)
+    port = server.getsockname()[1]
+    if settings.caddy_admin_url is None:
+        proxy = StreamingProxy(lambda number: deployer.wake(number), trusts=gateways.is_trusted)
+        traffic: Traffic = proxy
+    else:
+        proxy = StreamingProxy(lambda number: deployer.wake(number), trusts=_is_loopback)
+        traffic = CaddyTraffic(settings.caddy_admin_url, settings.caddy_listen, Target(port), proxy)
+        port = int(settings.caddy_listen.rpartition(":")[2])
+    limits = Limits(processes=settings.deploy_processes, memory_bytes=settings.deploy_memory_bytes)
+    driver = LocalDriver(
+        identity,
+        traffic,
+        lambda number, instances: deployer.report(number, instances),
+        hidden=hidden,
+        limits=limits,
+        drain_seconds=settings.deploy_drain_seconds,
+    )
+    metrics = DeployerMetrics()
+    registry.register(metrics)
+    builds = asyncio.Semaphore(settings.deploy_builds)
+    shop = Workshop(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
+    names = Names(settings.deploy_domain, settings.deploy_port or port)
+    deployer = Deployer(shop, identity, names, gives_up=stops)
+    try:
+        if not await has_namespaces():
+            logger.warning(
+                "the kernel grants no namespaces here: what is deployed is confined by users and limits alone"
+            )
+        await driver.find_orphans()
+        routes = driver.first_routes(await _read_live(sessions, identity, names))
+        await proxy.set_routes(routes)
+        await proxy.serve(server)
+        if traffic is not proxy:
+            await _set_first(traffic, routes)
+        async with deploying(deployer), _ensured(traffic):
+            yield deployer
+    finally:
+        await driver.close(stops=stops)
+        await traffic.close()
+        if traffic is not proxy:
+            await proxy.close()
+
+
+async def _read_live(sessions: Sessions, identity: Identity, names: Names) -> Sequence[tuple[Tenancy, int]]:
+    """What is to run, and the deployments that brought it."""
+    try:
+        overview = await read_overview(sessions, identity.id, names, utc_now())
+    except SQLAlchemyError as error:
+        logger.warning("requests find nothing until the database answers: %s", error)
+        return []
+    return [
+        (wanted.tenancy, wanted.live.deployment_id)
+        for wanted in overview.wanted.values()
+        if wanted.live is not None and wanted.replicas > 0
+    ]
+
+
+async def _set_first(traffic: Traffic, routes: Mapping[int, Route]) -> None:
+    try:
+        await traffic.set_routes(routes)
+    except TrafficUnavailable as error:
+        # It may be started later: it gets them then.
+        logger.warning("%s", error)
+
+
+def _is_loopback(peer: str) -> bool:
+    """Caddy runs on this machine, and tells truly who has called."""
+    return peer in ("127.0.0.1", "::1")
+
+
+@asynccontextmanager
+async def _ensured(traffic: Traffic) -> AsyncIterator[None]:
+    """Meanwhile a Caddy that was started anew gets its routes again."""
+    if not isinstance(traffic, CaddyTraffic):
+        yield
+        return
+    task = asyncio.create_task(_keep_ensured(traffic), name="caddy")
+    try:
+        yield
+    finally:
+        await end_tasks(task)
+
+
+async def _keep_ensured(traffic: CaddyTraffic) -> None:
+    # Nothing tells of a Caddy that was started anew.
+    while True:
+        await asyncio.sleep(_ENSURE_SECONDS)
+        try:
+            if await traffic.ensure():
+                logger.warning("Caddy had lost its routes; it has them again")
+        except TrafficUnavailable as error:
+            logger.warning("%s", error)

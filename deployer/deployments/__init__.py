@@ -1,0 +1,1 @@
+"""One deployment, from the queue to its end."""

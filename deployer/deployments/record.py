@@ -1,0 +1,171 @@
+"""What the deployer writes down of a deployment, each time under its lease."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.database import Sessions
+from control_api.deployments.moves import add_line, move_deployment
+from control_api.deployments.tables import Deployment, LiveRelease, Release
+from control_api.workflows.document import WorkflowDocument, to_json
+from deployer.deployments.log import utc_now
+from deployer.drivers.interface import Built
+from deployer.leases import Lease, hold_lease
+from deployer.uncut import uncut
+from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
+
+
+class Before(NamedTuple):
+    """The live release that another one takes the place of."""
+
+    release_id: int
+    deployment_id: int | None
+    held: bool
+    since: datetime
+
+
+class Record:
+    """One deployment's rows. All raise `LeaseLost`, and `ForbiddenMove` where it was canceled meanwhile."""
+
+    def __init__(self, sessions: Sessions, lease: Lease, deployment_id: int) -> None:
+        self._sessions = sessions
+        self._lease = lease
+        self._deployment_id = deployment_id
+
+    @uncut
+    async def note(self, step: DeploymentStep, **values: Any) -> None:
+        """That this step begins; whoever takes the work over begins with it."""
+        async with self._sessions() as session, session.begin():
+            await self._held(session, step)
+            await session.execute(
+                update(Deployment)
+                .where(Deployment.id == self._deployment_id)
+                .values(step=step.value, **values)
+                .execution_options(synchronize_session=False)
+            )
+
+    @uncut
+    async def built(self, built: Built, revision: str, variables_id: int | None) -> int:
+        """That there is an artefact: from here on nobody can cancel. Gives the ID of the release."""
+        async with self._sessions() as session, session.begin():
+            # Where nothing is run before it, the start may be made again.
+            step = DeploymentStep.RELEASE if built.workflow.release.steps else DeploymentStep.START
+            deployment = await self._held(session, step)
+            now = utc_now()
+            release = Release(
+                environment_id=self._lease.environment_id,
+                deployment_id=self._deployment_id,
+                revision=revision,
+                artefact=built.artefact,
+                variables_id=variables_id,
+                created_at=now,
+                workflow=write_workflow(built.workflow),
+            )
+            session.add(release)
+            await move_deployment(session, deployment, DeploymentStatus.RUNNING, now, step=step.value)
+            await session.flush()
+            return release.id
+
+    @uncut
+    async def restored(self) -> None:
+        """That the artefact of an older release is taken: there is nothing to build."""
+        async with self._sessions() as session, session.begin():
+            deployment = await self._held(session, DeploymentStep.START)
+            step = DeploymentStep.START.value
+            await move_deployment(session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step)
+
+    @uncut
+    async def make_live(self, release_id: int, *, is_rollback: bool) -> "Before | None":
+        """That the release is the live one: the point of no return. What runs follows. Gives what was live."""
+        async with self._sessions() as session, session.begin():
+            await self._held(session, DeploymentStep.SWITCH)
+            live = await session.get(LiveRelease, self._lease.environment_id)
+            before = None
+            if live is None:
+                live = LiveRelease(environment_id=self._lease.environment_id)
+                session.add(live)
+            else:
+                before = Before(live.release_id, live.deployment_id, live.held, live.since)
+            live.release_id = release_id
+            live.deployment_id = self._deployment_id
+            live.held = is_rollback
+            live.since = utc_now()
+            await session.execute(
+                update(Deployment)
+                .where(Deployment.id == self._deployment_id)
+                .values(step=DeploymentStep.SWITCH.value)
+                .execution_options(synchronize_session=False)
+            )
+            return before
+
+    @uncut
+    async def take_back(self, before: "Before | None") -> None:
+        """That the release is not live after all: no request has come to it."""
+        async with self._sessions() as session, session.begin():
+            await self._held(session, DeploymentStep.SWITCH)
+            live = await session.get_one(LiveRelease, self._lease.environment_id)
+            if before is None:
+                await session.delete(live)
+            else:
+                live.release_id, live.deployment_id, live.held, live.since = before
+
+    @uncut
+    async def succeed(self, told: str, retain: int) -> None:
+        """That it is done; releases beyond the newest `retain` are given up."""
+        async with self._sessions() as session, session.begin():
+            deployment = await self._held(session, None)
+            now = utc_now()
+            add_line(session, deployment.id, told, now)
+            await session.flush()
+            await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+            await _give_up(session, self._lease.environment_id, retain, now)
+
+    @uncut
+    async def fail(self, reason: str) -> None:
+        """That it cannot be done, and why: the last line of its log."""
+        async with self._sessions() as session, session.begin():
+            deployment = await self._held(session, None)
+            now = utc_now()
+            add_line(session, deployment.id, reason, now)
+            await session.flush()
+            await move_deployment(session, deployment, DeploymentStatus.FAILED, now)
+            await session.execute(
+                update(Release)
+                .where(Release.deployment_id == deployment.id)
+                .values(removed_at=now)
+                .execution_options(synchronize_session=False)
+            )
+
+    async def _held(self, session: AsyncSession, step: DeploymentStep | None) -> Deployment:
+        doing = None if step is None else f"deployment {self._deployment_id}: {step.value}"
+        await hold_lease(session, self._lease, doing=doing)
+        return await session.get_one(Deployment, self._deployment_id)
+
+
+async def _give_up(session: AsyncSession, environment_id: int, retain: int, now: datetime) -> None:
+    """Retain the newest that succeeded, and the live one, however old it is."""
+    mine = (Release.environment_id == environment_id, Release.removed_at.is_(None))
+    newest = (
+        select(Release.id)
+        .join(Deployment, Deployment.id == Release.deployment_id)
+        .where(*mine, Deployment.status == DeploymentStatus.SUCCEEDED)
+        .order_by(Release.id.desc())
+        .limit(retain)
+    )
+    kept = set((await session.execute(newest)).scalars())
+    live = select(LiveRelease.release_id).where(LiveRelease.environment_id == environment_id)
+    kept |= set((await session.execute(live)).scalars())
+    await session.execute(
+        update(Release)
+        .where(*mine, Release.id.not_in(kept))
+        .values(removed_at=now)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def write_workflow(document: WorkflowDocument) -> str:
+    """The document as releases keep it."""
+    return msgspec.json.encode(to_json(document)).decode()

@@ -1,0 +1,241 @@
+"""A deployment is taken up: whether it may go on is asked again, and how far an earlier deployer was with it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.database import Sessions
+from control_api.deployments.moves import add_line, move_deployment
+from control_api.deployments.tables import Deployment, Release
+from control_api.environments.check_open import check_open
+from control_api.projects.tables import Environment
+from control_api.repositories.tables import Repository
+from control_api.variables.operations import present_variables
+from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
+from control_api.variables.tables import VariableSet
+from control_api.workflows.operations import present_workflow
+from deployer.deployments.log import utc_now
+from deployer.leases import Lease, hold_lease
+from deployer.uncut import uncut
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
+from pipeline_contracts.errors import Problem
+
+_MOST_ATTEMPTS = 3
+_INTERRUPTED = "The deployer was ended in the middle of this"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be carried out."""
+
+    deployment_id: int
+    trigger: str
+    url: str
+    ref: str
+    """Branch, tag or commit."""
+    revision: str | None
+    """The commit, where it is bound already."""
+    workflow: str | None
+    """The project's document; None: the repository has its own."""
+    variables_id: int | None
+    variables: dict[str, str] = field(repr=False)
+    replicas: int
+    release: Release | None
+    """What is built already: by this deployment before it was interrupted, or by the one that it brings again."""
+    step: DeploymentStep | None
+    """How far it was; None: it begins."""
+    status: DeploymentStatus
+
+    @property
+    def is_rollback(self) -> bool:
+        return self.trigger == "rollback"
+
+
+@uncut
+async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int) -> Job | None:
+    """The job; None where there is nothing to do, because it was turned down here, or has ended. Raises `LeaseLost`."""
+    async with sessions() as session, session.begin():
+        await hold_lease(session, lease, doing=f"deployment {deployment_id}")
+        row = (
+            await session.execute(
+                select(Deployment, Environment, Repository)
+                .join(Environment, Environment.id == Deployment.environment_id)
+                .join(Repository, Repository.id == Deployment.repository_id)
+                .where(Deployment.id == deployment_id, Deployment.status.in_(ACTIVE))
+            )
+        ).one_or_none()
+        if row is None:
+            return None
+        deployment, environment, repository = row
+        now = utc_now()
+        is_first = deployment.status == DeploymentStatus.QUEUED
+        step = None if is_first or deployment.step is None else DeploymentStep(deployment.step)
+        refusal = await _refusal(session, deployment, environment, now)
+        if refusal is None and not is_first:
+            refusal = _given_up(deployment, step)
+        if refusal is None:
+            found = await _job(session, keys, deployment, environment, repository, step)
+            if isinstance(found, Job):
+                await _begin(session, deployment, step, now)
+                return found
+            refusal = _Refusal(DeploymentStatus.FAILED, found)
+        await _turn_down(session, deployment, refusal, now)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    to: DeploymentStatus
+    reason: str
+
+
+async def _refusal(
+    session: AsyncSession, deployment: Deployment, environment: Environment, now: datetime
+) -> _Refusal | None:
+    """Why it may not begin after all: what was allowed when it was asked for may not be any more."""
+    if deployment.status != DeploymentStatus.QUEUED:
+        return None
+    try:
+        await check_open(session, environment, now)
+    except Problem as problem:
+        return _Refusal(DeploymentStatus.CANCELED, f"Canceled: {problem.detail}")
+    if deployment.trigger == "rollback":
+        return None
+    if not (deployment.needs_approval or environment.deploys_need_approval):
+        return None
+    if deployment.decided_by_id is None:
+        return _Refusal(
+            DeploymentStatus.AWAITING_APPROVAL,
+            "The environment wants a second person by now: it waits for the approval of one.",
+        )
+    variables = await present_variables(session, environment)
+    if deployment.approved_variables_id != (None if variables is None else variables.id):
+        return _Refusal(
+            DeploymentStatus.AWAITING_APPROVAL,
+            "The variables were changed after the approval: it waits for another one.",
+        )
+    return None
+
+
+def _given_up(deployment: Deployment, step: DeploymentStep | None) -> _Refusal | None:
+    """Why it is not gone on with."""
+    if step is DeploymentStep.RELEASE:
+        return _Refusal(
+            DeploymentStatus.FAILED,
+            f"{_INTERRUPTED}: the release steps may have run in part and are not run twice. The former release stays "
+            "live; look at what they did, then deploy again.",
+        )
+    if deployment.attempts >= _MOST_ATTEMPTS and step is not DeploymentStep.SWITCH:
+        return _Refusal(
+            DeploymentStatus.FAILED, f"{_INTERRUPTED}, for the {_MOST_ATTEMPTS}rd time: it is given up."
+        )
+    return None
+
+
+async def _job(
+    session: AsyncSession,
+    keys: SealingKeys,
+    deployment: Deployment,
+    environment: Environment,
+    repository: Repository,
+    step: DeploymentStep | None,
+) -> Job | str:
+    """The job, or why it cannot be one."""
+    release = await _release(session, deployment)
+    if release is None and deployment.trigger in ("rollback", "promotion"):
+        return "The release that it was to bring is not retained any more: deploy its revision instead."
+    # A rollback brings the variables back as well; what is half done goes on with those that it began with.
+    own = release is not None and (deployment.trigger == "rollback" or release.deployment_id == deployment.id)
+    variables = (
+        await session.get(VariableSet, release.variables_id)
+        if release is not None and own and release.variables_id is not None
+        else None
+        if own
+        else await present_variables(session, environment)
+    )
+    try:
+        values = (
+            {}
+            if variables is None
+            else keys.open(Sealed(variables.key_id, variables.sealed), environment.public_id)
+        )
+    except CannotOpen as error:
+        return str(error)
+    workflow = await present_workflow(session, deployment.project_id)
+    return Job(
+        deployment_id=deployment.id,
+        trigger=deployment.trigger,
+        url=repository.url,
+        ref=deployment.ref or environment.branch or repository.branch,
+        revision=deployment.approved_revision or deployment.revision,
+        workflow=None if workflow is None else workflow.text,
+        variables_id=None if variables is None else variables.id,
+        variables=values,
+        replicas=environment.desired_replicas,
+        release=release,
+        step=step,
+        status=DeploymentStatus(deployment.status),
+    )
+
+
+async def _release(session: AsyncSession, deployment: Deployment) -> Release | None:
+    """What it has built, or brings again."""
+    brought = deployment.rolled_back_to_id or deployment.promoted_from_id
+    query = select(Release).where(Release.deployment_id == deployment.id, Release.removed_at.is_(None))
+    own = (await session.execute(query)).scalar_one_or_none()
+    if own is not None or brought is None:
+        return own
+    # Promoted may be a rollback as well: what it brought is another's.
+    source = await session.get(Deployment, brought)
+    if source is not None and source.rolled_back_to_id is not None:
+        brought = source.rolled_back_to_id
+    query = select(Release).where(Release.deployment_id == brought, Release.removed_at.is_(None))
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def _begin(
+    session: AsyncSession, deployment: Deployment, step: DeploymentStep | None, now: datetime
+) -> None:
+    """Count the attempt."""
+    deployment.attempts += 1
+    if deployment.status == DeploymentStatus.QUEUED:
+        await session.flush()
+        await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
+    elif step is DeploymentStep.SWITCH:
+        add_line(session, deployment.id, f"{_INTERRUPTED}: it brings the switch to its end.", now)
+    elif deployment.status == DeploymentStatus.DEPLOYING:
+        where = " with the check-out" if deployment.trigger == "api" else ""
+        add_line(session, deployment.id, f"{_INTERRUPTED}: it begins again{where}.", now)
+    else:
+        add_line(session, deployment.id, f"{_INTERRUPTED}: it starts the release again.", now)
+    await session.flush()
+
+
+async def _turn_down(session: AsyncSession, deployment: Deployment, refusal: _Refusal, now: datetime) -> None:
+    was = DeploymentStatus(deployment.status)
+    add_line(session, deployment.id, refusal.reason, now)
+    await session.flush()
+    match refusal.to:
+        case DeploymentStatus.AWAITING_APPROVAL:
+            undecided = {
+                "needs_approval": True,
+                "decided_by_id": None,
+                "decided_at": None,
+                "approved_revision": None,
+                "approved_variables_id": None,
+            }
+            await move_deployment(session, deployment, refusal.to, now, **undecided)
+        case DeploymentStatus.FAILED if was is DeploymentStatus.QUEUED:
+            # What never began cannot fail in one move.
+            await move_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
+            await move_deployment(session, deployment, refusal.to, now)
+        case _:
+            await move_deployment(session, deployment, refusal.to, now)
+    if refusal.to is DeploymentStatus.FAILED:
+        own = select(Release).where(Release.deployment_id == deployment.id)
+        release = (await session.execute(own)).scalar_one_or_none()
+        if release is not None:
+            release.removed_at = now
+    await session.flush()

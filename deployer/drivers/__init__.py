@@ -1,0 +1,1 @@
+"""Where applications run: the interface, and a folder a driver."""

@@ -1,0 +1,125 @@
+"""What a deployer asks of the place where applications run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from control_api.workflows.document import WorkflowDocument
+from pipeline_contracts.deploy_states import DeploymentStep
+
+Stream = Literal["stdout", "stderr", "system"]
+WEB = "web"
+"""The process that requests go to."""
+
+
+class WorkFailed(Exception):
+    """What was to be done could not be; the message is the last line of the deployment's log, and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """Whose processes they are, and where they answer."""
+
+    environment_id: int
+    project_id: int
+    public_id: str
+    """The environment's, which no later one has: SQLite gives the number of one that was removed to the next."""
+    hosts: tuple[str, ...]
+    address: str
+    """What people are told of the first of them: with scheme and port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is to be built."""
+
+    deployment_id: int
+    url: str
+    ref: str | None
+    revision: str
+    workflow: WorkflowDocument | None
+    """None: the repository's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What came of it."""
+
+    artefact: str
+    workflow: WorkflowDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A release as one deployment brings it to an environment."""
+
+    deployment_id: int
+    """Of a rollback its own: it starts new processes of the old release."""
+    artefact: str
+    workflow: WorkflowDocument
+    variables: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFacts:
+    """One process, as people are told of it."""
+
+    deployment_id: int
+    process: str
+    number: int
+    state: Literal["starting", "running", "waiting", "draining"]
+    port: int | None
+    pid: int | None
+    restarts: int
+    last_exit: str | None
+    started_at: datetime | None
+
+
+Report = Callable[[int, Sequence[InstanceFacts]], None]
+"""Is told of an environment's instances whenever one of them changes."""
+
+
+class WorkLog(Protocol):
+    """Takes what is to be read in the deployment's log. Returns when there is room for more; raises `WorkFailed` where
+    it has become too long."""
+
+    async def write(self, stream: Stream, data: bytes) -> None:
+        """A piece of what a step printed."""
+
+    async def say(self, text: str) -> None:
+        """A line of Pharos' own."""
+
+    async def begin(self, step: DeploymentStep) -> None:
+        """Tell that the work is at this step by now."""
+
+
+class Driver(Protocol):
+    """Builds and runs releases. Any of it may be cut short at any point, by a cancellation or by the end of the
+    process, and is then asked for again."""
+
+    async def build(
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
+    ) -> Built:
+        """Check the revision out and run the build steps. Raises `WorkFailed`; then nothing is left of it."""
+
+    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
+        """Run the release steps. Raises `WorkFailed`."""
+
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
+        """Start the release beside what runs, until all of it is healthy. Raises `WorkFailed`; `keep` then ends what
+        was started."""
+
+    async def switch(self, tenancy: Tenancy, run: Run) -> None:
+        """Bring all requests to what was started, let the rest answer what it has in work, and end it. Raises
+        `WorkFailed` where the traffic cannot be switched."""
+
+    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
+        """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:
+        hibernated; `wakes`: the first request calls for it."""
+
+    async def sweep(
+        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
+    ) -> None:
+        """End and remove what belongs to no environment, no release and no active deployment among these. They were
+        looked up just now; work goes on meanwhile."""

@@ -1,0 +1,1 @@
+"""Runs applications as supervised processes of this machine."""

@@ -1,0 +1,305 @@
+"""The local driver: processes of this machine."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from deployer.drivers.interface import WEB, Built, Report, Run, Source, Tenancy, WorkFailed, WorkLog
+from deployer.drivers.local.build import Builder
+from deployer.drivers.local.fleet import Fleet
+from deployer.drivers.local.folders import Folders
+from deployer.drivers.local.instance import Instance, Mark
+from deployer.drivers.local.ports import free_port
+from deployer.identity import Identity
+from deployer.processes.confinement import Confinement, Limits
+from deployer.processes.marks import MarkedProcess, end_all, find_marked
+from deployer.processes.running_process import RunningProcess, adopt_process
+from deployer.processes.supervised import Supervised
+from deployer.traffic.drain import drain
+from deployer.traffic.interface import Route, Target, Traffic
+
+logger = logging.getLogger(__name__)
+
+_TOLD_LINES = 20
+_TOLD_BYTES = 8192
+_GRACE_SECONDS = 10.0
+
+
+class LocalDriver:
+    """A `Driver`. `hidden`: folders that no application may see."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        traffic: Traffic,
+        report: Report,
+        *,
+        hidden: tuple[Path, ...],
+        limits: Limits,
+        drain_seconds: float,
+    ) -> None:
+        self._identity = identity
+        self._traffic = traffic
+        self._report = report
+        self._folders = Folders(identity)
+        self._hidden = hidden
+        self._limits = limits
+        self._drain_seconds = drain_seconds
+        self._builder = Builder(self._folders, limits, hidden)
+        self._fleets: dict[int, Fleet] = {}
+        self._orphans: dict[Mark, RunningProcess] = {}
+        self._building: set[str] = set()
+
+    async def find_orphans(self) -> None:
+        """Look for what an earlier process of this deployer has started: steps are ended, instances are taken over by
+        whoever asks for them. Before anything else."""
+        prefix = f"{self._identity.id}/"
+        for text, found in (await asyncio.to_thread(find_marked, prefix)).items():
+            mark = Mark.read(text)
+            leader = None if mark is None else next(filter(partial(self._leads, mark), found), None)
+            try:
+                if mark is not None and leader is not None:
+                    self._orphans[mark] = adopt_process(leader.pid, text)
+                    continue
+            except ProcessLookupError:
+                # It has ended just now; what it has started may not have.
+                pass
+            await end_all(text, None)
+
+    def first_routes(self, live: Sequence[tuple[Tenancy, int]]) -> Mapping[int, Route]:
+        """Where requests go until each environment is kept: to what an earlier process of this deployer has started of
+        the deployment that brought its live release, or they wait. Nobody is told that there is no such environment."""
+        routes = {}
+        for tenancy, deployment_id in live:
+            ports = [
+                mark.port
+                for mark in self._orphans
+                if mark.port and mark[1:3] == (tenancy.environment_id, deployment_id)
+            ]
+            targets = tuple(map(Target, ports))
+            routes[tenancy.environment_id] = Route(tenancy.hosts, targets, is_awaited=True)
+        return routes
+
+    async def build(
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
+    ) -> Built:
+        """See `Driver`."""
+        name = str(source.deployment_id)
+        self._building.add(name)
+        try:
+            return Built(*await self._builder.build(tenancy, source, variables, log))
+        finally:
+            self._building.discard(name)
+
+    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
+        """See `Driver`."""
+        await self._builder.run_steps(
+            "release",
+            run.workflow.release,
+            run.variables,
+            self._artefact(run),
+            tenancy,
+            run.deployment_id,
+            log,
+            is_writable=False,
+        )
+
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
+        """See `Driver`. Where something ends, or is not healthy, its last lines are in the log."""
+        self._artefact(run)
+        fleet = self._fleet(tenancy)
+        told = ", ".join(f"{name} x {count}" for name, count in _counts(run, replicas).items())
+        await log.say(f"Starts {told}.")
+        try:
+            await fleet.start(run, replicas)
+        except WorkFailed:
+            for path in self._outputs(tenancy, run, replicas):
+                await _tell_output(path, log)
+            raise
+        await log.say("All are healthy: requests go there from now on.")
+
+    async def switch(self, tenancy: Tenancy, run: Run) -> None:
+        """See `Driver`."""
+        await self._fleet(tenancy).switch(run)
+
+    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
+        """See `Driver`."""
+        if run is not None and replicas > 0:
+            self._artefact(run)
+        fleet = self._fleet(tenancy)
+        await fleet.keep(run, replicas, wakes=wakes)
+        await self._end_orphans(tenancy.environment_id)
+        if not fleet.instances:
+            # Whatever has got rid of its mark is still this user's.
+            await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
+
+    async def sweep(
+        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
+    ) -> None:
+        """See `Driver`."""
+        # Looked for before anything is awaited: a build that begins from here on is not in what the caller knows.
+        needless = self._needless_folders(environments, artefacts, deployments)
+        leaving = [mark for mark in self._orphans if mark.environment_id not in environments]
+        await asyncio.gather(*(self._end_orphan(mark) for mark in leaving))
+        for number in [number for number in self._fleets if number not in environments]:
+            fleet = self._fleets[number]
+            await fleet.keep(None, 0, wakes=False)
+            await fleet.close()
+            await self._traffic.remove_route(number)
+            del self._fleets[number]
+        for folder in needless:
+            await self._folders.remove(folder)
+
+    def _needless_folders(
+        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
+    ) -> list[Path]:
+        # One is built before the release is there that keeps it.
+        kept = {
+            "artefacts": artefacts | self._building | {str(number) for number in deployments},
+            "homes": set(environments.values()),
+            "outputs": set(environments.values()),
+        }
+        needless = [
+            self._folders.root / kind / name
+            for kind, names in kept.items()
+            for name in self._folders.names(kind)
+            if name not in names
+        ]
+        return needless + self._folders.old_outputs(environments.values(), self._running())
+
+    async def close(self, *, stops: bool) -> None:
+        """Leave what runs running, to be taken over by the next process of this deployer; or stop it."""
+        fleets = list(self._fleets.values())
+        if stops:
+            orphans = [self._end_orphan(mark) for mark in list(self._orphans)]
+            await asyncio.gather(*(fleet.stop() for fleet in fleets), *orphans)
+        for fleet in fleets:
+            await fleet.close()
+
+    def _leads(self, mark: Mark, process: MarkedProcess) -> bool:
+        # A program may write another's mark into its environment, but not become another user.
+        return process.is_leader and process.uid == self._folders.runner_uid(mark.environment_id)
+
+    def _fleet(self, tenancy: Tenancy) -> Fleet:
+        fleet = self._fleets.get(tenancy.environment_id)
+        if fleet is None:
+
+            def launch(run: Run, name: str, number: int, on_change: Callable[[], None]) -> Instance:
+                # As it is by then: SQLite gives the number of a removed environment to the next one.
+                return self._launch(made.tenancy, run, name, number, on_change)
+
+            made = Fleet(tenancy, self._traffic, launch, self._tell, self._drain_seconds)
+            fleet = self._fleets[tenancy.environment_id] = made
+        fleet.tenancy = tenancy
+        return fleet
+
+    def _tell(self, fleet: Fleet) -> None:
+        self._report(fleet.tenancy.environment_id, [one.facts() for one in fleet.instances])
+
+    def _launch(
+        self, tenancy: Tenancy, run: Run, name: str, number: int, on_change: Callable[[], None]
+    ) -> Instance:
+        process = run.workflow.processes[name]
+        mark, orphan = self._take_orphan(tenancy, run, name, number)
+        variables = dict(run.variables)
+        if name == WEB:
+            variables["PORT"] = str(mark.port)
+        owner = self._folders.runner(tenancy)
+        confinement = Confinement(
+            folder=self._folders.artefact(run.artefact),
+            home=self._folders.home(tenancy, owner, "run"),
+            owner=owner,
+            limits=self._limits,
+            is_writable=False,
+            hidden=self._hidden,
+        )
+        instance: Instance
+
+        def changed(_: Supervised) -> None:
+            instance.changed()
+
+        supervised = Supervised(
+            command=process.command,
+            variables=variables,
+            confinement=confinement,
+            mark=str(mark),
+            output=self._folders.output(tenancy, run.deployment_id, name, number),
+            on_change=changed,
+            adopted=orphan,
+        )
+        instance = Instance(mark, process, tenancy.hosts[0], on_change, supervised)
+        supervised.start()
+        return instance
+
+    def _take_orphan(
+        self, tenancy: Tenancy, run: Run, name: str, number: int
+    ) -> tuple[Mark, RunningProcess | None]:
+        """The mark of an instance; of one that runs already with the process."""
+        for mark in self._orphans:
+            if mark[1:5] == (tenancy.environment_id, run.deployment_id, name, number):
+                return mark, self._orphans.pop(mark)
+        port = free_port(self._ports()) if name == WEB else 0
+        return Mark(self._identity.id, tenancy.environment_id, run.deployment_id, name, number, port), None
+
+    def _running(self) -> set[int]:
+        """The deployments of all that runs."""
+        running = {one.mark.deployment_id for fleet in self._fleets.values() for one in fleet.instances}
+        return running | {mark.deployment_id for mark in self._orphans}
+
+    def _ports(self) -> set[int]:
+        ports = {one.mark.port for fleet in self._fleets.values() for one in fleet.instances}
+        return ports | {mark.port for mark in self._orphans}
+
+    async def _end_orphans(self, environment_id: int) -> None:
+        mine = [mark for mark in self._orphans if mark.environment_id == environment_id]
+        targets = [Target(mark.port) for mark in mine if mark.port]
+        await drain(self._traffic, environment_id, targets, self._drain_seconds)
+        for mark in mine:
+            await self._end_orphan(mark)
+
+    async def _end_orphan(self, mark: Mark) -> None:
+        process = self._orphans.pop(mark, None)
+        if process is not None:
+            await process.end(_GRACE_SECONDS)
+
+    def _artefact(self, run: Run) -> Path:
+        folder = self._folders.artefact(run.artefact)
+        if not folder.is_dir():
+            raise WorkFailed(
+                f"What was built for this release is not on {self._identity.name}: deploy the revision again."
+            )
+        return folder
+
+    def _outputs(self, tenancy: Tenancy, run: Run, replicas: int) -> list[Path]:
+        return [
+            self._folders.output(tenancy, run.deployment_id, name, number)
+            for name, count in _counts(run, replicas).items()
+            for number in range(1, count + 1)
+        ]
+
+
+def _counts(run: Run, replicas: int) -> dict[str, int]:
+    return {
+        name: replicas if name == WEB else process.replicas
+        for name, process in run.workflow.processes.items()
+    }
+
+
+async def _tell_output(path: Path, log: WorkLog) -> None:
+    """The last lines that a process has printed."""
+    lines = await asyncio.to_thread(_last_lines, path)
+    if lines:
+        await log.say(f"The last that {path.stem} printed:")
+        await log.write("stdout", b"".join(lines))
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TOLD_BYTES))
+            return file.read(_TOLD_BYTES).splitlines(keepends=True)[-_TOLD_LINES:]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,171 @@
+"""The folders of the local driver, and whose they are.
+
+```
+artefacts/<deployment>/     what was built: read-only for those who run it
+homes/<environment>/build/  HOME of build and release steps: caches outlast a build
+homes/<environment>/run/    HOME of what runs: the only place where it may keep files
+outputs/<environment>/<deployment>/     what its processes printed
+```
+"""
+
+import asyncio
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deployer.drivers.interface import Tenancy, WorkFailed
+from deployer.identity import USERS, Identity
+from deployer.processes.confinement import Owner
+from deployer.uncut import uncut
+
+# Of an environment two users: what it builds cannot touch what it runs.
+_USERS_EACH = 2
+_OUTPUTS_KEPT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """All of them, under one root."""
+
+    identity: Identity
+
+    @property
+    def root(self) -> Path:
+        """Of the deployer."""
+        return self.identity.folder
+
+    def builder(self, tenancy: Tenancy) -> Owner | None:
+        """Who builds; None: Pharos does not run as root, and gives nobody other rights than its own."""
+        return self._owner(tenancy, 0)
+
+    def runner(self, tenancy: Tenancy) -> Owner | None:
+        """Who runs. Both read what is their project's: a release may be promoted to another environment of it."""
+        return self._owner(tenancy, 1)
+
+    def _owner(self, tenancy: Tenancy, which: int) -> Owner | None:
+        if os.geteuid() != 0:
+            return None
+        first = self.identity.first_uid
+        number = _USERS_EACH * tenancy.environment_id + which
+        if max(number, tenancy.project_id) >= USERS:
+            raise WorkFailed(
+                f"A deployer has users for {USERS // _USERS_EACH} environments; this one is beyond."
+            )
+        return Owner(first + number, first + tenancy.project_id)
+
+    def runner_uid(self, environment_id: int) -> int:
+        """As which user an environment runs."""
+        if os.geteuid() != 0:
+            return os.geteuid()
+        return self.identity.first_uid + _USERS_EACH * environment_id + 1
+
+    def artefact(self, name: str) -> Path:
+        """Where an artefact is. `name` is one that this driver gave."""
+        return self.root / "artefacts" / name
+
+    def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
+        """What one process of a release prints: each deployment has files of its own."""
+        folder = self.root / "outputs" / tenancy.public_id / str(deployment_id)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder / f"{process}.{number}.log"
+
+    def old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
+        """What deployments have printed before the newest few of each environment, unless they run."""
+        old = []
+        for environment in environments:
+            names = [name for name in self.names(f"outputs/{environment}") if name.isdecimal()]
+            newest_first = sorted(map(int, names), reverse=True)
+            old += [
+                self.root / "outputs" / environment / str(number)
+                for number in newest_first[_OUTPUTS_KEPT:]
+                if number not in running
+            ]
+        return old
+
+    def home(self, tenancy: Tenancy, owner: Owner | None, use: str) -> Path:
+        """HOME of `build` or `run`, made where it is not there."""
+        home = self.root / "homes" / tenancy.public_id / use
+        for folder in (self.root / "homes", home.parent):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o711)
+        home.mkdir(exist_ok=True)
+        home.chmod(0o700)
+        if owner is not None:
+            os.chown(home, owner.uid, owner.gid)
+        return home
+
+    async def fresh_artefact(self, name: str) -> Path:
+        """An empty folder for a build."""
+        folder = self.artefact(name)
+        await self.remove(folder)
+        folder.parent.mkdir(exist_ok=True)
+        folder.parent.chmod(0o711)
+        folder.mkdir(mode=0o700)
+        return folder
+
+    @uncut
+    async def hand_over(self, folder: Path, owner: Owner | None) -> None:
+        """Give the tree to whoever builds in it."""
+        if owner is not None:
+            await asyncio.to_thread(_give, folder, owner)
+
+    @uncut
+    async def seal(self, folder: Path, owner: Owner | None) -> None:
+        """Take it back: from now on it is read, and nobody changes it."""
+        await asyncio.to_thread(_seal, folder, None if owner is None else owner.gid)
+
+    @uncut
+    async def remove(self, folder: Path) -> None:
+        """Delete a tree, whatever is in it."""
+        await asyncio.to_thread(_remove, folder)
+
+    def names(self, kind: str) -> list[str]:
+        """What there is under `artefacts`, `homes` or `outputs`."""
+        try:
+            return os.listdir(self.root / kind)
+        except FileNotFoundError:
+            return []
+
+
+def _give(folder: Path, owner: Owner) -> None:
+    # By file descriptors, and never through a link: what is in the tree is somebody else's choice.
+    for _, folders, files, handle in os.fwalk(folder):
+        os.chown(handle, owner.uid, owner.gid)
+        for name in (*folders, *files):
+            os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
+
+
+def _seal(folder: Path, gid: int | None) -> None:
+    for _, folders, files, handle in os.fwalk(folder):
+        for name in (*folders, *files):
+            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if gid is not None:
+                os.chown(name, 0, gid, dir_fd=handle, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                # No bits for others, none that lend rights.
+                os.chmod(name, 0o750 if found.st_mode & 0o100 else 0o640, dir_fd=handle)
+            elif stat.S_ISDIR(found.st_mode):
+                os.chmod(name, 0o750, dir_fd=handle)
+    if gid is not None:
+        os.chown(folder, 0, gid)
+    folder.chmod(0o750)
+
+
+def _remove(folder: Path) -> None:
+    def allow(function: object, path: str, _error: object) -> None:
+        # Where Pharos is not root, a build may have taken rights away from its own folders.
+        parent = os.path.dirname(path)
+        os.chmod(parent, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder, onerror=allow)

@@ -1,0 +1,133 @@
+"""One process of a release: supervised, probed, and told of."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from control_api.workflows.document import Process
+from deployer.drivers.interface import WEB, InstanceFacts
+from deployer.drivers.local.health import wait_healthy
+from deployer.processes.supervised import Supervised
+from deployer.traffic.interface import Target
+from deployer.uncut import end_tasks
+
+# One that no path tells about, and that takes no connections, is well once it has lived for this long.
+_SETTLED_SECONDS = 1.0
+_MOST_RESTARTS = 5
+
+
+class Mark(NamedTuple):
+    """What a process carries in its environment, by which it is found again: whose it is, and what."""
+
+    deployer_id: str
+    environment_id: int
+    deployment_id: int
+    process: str
+    number: int
+    port: int
+    """0: it has none."""
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self))
+
+    @classmethod
+    def read(cls, text: str) -> "Mark | None":
+        """The mark of an instance; None for that of a step."""
+        parts = text.split("/")
+        if len(parts) != len(cls._fields):
+            return None
+        deployer_id, environment, deployment, process, number, port = parts
+        try:
+            return cls(deployer_id, int(environment), int(deployment), process, int(number), int(port))
+        except ValueError:
+            return None
+
+
+@dataclass(eq=False)
+class Instance:
+    """A process with its port, and whether it is ready for requests."""
+
+    mark: Mark
+    process: Process
+    host: str
+    """What it is asked as when it is probed."""
+    on_change: Callable[[], None]
+    supervised: Supervised
+    is_ready: bool = False
+    is_draining: bool = False
+    _probing: "asyncio.Task[None] | None" = None
+
+    @property
+    def is_web(self) -> bool:
+        """Whether requests go to it."""
+        return self.process.name == WEB
+
+    @property
+    def target(self) -> Target:
+        """Where it listens."""
+        return Target(self.mark.port)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it ends again and again."""
+        return self.supervised.state == "waiting" and self.supervised.restarts >= _MOST_RESTARTS
+
+    def changed(self) -> None:
+        """Look again whether it is ready: it has started, or ended."""
+        if self._probing is not None:
+            self._probing.cancel()
+            self._probing = None
+        self.is_ready = False
+        if self.supervised.state == "running":
+            self._probing = asyncio.create_task(self._become_ready(), name=f"probe {self.mark}")
+        self.on_change()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM, and SIGKILL where that does not end it in time."""
+        await self.supervised.stop(grace_seconds)
+        if self._probing is not None:
+            await end_tasks(self._probing)
+
+    async def leave(self) -> None:
+        """Let it run, and watch it no more."""
+        self.on_change = _nothing
+        if self._probing is not None:
+            await end_tasks(self._probing)
+        await self.supervised.leave()
+
+    async def _become_ready(self) -> None:
+        if self.is_web:
+            path = None if self.process.health is None else self.process.health.path
+            await wait_healthy(self.target, path, self.host)
+        else:
+            await asyncio.sleep(_SETTLED_SECONDS)
+        self.is_ready = True
+        self.on_change()
+
+    def facts(self) -> InstanceFacts:
+        """What is told of it."""
+        supervised = self.supervised
+        return InstanceFacts(
+            deployment_id=self.mark.deployment_id,
+            process=self.mark.process,
+            number=self.mark.number,
+            state=(
+                "draining"
+                if self.is_draining
+                else "running"
+                if self.is_ready
+                else "waiting"
+                if supervised.state == "waiting"
+                else "starting"
+            ),
+            port=self.mark.port or None,
+            pid=supervised.pid,
+            restarts=supervised.restarts,
+            last_exit=supervised.last_exit,
+            started_at=supervised.started_at,
+        )
+
+
+def _nothing() -> None:
+    """Nobody is told any more."""

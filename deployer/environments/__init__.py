@@ -1,0 +1,1 @@
+"""What is wanted of each environment, and its being brought about."""

@@ -1,0 +1,150 @@
+"""Keeps one environment as it is wanted: what is live runs, and deployments are carried out one after the other."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import msgspec
+from sqlalchemy.exc import SQLAlchemyError
+
+from control_api.variables.sealing import CannotOpen, Sealed
+from control_api.variables.tables import VariableSet
+from control_api.workflows.document import from_json
+from deployer.deployments.carry_out import Workshop, carry_out
+from deployer.drivers.interface import Run, Tenancy, WorkFailed
+from deployer.environments.overview import Live, Wanted
+from deployer.leases import Lease, LeaseLost
+from deployer.uncut import end_tasks, uncut
+
+logger = logging.getLogger(__name__)
+
+# The live release may take long to be healthy, or never be: a deployment that waits may be what mends it.
+_FIRST_KEEP_SECONDS = 5.0
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+
+ReadWanted = Callable[[], Awaitable[Wanted | None]]
+
+
+class EnvironmentKeeper:
+    """One environment, under its lease."""
+
+    def __init__(self, shop: Workshop, lease: Lease, tenancy: Tenancy, read_wanted: ReadWanted) -> None:
+        self.lease = lease
+        self._shop = shop
+        self.tenancy = tenancy
+        self._read_wanted = read_wanted
+        self._news = asyncio.Event()
+        self._canceled = asyncio.Event()
+        self._working_on: int | None = None
+        self._working_since = 0.0
+        self._told: Wanted | None = None
+        self.is_idle = False
+        """Whether nothing is wanted of it any more."""
+
+    def tell(self, wanted: Wanted | None, looked_at: float) -> None:
+        """What was last seen, and when the look began, by the loop's clock. The keeper looks for itself before it does
+        anything."""
+        # A look from before the work was taken up may not have seen the deployment yet.
+        is_later = looked_at > self._working_since
+        active = None if wanted is None else wanted.deployment_id
+        if self._working_on is not None and is_later and active != self._working_on:
+            self._canceled.set()
+        if wanted != self._told:
+            self._told = wanted
+            self._news.set()
+
+    async def run(self) -> None:
+        """Until nothing shall run here any more. Raises `LeaseLost`."""
+        pause = _FIRST_PAUSE
+        is_first = True
+        while True:
+            try:
+                self._news.clear()
+                wanted = await self._read_wanted()
+                if wanted is None:
+                    await self._shop.driver.keep(self.tenancy, None, 0)
+                    self.is_idle = True
+                    return
+                if is_first or wanted.deployment_id is None:
+                    await self._keep(wanted)
+                    is_first = False
+                if wanted.deployment_id is not None:
+                    await self._deploy(wanted, wanted.deployment_id)
+                    continue
+                await self._news.wait()
+                pause = _FIRST_PAUSE
+            except LeaseLost:
+                raise
+            except SQLAlchemyError as error:
+                logger.warning("%s waits for the database: %s", self._name, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except WorkFailed as error:
+                # What is live cannot run here. A deployment does not wait for it: it may be what mends that.
+                is_first = False
+                logger.warning("%s cannot be kept: %s", self._name, error)
+                await self._wait_for_news(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except Exception:
+                # One environment's fault must not end the others; the next attempt begins anew.
+                logger.exception("%s could not be brought to what is wanted", self._name)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _wait_for_news(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+    @property
+    def _name(self) -> str:
+        return self.tenancy.hosts[0]
+
+    async def _deploy(self, wanted: Wanted, deployment_id: int) -> None:
+        self._canceled.clear()
+        self._working_on = deployment_id
+        self._working_since = asyncio.get_running_loop().time()
+        try:
+            await carry_out(self._shop, self.lease, wanted.tenancy, deployment_id, self._canceled)
+        finally:
+            self._working_on = None
+
+    async def _keep(self, wanted: Wanted) -> None:
+        """Bring what is live about; given up as soon as something else is wanted."""
+        run = None if wanted.live is None else await self._open(wanted, wanted.live)
+        keeping = asyncio.create_task(
+            self._shop.driver.keep(
+                wanted.tenancy, run, 0 if run is None else wanted.replicas, wakes=wanted.wakes
+            )
+        )
+        news = asyncio.create_task(self._news.wait())
+        limit = None if wanted.deployment_id is None else _FIRST_KEEP_SECONDS
+        try:
+            await asyncio.wait({keeping, news}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if keeping.done():
+                await keeping
+        finally:
+            await end_tasks(news, keeping)
+
+    async def _open(self, wanted: Wanted, live: Live) -> Run | None:
+        sealed = await self._read_sealed(live)
+        try:
+            variables = (
+                {}
+                if sealed is None
+                else self._shop.keys.open(Sealed(sealed.key_id, sealed.sealed), wanted.tenancy.public_id)
+            )
+        except CannotOpen as error:
+            logger.error("%s cannot be run: %s", self._name, error)
+            return None
+        workflow = from_json(msgspec.json.decode(live.workflow))
+        return Run(live.deployment_id, live.artefact, workflow, variables)
+
+    @uncut
+    async def _read_sealed(self, live: Live) -> VariableSet | None:
+        if live.variables_id is None:
+            return None
+        async with self._shop.sessions() as session:
+            return await session.get(VariableSet, live.variables_id)

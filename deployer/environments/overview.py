@@ -1,0 +1,136 @@
+"""One look into the database at what is wanted of every environment that has anything to run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, func, or_, select
+
+from control_api.accounts.tables import Account
+from control_api.database import Sessions
+from control_api.deployments.tables import Deployment, LiveRelease, Release
+from control_api.projects.tables import Environment, Project
+from control_api.runtime.tables import EnvironmentLease
+from deployer.drivers.interface import Tenancy
+from deployer.environments.names import Names
+from deployer.uncut import uncut
+from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The release that an environment serves, and which deployment brought it."""
+
+    release_id: int
+    deployment_id: int
+    artefact: str
+    variables_id: int | None
+    workflow: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What shall run, and what shall be done."""
+
+    tenancy: Tenancy
+    replicas: int
+    """0: it hibernates."""
+    wakes: bool
+    live: Live | None
+    deployment_id: int | None
+    """The active one."""
+
+    @property
+    def name(self) -> str:
+        """For log lines."""
+        return self.tenancy.hosts[0].rpartition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Environments by their IDs: those that have, or shall have, something here; and those of other deployers."""
+
+    wanted: Mapping[int, Wanted]
+    elsewhere: frozenset[int]
+
+
+@uncut
+async def read_overview(
+    sessions: Sessions, holder: str, names: Names, now: datetime, environment_id: int | None = None
+) -> Overview:
+    """What is wanted now, of all environments or of one. Those whose lease another deployer has are only named."""
+    query = _QUERY if environment_id is None else _QUERY.where(Environment.id == environment_id)
+    async with sessions() as session:
+        rows = (await session.execute(query)).all()
+    elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.leased_until > now}
+    return Overview(
+        {row.id: _wanted(row, names) for row in rows if row.id not in elsewhere}, frozenset(elsewhere)
+    )
+
+
+def _query() -> Select[*tuple[Any, ...]]:
+    first_of_slug = select(func.min(Project.id).label("id")).group_by(Project.slug).subquery()
+    return (
+        select(
+            Environment.id,
+            Environment.public_id,
+            Environment.slug,
+            Environment.project_id,
+            Environment.state,
+            Environment.desired_replicas,
+            Environment.wake_on_request,
+            Project.slug.label("project_slug"),
+            Account.slug.label("account_slug"),
+            first_of_slug.c.id.is_not(None).label("has_short_name"),
+            LiveRelease.release_id,
+            func.coalesce(LiveRelease.deployment_id, Release.deployment_id).label("live_deployment_id"),
+            Release.artefact,
+            Release.variables_id,
+            Release.workflow,
+            Deployment.id.label("deployment_id"),
+            EnvironmentLease.holder,
+            EnvironmentLease.leased_until,
+        )
+        .join(Project, Project.id == Environment.project_id)
+        .join(Account, Account.id == Project.account_id)
+        .outerjoin(first_of_slug, first_of_slug.c.id == Project.id)
+        .outerjoin(LiveRelease, LiveRelease.environment_id == Environment.id)
+        .outerjoin(Release, Release.id == LiveRelease.release_id)
+        .outerjoin(Deployment, (Deployment.environment_id == Environment.id) & Deployment.status.in_(ACTIVE))
+        .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Environment.id)
+        .where(or_(LiveRelease.release_id.is_not(None), Deployment.id.is_not(None)))
+        .order_by(Environment.id)
+    )
+
+
+_QUERY = _query()
+
+
+def _wanted(row: Any, names: Names) -> Wanted:
+    live = None
+    if row.release_id is not None:
+        live = Live(row.release_id, row.live_deployment_id, row.artefact, row.variables_id, row.workflow)
+    slugs = (row.slug, row.project_slug, row.account_slug)
+    hosts = tuple(names.hosts(*slugs, has_short_name=row.has_short_name))
+    return Wanted(
+        Tenancy(row.id, row.project_id, row.public_id, hosts, names.address(hosts[0])),
+        row.desired_replicas if row.state == EnvironmentState.RUNNING else 0,
+        row.wake_on_request,
+        live,
+        row.deployment_id,
+    )
+
+
+@uncut
+async def read_kept(sessions: Sessions) -> tuple[dict[int, str], set[str], set[int]]:
+    """All environments, the artefacts that releases keep, and the active deployments, which may be making one."""
+    async with sessions() as session:
+        # First: one that ends meanwhile has its release by then.
+        active = select(Deployment.id).where(Deployment.status.in_(ACTIVE))
+        deployments = set((await session.execute(active)).scalars())
+        known = await session.execute(select(Environment.id, Environment.public_id))
+        environments = {row.id: row.public_id for row in known}
+        kept = select(Release.artefact).where(Release.removed_at.is_(None))
+        artefacts = set((await session.execute(kept)).scalars())
+    return environments, artefacts, deployments

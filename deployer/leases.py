@@ -1,0 +1,134 @@
+"""Leases of environments: of several deployers one carries out what is asked of an environment.
+
+A lease that is not renewed runs out and may be taken by another deployer. Each taking has a higher fence, and every
+write names the one under which it is made: a holder that was only slow changes nothing any more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.database import Sessions, insert_unless_there
+from control_api.runtime.tables import EnvironmentLease
+from deployer.identity import Identity
+from deployer.uncut import uncut
+
+LEASE_SECONDS = 15.0
+RENEW_SECONDS = 5.0
+
+
+class LeaseLost(Exception):
+    """Another deployer has taken the environment over, or it was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """An environment, and the fence under which it was taken."""
+
+    environment_id: int
+    holder: str
+    fence: int
+
+
+@uncut
+async def take_lease(
+    sessions: Sessions, identity: Identity, environment_id: int, address: str, now: datetime
+) -> Lease | None:
+    """Take an environment that nobody has, whose lease has run out, or that an earlier process of this deployer had;
+    None where another deployer has it, or it was removed."""
+    until = now + timedelta(seconds=LEASE_SECONDS)
+    held = {
+        "holder": identity.id,
+        "holder_name": identity.name,
+        "leased_until": until,
+        "address": address,
+        "doing": None,
+    }
+    try:
+        async with sessions() as session, session.begin():
+            first = {"environment_id": environment_id, "fence": 1, **held}
+            made = insert_unless_there(session, EnvironmentLease, first).returning(EnvironmentLease.fence)
+            fence = (await session.execute(made)).scalar_one_or_none()
+            if fence is None:
+                takes = (
+                    update(EnvironmentLease)
+                    .where(
+                        EnvironmentLease.environment_id == environment_id,
+                        or_(EnvironmentLease.holder == identity.id, EnvironmentLease.leased_until < now),
+                    )
+                    .values(fence=EnvironmentLease.fence + 1, **held)
+                    .returning(EnvironmentLease.fence)
+                    .execution_options(synchronize_session=False)
+                )
+                fence = (await session.execute(takes)).scalar_one_or_none()
+    except IntegrityError:
+        return None
+    return None if fence is None else Lease(environment_id, identity.id, fence)
+
+
+@uncut
+async def renew_leases(sessions: Sessions, leases: Sequence[Lease], now: datetime) -> set[int]:
+    """Keep them for another while; gives the environments whose lease is lost."""
+    if not leases:
+        return set()
+    mine = {lease.environment_id: lease.fence for lease in leases}
+    async with sessions() as session, session.begin():
+        renewed = await session.execute(
+            update(EnvironmentLease)
+            .where(
+                EnvironmentLease.environment_id.in_(mine),
+                EnvironmentLease.holder == leases[0].holder,
+            )
+            .values(leased_until=now + timedelta(seconds=LEASE_SECONDS))
+            .returning(EnvironmentLease.environment_id, EnvironmentLease.fence)
+            .execution_options(synchronize_session=False)
+        )
+        kept = {number for number, fence in renewed if mine[number] == fence}
+    return set(mine) - kept
+
+
+@uncut
+async def end_leases(sessions: Sessions, leases: Sequence[Lease], now: datetime) -> None:
+    """Let others take the environments at once: this deployer stops, and so does what it runs."""
+    if not leases:
+        return
+    async with sessions() as session, session.begin():
+        await session.execute(
+            update(EnvironmentLease)
+            .where(
+                EnvironmentLease.environment_id.in_([lease.environment_id for lease in leases]),
+                EnvironmentLease.holder == leases[0].holder,
+            )
+            .values(leased_until=now, doing=None)
+            .execution_options(synchronize_session=False)
+        )
+
+
+async def hold_lease(session: AsyncSession, lease: Lease, **told: str | None) -> None:
+    """Have nobody take the environment over until the end of the transaction, which begins with this; `doing` tells
+    what for. Raises `LeaseLost`."""
+    mine = (
+        EnvironmentLease.environment_id == lease.environment_id,
+        EnvironmentLease.holder == lease.holder,
+        EnvironmentLease.fence == lease.fence,
+    )
+    # An update, because SQLite locks nothing when it reads.
+    held = await session.execute(
+        update(EnvironmentLease)
+        .where(*mine)
+        .values(fence=lease.fence, **told)
+        .returning(EnvironmentLease.fence)
+        .execution_options(synchronize_session=False)
+    )
+    if held.scalar_one_or_none() is None:
+        raise LeaseLost(f"environment {lease.environment_id} has another deployer, or was removed")
+
+
+async def who_holds(session: AsyncSession, environment_id: int) -> EnvironmentLease | None:
+    """The lease of an environment, for those who tell people."""
+    query = select(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id)
+    return (await session.execute(query)).scalar_one_or_none()

@@ -1,0 +1,230 @@
+"""A deployer at work: looks into the database again and again, and has a keeper for each environment that it leases."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from sqlalchemy import delete, insert
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from control_api.audit.operations import Actor
+from control_api.environments.operations import wake_environment
+from control_api.runtime.tables import Instance
+from deployer.deployments.carry_out import Workshop
+from deployer.deployments.log import utc_now
+from deployer.drivers.interface import InstanceFacts
+from deployer.environments.keep_environment import EnvironmentKeeper
+from deployer.environments.names import Names
+from deployer.environments.overview import Wanted, read_kept, read_overview
+from deployer.identity import Identity
+from deployer.leases import (
+    RENEW_SECONDS,
+    Lease,
+    LeaseLost,
+    end_leases,
+    hold_lease,
+    renew_leases,
+    take_lease,
+)
+from deployer.uncut import end_tasks, uncut
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.4
+_SWEEP_SECONDS = 60.0
+
+
+class Deployer:
+    """All environments of one deployer."""
+
+    def __init__(self, shop: Workshop, identity: Identity, names: Names, *, gives_up: bool) -> None:
+        """`gives_up`: others may take its environments as soon as it ends."""
+        self._shop = shop
+        self._identity = identity
+        self._names = names
+        self._gives_up = gives_up
+        self._keepers: dict[int, EnvironmentKeeper] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._changed: dict[int, Sequence[InstanceFacts]] = {}
+        self._waking: set[int] = set()
+        self._news = asyncio.Event()
+        self._renewed_at = self._swept_at = float("-inf")
+        self._finished = False
+        self._sweeping: asyncio.Task[None] | None = None
+        self.failing: str | None = "has not looked yet"
+        """Why it does nothing; None: it is well."""
+
+    def report(self, environment_id: int, instances: Sequence[InstanceFacts]) -> None:
+        """Takes the driver's word of what runs."""
+        self._changed[environment_id] = instances
+        self._shop.metrics.instances[environment_id] = Counter(one.state for one in instances)
+        self._news.set()
+
+    def wake(self, environment_id: int) -> None:
+        """Somebody asks a sleeping environment something."""
+        self._waking.add(environment_id)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._news.clear()
+            try:
+                await self._look()
+                self.failing = None
+            except SQLAlchemyError as error:
+                self.failing = "the database does not answer"
+                logger.warning("the database cannot be asked what is wanted: %s", error)
+            except Exception:
+                # One bad row must not end all environments.
+                self.failing = "failed, see its log"
+                self._shop.metrics.failures += 1
+                logger.exception("what is wanted could not be looked at")
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._news.wait()
+                # What changes often is written together.
+                await asyncio.sleep(0.05)
+            except TimeoutError:
+                continue
+
+    async def end(self) -> None:
+        """End all work; what runs stays to the driver."""
+        sweeping = () if self._sweeping is None else (self._sweeping,)
+        await end_tasks(*self._tasks.values(), *sweeping)
+        if not self._gives_up:
+            return
+        try:
+            await end_leases(
+                self._shop.sessions, [keeper.lease for keeper in self._keepers.values()], utc_now()
+            )
+        except SQLAlchemyError as error:
+            logger.warning("the leases run out by themselves: %s", error)
+
+    async def _look(self) -> None:
+        sessions, now = self._shop.sessions, utc_now()
+        loop_time = asyncio.get_running_loop().time()
+        await self._wake_asked()
+        overview = await read_overview(sessions, self._identity.id, self._names, now)
+        # What the keepers have told last is written before they go.
+        await self._write_instances()
+        await self._forget_ended()
+        for number, wanted in overview.wanted.items():
+            if number not in self._keepers:
+                await self._take(number, wanted)
+        for number, keeper in self._keepers.items():
+            keeper.tell(overview.wanted.get(number), loop_time)
+        if loop_time - self._renewed_at >= RENEW_SECONDS:
+            self._renewed_at = loop_time
+            await self._renew()
+        if (loop_time - self._swept_at >= _SWEEP_SECONDS or self._finished) and not self._is_sweeping():
+            self._swept_at, self._finished = loop_time, False
+            self._sweeping = asyncio.create_task(self._sweep(), name="sweep")
+
+    def _is_sweeping(self) -> bool:
+        return self._sweeping is not None and not self._sweeping.done()
+
+    async def _sweep(self) -> None:
+        """Beside the looks: what has to be ended may take its time for it."""
+        try:
+            await self._shop.driver.sweep(*await read_kept(self._shop.sessions))
+        except SQLAlchemyError as error:
+            logger.warning("nothing is swept: %s", error)
+        except Exception:
+            self._shop.metrics.failures += 1
+            logger.exception("what is left over could not be removed")
+
+    async def _take(self, number: int, wanted: Wanted) -> None:
+        address = wanted.tenancy.address
+        lease = await take_lease(self._shop.sessions, self._identity, number, address, utc_now())
+        if lease is None:
+            return
+        keeper = EnvironmentKeeper(self._shop, lease, wanted.tenancy, partial(self._read_one, number))
+        self._keepers[number] = keeper
+        self._tasks[number] = asyncio.create_task(self._run(keeper), name=wanted.name)
+
+    async def _read_one(self, number: int) -> Wanted | None:
+        overview = await read_overview(self._shop.sessions, self._identity.id, self._names, utc_now(), number)
+        if number in overview.elsewhere:
+            raise LeaseLost(f"environment {number} has another deployer")
+        self._finished = True
+        return overview.wanted.get(number)
+
+    async def _run(self, keeper: EnvironmentKeeper) -> None:
+        try:
+            await keeper.run()
+        except LeaseLost as error:
+            logger.warning("%s: what runs of it here is ended", error)
+            await self._shop.driver.keep(keeper.tenancy, None, 0)
+        finally:
+            self._news.set()
+
+    async def _leave(self, keeper: EnvironmentKeeper, keeping: "asyncio.Task[None]") -> None:
+        await end_tasks(keeping)
+        await self._shop.driver.keep(keeper.tenancy, None, 0)
+
+    async def _forget_ended(self) -> None:
+        for number, task in list(self._tasks.items()):
+            if task.done():
+                await end_tasks(task)
+                del self._tasks[number], self._keepers[number]
+                self._changed.pop(number, None)
+
+    async def _renew(self) -> None:
+        leases = [keeper.lease for keeper in self._keepers.values()]
+        for number in await renew_leases(self._shop.sessions, leases, utc_now()):
+            logger.warning("the lease of environment %d is lost", number)
+            keeper, keeping = self._keepers[number], self._tasks[number]
+            if not keeper.is_idle:
+                self._tasks[number] = asyncio.create_task(self._leave(keeper, keeping))
+
+    async def _write_instances(self) -> None:
+        changed, self._changed = self._changed, {}
+        for number, instances in changed.items():
+            keeper = self._keepers.get(number)
+            if keeper is None:
+                continue
+            try:
+                await self._write(keeper.lease, instances)
+            except (LeaseLost, IntegrityError) as error:
+                # It was removed, or is another's by now.
+                logger.info("instances of environment %d are not written: %s", number, error)
+            except SQLAlchemyError:
+                self._changed = {**changed, **self._changed}
+                raise
+
+    @uncut
+    async def _write(self, lease: Lease, instances: Sequence[InstanceFacts]) -> None:
+        rows = [
+            {
+                "environment_id": lease.environment_id,
+                **{name: getattr(facts, name) for name in InstanceFacts.__slots__},
+            }
+            for facts in instances
+        ]
+        async with self._shop.sessions() as session, session.begin():
+            await hold_lease(session, lease)
+            await session.execute(delete(Instance).where(Instance.environment_id == lease.environment_id))
+            if rows:
+                await session.execute(insert(Instance), rows)
+
+    @uncut
+    async def _wake_asked(self) -> None:
+        for number in list(self._waking):
+            async with self._shop.sessions() as session, session.begin():
+                await wake_environment(session, number, Actor("the first request"), utc_now())
+            self._waking.discard(number)
+
+
+@asynccontextmanager
+async def deploying(deployer: Deployer) -> AsyncIterator[Deployer]:
+    """The deployer at work; at the end its work is, too."""
+    task = asyncio.create_task(deployer.run(), name="deployer")
+    try:
+        yield deployer
+    finally:
+        await end_tasks(task)
+        await deployer.end()

@@ -1,0 +1,1 @@
+"""Brings requests for an environment's host names to the instances of its live release."""

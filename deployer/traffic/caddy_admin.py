@@ -1,0 +1,100 @@
+"""Caddy's admin API, as far as one server's configuration needs it."""
+
+from typing import Any
+
+import aiohttp
+import orjson
+
+from deployer.traffic.interface import TrafficUnavailable
+
+_SERVERS = "/config/apps/http/servers"
+# Made where they are missing; Caddy refuses to make what is there.
+_PARENTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("/config/apps", {}),
+    ("/config/apps/http", {"servers": {}}),
+    (_SERVERS, {}),
+)
+_SECONDS = 15.0
+
+
+class ConfigurationRefused(Exception):
+    """Caddy does not take a configuration; the message is what it says."""
+
+
+class CaddyAdmin:
+    """`url`: `http://127.0.0.1:2019` or `unix:///run/caddy/admin.sock`. All calls raise `TrafficUnavailable`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: aiohttp.ClientSession | None = None
+
+    async def read_server(self, name: str) -> dict[str, Any] | None:
+        """The server's configuration; None: it has none."""
+        status, body = await self._call("GET", f"{_SERVERS}/{name}")
+        if status == 200:
+            server: dict[str, Any] | None = orjson.loads(body)
+            return server
+        if b"traversal" in body:
+            # A parent is missing.
+            return None
+        raise TrafficUnavailable(f"Caddy's admin endpoint {self._url} answered {status}: {_told(body)}")
+
+    async def write_server(self, name: str, server: dict[str, Any]) -> None:
+        """Put it in force, whatever stood there. Raises `ConfigurationRefused`."""
+        path = f"{_SERVERS}/{name}"
+        status, body = await self._call("POST", path, server)
+        if status in (400, 500) and b"traversal" in body:
+            for parent, empty in _PARENTS:
+                # Told nothing: another may make it at the same time, and what is wrong shows below.
+                await self._call("PUT", parent, empty)
+            status, body = await self._call("POST", path, server)
+        if status == 403:
+            raise TrafficUnavailable(
+                f"Caddy's admin endpoint {self._url} refuses this process ({_told(body)}). Give the address as Caddy's "
+                "`admin` option names it, or add it to `origins`."
+            )
+        if status != 200:
+            raise ConfigurationRefused(_told(body))
+
+    async def close(self) -> None:
+        """End the client."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _call(self, method: str, path: str, document: Any = None) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json"}
+        base = self._url.rstrip("/")
+        if self._url.startswith("unix://"):
+            # On a Unix socket Caddy allows an empty Host only.
+            headers["Host"] = ""
+            base = "http://caddy"
+        data = None if document is None else orjson.dumps(document)
+        try:
+            async with self._opened().request(method, base + path, data=data, headers=headers) as answer:
+                return answer.status, await answer.read()
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise TrafficUnavailable(
+                f"Caddy's admin endpoint {self._url} does not answer ({error or type(error).__name__}). Start Caddy, "
+                "with its `admin` option on and at this address."
+            ) from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # Caddy closes its admin connections with each change of the configuration.
+            connector = (
+                aiohttp.UnixConnector(self._url.removeprefix("unix://"), force_close=True)
+                if self._url.startswith("unix://")
+                else aiohttp.TCPConnector(force_close=True)
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=_SECONDS)
+            )
+        return self._session
+
+
+def _told(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body)["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return body[:200].decode("utf-8", "replace").strip()

@@ -1,0 +1,54 @@
+"""What the deployer asks of whatever carries the traffic: the embedded proxy, or a Caddy in front of everything."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class Target(NamedTuple):
+    """Where an instance listens for HTTP/1.1."""
+
+    port: int
+    host: str = "127.0.0.1"
+    """An IP address, or a name that the carrier of the traffic can look up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where the requests for one environment go from now on."""
+
+    hosts: tuple[str, ...]
+    """In lower case, without a port: `production.shop.localhost`. A host belongs to the route that was set last."""
+    targets: tuple[Target, ...]
+    """The healthy instances; empty: there are none now."""
+    is_awaited: bool
+    """Without targets: whether some are about to come, so that requests are held for them; else they get 503."""
+    wakes: bool = False
+    """Without targets: the environment is asleep. The first request has it woken, all are held for it."""
+    draining: tuple[Target, ...] = ()
+    """Get no new request; named so that what they still answer can be counted."""
+
+
+class TrafficUnavailable(Exception):
+    """The carrier of the traffic did not take the routes; what it carried before it goes on carrying. The message says
+    what to do."""
+
+
+class Traffic(Protocol):
+    """Carries requests. Routes are not stored: whoever starts sets them all again."""
+
+    async def set_routes(self, routes: Mapping[int, Route]) -> None:
+        """All routes by environment ID, in place of those that were set: what whoever starts does first, at once, so
+        that no environment is missing meanwhile."""
+
+    async def set_route(self, environment_id: int, route: Route) -> None:
+        """Once it returns, no new request goes to a target that is not in `route.targets`."""
+
+    async def remove_route(self, environment_id: int) -> None:
+        """From now on nobody answers at the environment's hosts (404)."""
+
+    async def in_work(self, environment_id: int, target: Target) -> int:
+        """How many requests (and open WebSockets and streams) this target still answers."""
+
+    async def close(self) -> None:
+        """End what this process carries. A carrier that is a process of its own goes on with the routes it has."""

@@ -1,0 +1,91 @@
+"""Passes an application's answer on to the caller as it comes."""
+
+from typing import NamedTuple
+
+from aiohttp import StreamReader
+from aiohttp.http import HttpVersion11, RawResponseMessage
+
+from deployer.traffic.proxy.caller import Caller, Relayed
+from deployer.traffic.proxy.heads import LAST_CHUNK, write_answer, write_chunk
+from deployer.traffic.proxy.refusals import BadGateway
+from deployer.traffic.proxy.upstream import AnswerTruncated, read_body
+
+_NO_BODY = (204, 304)
+
+
+class _Framing(NamedTuple):
+    header: bytes
+    is_chunked: bool
+    by_closing: bool
+    """The end of the connection is the end of the body: all that HTTP/1.0 knows where no length is given."""
+
+
+async def relay_answer(
+    caller: Caller, message: RawResponseMessage, body: StreamReader, *, may_stay_open: bool
+) -> Relayed:
+    """Write head and body. `may_stay_open`: another request may come on the caller's connection.
+
+    A body that ends too early ends the caller's connection so that it is seen. Raises `BadGateway` for a head that
+    cannot be passed on, `CallerGone`.
+    """
+    request = caller.request
+    is_11 = request.version >= HttpVersion11
+    framing = _frame(message, request.method, is_11=is_11)
+    keep_alive = may_stay_open and request.keep_alive and not framing.by_closing
+    connection = (
+        b"" if keep_alive and is_11 else b"Connection: keep-alive" if keep_alive else b"Connection: close"
+    )
+    head = write_answer(
+        message.code, message.reason, message.raw_headers, framing=framing.header, connection=connection
+    )
+    if head is None:
+        raise BadGateway("The application's answer has headers that cannot be passed on.")
+    caller.has_answer = True
+    try:
+        await _write(caller, head, body, is_chunked=framing.is_chunked)
+    except AnswerTruncated:
+        caller.end_early(reset=framing.by_closing)
+        return Relayed(message.code, keep_alive=False)
+    return Relayed(message.code, keep_alive=keep_alive)
+
+
+def relay_interim(caller: Caller, message: RawResponseMessage, *, expects_continue: bool) -> None:
+    """Pass a 1xx on to a caller who can know what to do with it."""
+    if caller.request.version < HttpVersion11 or (message.code == 100 and not expects_continue):
+        return
+    head = write_answer(message.code, message.reason, message.raw_headers, framing=b"", connection=b"")
+    if head is not None:
+        caller.write(head)
+
+
+def _frame(message: RawResponseMessage, method: str, *, is_11: bool) -> _Framing:
+    length = message.headers.get("Content-Length")
+    if message.code in _NO_BODY or method == "HEAD":
+        has_length = length is not None and length.isdigit() and message.code != 204
+        return _Framing(b"Content-Length: " + str(length).encode() if has_length else b"", False, False)
+    if length is not None and not message.chunked:
+        return _Framing(b"Content-Length: %d" % int(length), False, False)
+    if is_11:
+        return _Framing(b"Transfer-Encoding: chunked", True, False)
+    return _Framing(b"", False, True)
+
+
+async def _write(caller: Caller, head: bytes, body: StreamReader, *, is_chunked: bool) -> None:
+    """What is there already leaves in one piece with the head; the rest as it comes, each piece by itself."""
+    waiting = head
+    if body.is_eof() and body.exception() is None:
+        data = body.read_nowait()
+        caller.write(waiting + (write_chunk(data) + LAST_CHUNK if is_chunked else data))
+        await caller.drain()
+        return
+    if body.total_bytes == 0:
+        # The head of a stream whose first event is still to come.
+        caller.write(waiting)
+        waiting = b""
+    while data := await read_body(body):
+        caller.write(waiting + (write_chunk(data) if is_chunked else data))
+        waiting = b""
+        await caller.drain()
+    if is_chunked or waiting:
+        caller.write(waiting + (LAST_CHUNK if is_chunked else b""))
+        await caller.drain()

@@ -1,0 +1,208 @@
+"""Reads where a request is meant to go, and writes the heads of requests and answers that are passed on. Pure.
+
+What is written leaves nobody a choice: one target, one `Host`, one way to tell where the body ends, each header on a
+line of its own (RFC 9112, sections 3.2 and 6.3; RFC 9110, section 7.6).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from deployer.traffic.proxy.refusals import BadRequest, ExpectationFailed, HeadTooLarge, NotImplementedHere
+
+HEAD_BYTES = 32 * 1024
+LAST_CHUNK = b"0\r\n\r\n"
+
+_HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+# Written by this proxy, or told by nobody: applications believe them, and callers could make them up.
+_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
+_CLAIMED = frozenset((b"forwarded", b"x-real-ip"))
+# `Connection` may not remove what says where a message goes and ends.
+_KEPT = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class RequestHead(NamedTuple):
+    """A request's head, as it is written to an application, and what follows from it."""
+
+    data: bytes
+    is_chunked: bool
+    """Whether the body must be written in chunks."""
+    is_upgrade: bool
+    """Whether it asks for a WebSocket."""
+    expects_continue: bool
+
+
+def read_host(headers: Headers, target: str) -> str:
+    """The host that is asked for, lower case, without its port or a final dot.
+
+    Raises `BadRequest` where there is none or more than one, or where an absolute `target` names another one.
+    """
+    given = [value for name, value in headers if name.lower() == b"host"]
+    if len(given) != 1 or not given[0]:
+        raise BadRequest("The request needs one Host header, which says what it is meant for.")
+    host = given[0].decode("latin-1").lower()
+    if not target.startswith("/") and target != "*":
+        scheme, separator, rest = target.partition("://")
+        if not separator or scheme.lower() not in ("http", "https") or _authority(rest).lower() != host:
+            raise BadRequest("The request's target is neither a path nor an address at its Host.")
+    name, colon, port = host.rpartition(":")
+    if colon and (port.isdigit() or not port):
+        host = name
+    return host.removesuffix(".")
+
+
+def write_request(
+    method: str, target: str, headers: Headers, *, peer: str, scheme: str, keeps_forwarded: bool, is_11: bool
+) -> RequestHead:
+    """The head for an application. `peer` is the caller's address; `keeps_forwarded`: a gateway of ours has told
+    already who called. Raises a `Problem` for what cannot be passed on unambiguously."""
+    if method == "CONNECT":
+        raise NotImplementedHere("CONNECT is not passed on.")
+    lines: list[bytes] = []
+    host = length = b""
+    codings: list[bytes] = []
+    options = upgrade = expect = b""
+    for name, value in headers:
+        low = name.lower()
+        if low == b"host":
+            host = value
+        elif low == b"content-length":
+            length = value
+        elif low == b"connection":
+            options += b"," + value.lower()
+        elif low == b"upgrade":
+            upgrade = value.lower()
+        elif low == b"transfer-encoding":
+            codings.append(value.lower())
+        elif low == b"expect":
+            expect = value.lower()
+        elif low in _HOP_BY_HOP or (not keeps_forwarded and _claims_origin(low)):
+            continue
+        else:
+            lines.append(name + b": " + value)
+    named = _named_options(options)
+    is_upgrade = b"upgrade" in named and upgrade == b"websocket" and method == "GET" and is_11
+    lines = _without(lines, named)
+    framing = _frame(length, codings, is_11)
+    if framing:
+        lines.append(framing)
+        # An upgrade has no body: what comes behind the head would be read as one or as frames.
+        is_upgrade = False
+    if expect and expect != b"100-continue":
+        raise ExpectationFailed("Expect knows 100-continue only.")
+    if expect and framing:
+        lines.append(b"Expect: 100-continue")
+    if not keeps_forwarded:
+        lines += _forwarded(peer, scheme, host)
+    # A connection serves one request: none can be lost to an application that closes an idle one just then.
+    lines += (b"Connection: Upgrade", b"Upgrade: websocket") if is_upgrade else (b"Connection: close",)
+    lines.insert(0, b"Host: " + host)
+    first = f"{method} {_origin_form(target)} HTTP/1.1".encode("utf-8", "surrogateescape")
+    return RequestHead(_joined(first, lines), bool(codings), is_upgrade, bool(expect and framing))
+
+
+def write_answer(
+    status: int, reason: str, headers: Headers, *, framing: bytes, connection: bytes
+) -> bytes | None:
+    """The head for the caller. `framing` is the header that tells where the body ends, or empty; `connection` likewise.
+    None: the application's headers cannot be passed on."""
+    lines: list[bytes] = []
+    options = b""
+    for name, value in headers:
+        low = name.lower()
+        if low == b"connection":
+            options += b"," + value.lower()
+        elif low != b"content-length" and low not in _HOP_BY_HOP:
+            lines.append(name + b": " + value)
+    lines = _without(lines, _named_options(options))
+    if framing:
+        lines.append(framing)
+    if connection:
+        lines.append(connection)
+    try:
+        return _joined(b"HTTP/1.1 %d " % status + reason.encode("utf-8", "surrogateescape"), lines)
+    except BadRequest:
+        return None
+
+
+def write_chunk(data: bytes) -> bytes:
+    """A piece of a chunked body; nothing for nothing, which would end it."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
+
+def _claims_origin(name: bytes) -> bool:
+    # CGI and WSGI make one variable of X_Forwarded_For and X-Forwarded-For.
+    plain = name.replace(b"_", b"-")
+    return plain in _FORWARDED or plain in _CLAIMED
+
+
+def _forwarded(peer: str, scheme: str, host: bytes) -> list[bytes]:
+    return [
+        b"X-Forwarded-For: " + peer.encode("latin-1", "replace"),
+        b"X-Forwarded-Proto: " + scheme.encode("latin-1"),
+        b"X-Forwarded-Host: " + host,
+    ]
+
+
+def _named_options(options: bytes) -> frozenset[bytes]:
+    if options in (b"", b",keep-alive", b",close"):
+        return frozenset()
+    return frozenset(option.strip() for option in options.split(b","))
+
+
+def _without(lines: list[bytes], named: frozenset[bytes]) -> list[bytes]:
+    dropped = named - _HOP_BY_HOP - _KEPT - _FORWARDED
+    if not dropped - {b"", b"close"}:
+        return lines
+    return [line for line in lines if line.partition(b":")[0].lower() not in dropped]
+
+
+def _frame(length: bytes, codings: list[bytes], is_11: bool) -> bytes:
+    """The header that says where the body ends; empty: there is none."""
+    if codings:
+        if length or not is_11:
+            raise BadRequest("The request does not say unambiguously where its body ends.")
+        if codings != [b"chunked"]:
+            raise NotImplementedHere("The transfer coding is not passed on; chunked is.")
+        return b"Transfer-Encoding: chunked"
+    if length:
+        if not length.isdigit():
+            raise BadRequest("Content-Length is not a number.")
+        return b"Content-Length: %d" % int(length)
+    return b""
+
+
+def _authority(rest: str) -> str:
+    return rest.partition("/")[0].partition("?")[0]
+
+
+def _origin_form(target: str) -> str:
+    if target.startswith("/") or target == "*":
+        return target
+    rest = target.partition("://")[2]
+    path = rest[len(_authority(rest)) :]
+    return path if path.startswith("/") else "/" + path
+
+
+def _joined(first: bytes, lines: list[bytes]) -> bytes:
+    data = b"\r\n".join((first, *lines, b"\r\n"))
+    # Parsers that are lenient let line ends through inside of values.
+    ends = len(lines) + 2
+    if data.count(b"\r") != ends or data.count(b"\n") != ends or b"\0" in data:
+        raise BadRequest("A header holds characters that none may hold.")
+    if len(data) > HEAD_BYTES + 1024:
+        raise HeadTooLarge(f"Request line and headers may have {HEAD_BYTES:,} bytes.")
+    return data

@@ -1,0 +1,119 @@
+"""Finds a target that takes a request, and holds the request until there is one."""
+
+import asyncio
+from collections.abc import Callable
+
+from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.refusals import NotFound, Unavailable
+from deployer.traffic.proxy.routes import Routed, RouteTable
+from deployer.traffic.proxy.upstream import Upstream, UpstreamRefused, open_upstream
+
+# A process that has crashed comes back on the same port, and nothing tells.
+_REFUSED_SECONDS = 0.05
+_RETRY_AFTER_SECONDS = 5
+
+
+class Connected:
+    """A connection to a target, counted among what the target has in work until it is given back."""
+
+    __slots__ = ("_environment_id", "_table", "target", "upstream")
+
+    def __init__(self, table: RouteTable, environment_id: int, target: Target, upstream: Upstream) -> None:
+        self._table = table
+        self._environment_id = environment_id
+        self.target = target
+        self.upstream = upstream
+
+    def give_back(self) -> None:
+        """Close it, whatever is still on its way."""
+        self.upstream.abort()
+        self._table.give_back(self._environment_id, self.target)
+
+
+class Holding:
+    """Opens connections for requests. `held_at_once`: how many requests of one environment may wait."""
+
+    def __init__(
+        self,
+        table: RouteTable,
+        on_request_asleep: Callable[[int], None],
+        hold_seconds: float,
+        held_at_once: int,
+    ) -> None:
+        self._table = table
+        self._on_request_asleep = on_request_asleep
+        self._hold_seconds = hold_seconds
+        self._held_at_once = held_at_once
+
+    async def connect(self, routed: Routed, ends_at: float, avoided: Target | None = None) -> Connected:
+        """A connection to the least busy target that takes one, first to others than `avoided`.
+
+        Raises `Unavailable` where there is none by `ends_at` (the loop's clock) or none is awaited, `NotFound` where
+        the route was removed.
+        """
+        refused = {avoided}
+        while True:
+            route = routed.route
+            if route is None:
+                raise NotFound("No environment answers at this host any more.")
+            left = [target for target in route.targets if target not in refused]
+            if left:
+                target = self._least_busy(routed.environment_id, left) if len(left) > 1 else left[0]
+                connected = await self._try(routed, target)
+                if connected is not None:
+                    return connected
+                refused.add(target)
+            else:
+                await self._wait(routed, route, ends_at)
+                refused.clear()
+
+    def _least_busy(self, environment_id: int, targets: list[Target]) -> Target:
+        return min(targets, key=lambda target: self._table.in_work(environment_id, target))
+
+    async def _try(self, routed: Routed, target: Target) -> Connected | None:
+        self._table.take(routed.environment_id, target)
+        upstream = None
+        try:
+            upstream = await open_upstream(target)
+            # The route may have changed meanwhile. Nothing was sent yet, and nothing may be.
+            if routed.route is not None and target in routed.route.targets:
+                return Connected(self._table, routed.environment_id, target, upstream)
+        except UpstreamRefused:
+            pass
+        except BaseException:
+            self._table.give_back(routed.environment_id, target)
+            raise
+        if upstream is not None:
+            upstream.abort()
+        self._table.give_back(routed.environment_id, target)
+        return None
+
+    async def _wait(self, routed: Routed, route: Route, ends_at: float) -> None:
+        """Until the route has changed or a target that refused may be asked again."""
+        now = asyncio.get_running_loop().time()
+        if not (route.targets or route.wakes or route.is_awaited):
+            raise Unavailable("The application is not running.", retry_after=_RETRY_AFTER_SECONDS)
+        if now >= ends_at:
+            raise Unavailable(
+                f"No instance of the application took the request within {self._hold_seconds:g} s.",
+                retry_after=_RETRY_AFTER_SECONDS,
+            )
+        if routed.held >= self._held_at_once:
+            raise Unavailable(f"{routed.held:,} requests wait for the application already.")
+        if route.wakes and not route.targets:
+            self._wake(routed, now)
+        pause = min(ends_at - now, _REFUSED_SECONDS) if route.targets else ends_at - now
+        routed.held += 1
+        try:
+            async with asyncio.timeout(pause):
+                await routed.changed.wait()
+        except TimeoutError:
+            return
+        finally:
+            routed.held -= 1
+
+    def _wake(self, routed: Routed, now: float) -> None:
+        # Again only when all who waited for the first time have given up.
+        if now - routed.woken_at >= self._hold_seconds:
+            routed.woken_at = now
+            self._on_request_asleep(routed.environment_id)

@@ -1,0 +1,167 @@
+"""The proxy: takes requests on its sockets and carries each to an instance of the environment that its host names."""
+
+import logging
+import socket
+from collections.abc import Callable, Mapping
+
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+
+from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
+from deployer.traffic.proxy.exchange import Exchange
+from deployer.traffic.proxy.heads import HEAD_BYTES, RequestHead, read_host, write_request
+from deployer.traffic.proxy.holding import Holding
+from deployer.traffic.proxy.refusals import NotFound, Unavailable, answer_refusal
+from deployer.traffic.proxy.routes import RouteTable
+from pipeline_contracts.errors import Problem
+
+logger = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 75.0
+# A caller that is refused in mid-body gets this long to read the answer.
+_LINGERING_SECONDS = 2.0
+_BACKLOG = 1024
+# Of a body that is not passed on, aiohttp keeps two of these, and whatever one read brings beyond.
+_BODY_BYTES = 16 * 1024
+_HOST_CHARACTERS = 255
+
+
+def _nobody(_peer: str) -> bool:
+    return False
+
+
+class StreamingProxy:
+    """A `Traffic` in this process.
+
+    `on_request_asleep` is called, with the environment's ID, when a request comes for one that sleeps; it must not
+    block. `think_seconds`: how long an application may take from a request's end to its answer's head.
+    `silent_seconds`: how long a caller may send or take nothing in the middle of a body. `requests_at_once`: requests,
+    streams and WebSockets together, each of which takes two file descriptors; `held_at_once`: how many requests of
+    one environment may wait for it. `trusts` tells of a peer's address whether it is a gateway of ours, which tells
+    truly who has called.
+    """
+
+    def __init__(
+        self,
+        on_request_asleep: Callable[[int], None],
+        hold_seconds: float = 30.0,
+        *,
+        think_seconds: float = 300.0,
+        silent_seconds: float = 120.0,
+        requests_at_once: int = 4000,
+        held_at_once: int = 2000,
+        grace_seconds: float = 5.0,
+        trusts: Callable[[str], bool] = _nobody,
+    ) -> None:
+        self._table = RouteTable()
+        self._holding = Holding(self._table, on_request_asleep, hold_seconds, held_at_once)
+        self._hold_seconds = hold_seconds
+        self._think_seconds = think_seconds
+        self._silent_seconds = silent_seconds
+        self._requests_at_once = requests_at_once
+        self._grace_seconds = grace_seconds
+        self._trusts = trusts
+        self._open = 0
+        self._runner: web.ServerRunner | None = None
+
+    async def serve(self, sock: socket.socket) -> None:
+        """Listen on this bound socket from now on; returns at once. More than one may be given."""
+        if self._runner is None:
+            self._runner = web.ServerRunner(
+                self._server(), handle_signals=False, shutdown_timeout=self._grace_seconds
+            )
+            await self._runner.setup()
+        await web.SockSite(self._runner, sock, backlog=_BACKLOG).start()
+
+    async def close(self) -> None:
+        """Take nothing more; what is in work gets `grace_seconds`, then it is cut off."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def set_routes(self, routes: Mapping[int, Route]) -> None:
+        """See `Traffic`."""
+        for environment_id in self._table.environment_ids() - routes.keys():
+            self._table.remove(environment_id)
+        for environment_id, route in routes.items():
+            self._table.set(environment_id, route)
+
+    async def set_route(self, environment_id: int, route: Route) -> None:
+        """See `Traffic`. Requests that wait go on at once."""
+        self._table.set(environment_id, route)
+
+    async def remove_route(self, environment_id: int) -> None:
+        """See `Traffic`. Requests that wait are answered 404."""
+        self._table.remove(environment_id)
+
+    async def in_work(self, environment_id: int, target: Target) -> int:
+        """See `Traffic`; also after the route was removed."""
+        return self._table.in_work(environment_id, target)
+
+    def _server(self) -> web.Server:
+        # aiohttp logs each request that it cannot read, with the caller's address: anybody could fill the log.
+        quiet = logging.getLogger("deployer.traffic.unreadable")
+        quiet.setLevel(logging.CRITICAL)
+        return web.Server(
+            self._answer,
+            handler_cancellation=True,
+            access_log=None,
+            logger=quiet,
+            auto_decompress=False,
+            keepalive_timeout=_IDLE_SECONDS,
+            max_line_size=HEAD_BYTES // 2,
+            max_field_size=HEAD_BYTES // 2,
+            lingering_time=_LINGERING_SECONDS,
+            read_bufsize=_BODY_BYTES,
+        )
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        caller = Caller(request, self._silent_seconds)
+        self._open += 1
+        try:
+            if self._open > self._requests_at_once:
+                raise Unavailable(f"{self._requests_at_once:,} requests are in work already.")
+            return await self._carry(caller)
+        except Problem as problem:
+            return _refuse(caller, problem)
+        except CallerGone:
+            return Relayed(499, keep_alive=False)
+        except Exception:
+            logger.exception("a request failed in the proxy")
+            return _refuse(caller, Problem("The request failed in the proxy."))
+        finally:
+            self._open -= 1
+
+    async def _carry(self, caller: Caller) -> web.StreamResponse:
+        request = caller.request
+        target = request.raw_path
+        host = read_host(request.raw_headers, target)
+        routed = self._table.find(host)
+        if routed is None:
+            raise NotFound(f"No environment answers at the host {host[:_HOST_CHARACTERS]}.")
+        head = self._head(caller, target)
+        return await Exchange(caller, head, self._think_seconds).run(
+            self._holding, routed, self._hold_seconds
+        )
+
+    def _head(self, caller: Caller, target: str) -> RequestHead:
+        request = caller.request
+        return write_request(
+            request.method,
+            target,
+            request.raw_headers,
+            peer=caller.peer,
+            scheme="http",
+            keeps_forwarded=self._trusts(caller.peer),
+            is_11=request.version >= HttpVersion11,
+        )
+
+
+def _refuse(caller: Caller, problem: Problem) -> web.StreamResponse:
+    if caller.has_answer:
+        caller.cut()
+        return Relayed(problem.status, keep_alive=False)
+    answer = answer_refusal(problem)
+    if caller.request.body_exists and not caller.request.content.is_eof():
+        answer.force_close()
+    return answer

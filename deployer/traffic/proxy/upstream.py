@@ -1,0 +1,109 @@
+"""A connection to an instance, for one request: writes it, reads the answer's head and body.
+
+aiohttp's own protocol for clients is used without its sessions and pools: it parses in C and holds the sender back, and
+what it costs beyond that is what a pool costs, of which a proxy that opens a connection a request has no use.
+"""
+
+import asyncio
+from typing import Any
+
+from aiohttp import StreamReader
+from aiohttp.client_exceptions import ClientError
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+
+from deployer.traffic.interface import Target
+from deployer.traffic.proxy.heads import HEAD_BYTES
+
+# An address that does not answer at all counts as one that refuses.
+_CONNECT_SECONDS = 5.0
+# What has been written to a WebSocket's end is given this long to leave.
+_CLOSE_SECONDS = 10.0
+
+
+class UpstreamRefused(Exception):
+    """Nobody listens at the target. Nothing was sent."""
+
+
+class UpstreamDied(Exception):
+    """The connection ended before the answer's head. The request may have been carried out."""
+
+
+class AnswerInvalid(Exception):
+    """What came is not an HTTP/1.1 answer."""
+
+
+class AnswerTruncated(Exception):
+    """The body ended before its end."""
+
+
+class Upstream(ResponseHandler):
+    """Made by `open_upstream`; must be ended by `abort` or `end_tunnel`."""
+
+    async def drain(self) -> None:
+        """Until what has been written has mostly left. Raises `ConnectionError` where nobody takes it any more."""
+        if self.writing_paused:
+            await self._drain_helper()
+
+    def send(self, data: bytes) -> None:
+        """Write, or raise `ConnectionError`."""
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionResetError("The instance has closed the connection.")
+        self.transport.write(data)
+
+    def expect_answer(self, *, to_head: bool) -> None:
+        """Before the request is sent. `to_head`: the answer has no body, whatever its headers say."""
+        self.set_response_params(
+            skip_payload=to_head,
+            read_until_eof=True,
+            auto_decompress=False,
+            max_line_size=HEAD_BYTES,
+            max_field_size=HEAD_BYTES,
+        )
+
+    async def read_head(self) -> tuple[RawResponseMessage, StreamReader]:
+        """The next head, which may be one of 1xx, and the body behind it. Raises `UpstreamDied`, `AnswerInvalid`."""
+        try:
+            return await self.read()
+        except HttpProcessingError as error:
+            raise AnswerInvalid(str(error.message)) from None
+        except (ClientError, OSError) as error:
+            raise UpstreamDied(str(error)) from None
+
+    def give_to(self, pipe: Any) -> None:
+        """After a 101: whatever comes goes to the pipe's `feed_data`."""
+        self.set_parser(pipe, None)
+
+    def end_tunnel(self) -> None:
+        """Close behind what has been written."""
+        transport = self.transport
+        if transport is not None:
+            self.close()
+            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, transport.abort)
+
+
+async def read_body(body: StreamReader) -> bytes:
+    """What has come of the body, empty at its end. Raises `AnswerTruncated`."""
+    try:
+        return await body.readany()
+    except (ClientError, HttpProcessingError, OSError) as error:
+        raise AnswerTruncated(str(error)) from None
+
+
+async def open_upstream(target: Target) -> Upstream:
+    """A connection. Raises `UpstreamRefused`."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            transport, upstream = await loop.create_connection(
+                lambda: Upstream(loop), target.host, target.port
+            )
+    except OSError as error:
+        raise UpstreamRefused(str(error)) from None
+    if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
+        # Linux lets a socket connect to itself where nobody listens on a port of the range for outgoing ones; kept
+        # open it would take the port from the instance that is being started.
+        transport.abort()
+        raise UpstreamRefused("Nobody listens; the connection reached itself.")
+    return upstream

@@ -1,0 +1,1 @@
+"""Steady load on deployed applications while they are switched, scaled, put to sleep and killed: `make switching`."""

@@ -1,0 +1,102 @@
+"""A real Caddy before the platform's proxy: told the hosts by the platform, or with one fixed configuration."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.engines import free_port
+
+_START_SECONDS = 10.0
+
+
+class SwitchingFailed(Exception):
+    """Something did not start, or an operation did not come to the end that it was to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What carries the requests to the platform: itself unless it says otherwise."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What the platform is started with."""
+    port: int | None = None
+    """Where applications answer; None: at the platform's own port."""
+    apps_port: int | None = None
+    """The platform's own port for applications; None: any free one."""
+
+
+DIRECT = Front()
+
+
+@contextmanager
+def caddy_told_hosts() -> Iterator[Front]:
+    """A Caddy with nothing but its admin API, by which the platform tells it the hosts. Raises `SwitchingFailed`."""
+    port = free_port()
+    with _running_caddy({}) as socket:
+        settings = {
+            "PHAROS_CADDY_ADMIN_URL": f"unix://{socket}",
+            "PHAROS_CADDY_LISTEN": f"127.0.0.1:{port}",
+        }
+        yield Front(settings, port)
+
+
+@contextmanager
+def caddy_before_proxy() -> Iterator[Front]:
+    """A Caddy that passes everything to the platform's own proxy, as a gateway does. Raises `SwitchingFailed`."""
+    port, apps_port = free_port(), free_port()
+    proxy = {"handler": "reverse_proxy", "upstreams": [{"dial": f"127.0.0.1:{apps_port}"}]}
+    server = {
+        "listen": [f"127.0.0.1:{port}"],
+        "automatic_https": {"disable": True},
+        "routes": [{"handle": [proxy]}],
+    }
+    with _running_caddy({"http": {"servers": {"gateway": server}}}):
+        yield Front(port=port, apps_port=apps_port)
+
+
+@contextmanager
+def _running_caddy(apps: Mapping[str, Any]) -> Iterator[Path]:
+    """Its admin socket."""
+    program = shutil.which("caddy")
+    if program is None:
+        raise SwitchingFailed("Caddy is not installed; on Debian: apt-get install caddy")
+    with tempfile.TemporaryDirectory(prefix="pharos-caddy-") as made:
+        socket, config = Path(made) / "admin.sock", Path(made) / "caddy.json"
+        admin = {"listen": f"unix/{socket}", "config": {"persist": False}}
+        config.write_text(json.dumps({"admin": admin, "apps": apps}))
+        with (Path(made) / "caddy.log").open("wb") as log:
+            process = subprocess.Popen(
+                [program, "run", "--config", str(config)],
+                stdout=log,
+                stderr=log,
+                env={"XDG_DATA_HOME": made, "XDG_CONFIG_HOME": made},
+            )
+        try:
+            _wait_for(socket, process)
+            yield socket
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait_for(socket: Path, process: "subprocess.Popen[bytes]") -> None:
+    ends_at = time.monotonic() + _START_SECONDS
+    while not socket.exists():
+        if process.poll() is not None or time.monotonic() > ends_at:
+            raise SwitchingFailed(f"Caddy did not start; it ended with {process.returncode}.")
+        time.sleep(0.05)
+
+
+FRONTS: Mapping[str, Callable[[], AbstractContextManager[Front]]] = {
+    "pharos": lambda: nullcontext(DIRECT),
+    "gateway": caddy_before_proxy,
+    "caddy": caddy_told_hosts,
+}
+"""The embedded proxy alone; behind a Caddy with one fixed configuration; a Caddy that is told the hosts."""

@@ -1,0 +1,79 @@
+"""Shows verdicts as a table and as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from loadtests.switching.verdict import Verdict
+
+_NOTES = """\
+Failed: refused, reset, cut, not 2xx, another body than was sent, or answered by a release that was not live any more.
+Of each 20 requests, which are due by the clock, 12 are GETs and 8 are POSTs; one of either takes 300 ms by itself. A
+stream is always open: when one has ended, the next is opened. Latencies count from when a request was due; the 300 ms
+are taken off, and streams are left out.
+In work: POSTs and streams that a process had in work when it was killed. Nobody can know whether it had carried them
+out, so they are answered 502 or cut. GETs are asked again of another process; one that fails is counted as failed.
+Again: GETs that the caller sent again because a kept connection was closed just as it was used, as HTTP clients do."""
+
+
+def show_table(console: Console, verdicts: Sequence[tuple[str, Verdict]]) -> None:
+    """Print the rows front by front, and what failed."""
+    table = Table("Front", "Operation", box=None, pad_edge=False)
+    for heading in (
+        "Seconds",
+        "Requests",
+        "Failed",
+        "In work",
+        "Again",
+        "p50 ms",
+        "p99 ms",
+        "Slowest ms",
+        "CPU µs",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("Note")
+    before = ""
+    for front, one in verdicts:
+        if before and front != before:
+            table.add_section()
+        table.add_row(
+            front if front != before else "",
+            one.operation,
+            f"{one.seconds:.1f}",
+            f"{one.requests:,}",
+            f"[red]{one.failed}[/]" if one.failed else "0",
+            str(one.in_work or ""),
+            str(one.repeated or ""),
+            f"{one.p50:.1f}",
+            f"{one.p99:.1f}",
+            f"{one.slowest:,.0f}",
+            f"{one.cpu_us:,.0f}",
+            one.note,
+        )
+        before = front
+    console.print(table)
+    for front, one in verdicts:
+        for failure, count in one.failures.most_common():
+            console.print(f"{front}, {one.operation}: {count} x {failure}", style="red", markup=False)
+    console.print(_NOTES, style="dim", highlight=False)
+
+
+def describe(front: str, verdict: Verdict) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "front": front,
+        "operation": verdict.operation,
+        "seconds": round(verdict.seconds, 2),
+        "requests": verdict.requests,
+        "failed": verdict.failed,
+        "failures": dict(verdict.failures),
+        "in_work_at_a_kill": verdict.in_work,
+        "sent_again": verdict.repeated,
+        "p50_ms": round(verdict.p50, 2),
+        "p99_ms": round(verdict.p99, 2),
+        "slowest_ms": round(verdict.slowest, 1),
+        "platform_cpu_us_a_request": round(verdict.cpu_us),
+        "note": verdict.note,
+    }

@@ -1,0 +1,88 @@
+"""What came of the load during one operation."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loadtests.bench.figures import percentile
+from loadtests.switching.call import Call
+from loadtests.switching.operations import Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One row of the table. Latencies are in milliseconds, without streams and without what slow requests take by
+    themselves."""
+
+    operation: str
+    seconds: float
+    """From when it was asked for to its final status."""
+    requests: int
+    failures: Counter[str]
+    in_work: int
+    """POSTs and streams that a killed process had in work: nobody can know whether they were carried out."""
+    repeated: int
+    """GETs that were sent again because a kept connection was closed just as it was used."""
+    p50: float
+    p99: float
+    slowest: float
+    cpu_us: float
+    """Of the platform's process a request."""
+    note: str
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+        return sum(self.failures.values())
+
+
+def judge(
+    operation: str, expected: Expected, calls: Sequence[Call], seconds: float, cpu_seconds: float
+) -> Verdict:
+    """Look at every request."""
+    failures: Counter[str] = Counter()
+    in_work = 0
+    offset = time.time() - time.perf_counter()
+    for call in calls:
+        fault = _fault(call, expected, offset)
+        if fault is None:
+            continue
+        if call.failure is not None and _was_in_work(call, expected):
+            in_work += 1
+        else:
+            failures[f"{call.kind}: {fault}"] += 1
+    latencies = [1000 * call.latency for call in calls if call.kind != "stream"]
+    processes = len({call.pid for call in calls if call.pid is not None})
+    note = f"{expected.note}; " if expected.note else ""
+    return Verdict(
+        operation,
+        seconds,
+        len(calls),
+        failures,
+        in_work,
+        sum(call.is_repeated for call in calls),
+        percentile(latencies, 0.5),
+        percentile(latencies, 0.99),
+        max(latencies),
+        1e6 * cpu_seconds / len(calls),
+        f"{note}{processes} process{'es' if processes > 1 else ''} answered",
+    )
+
+
+def _fault(call: Call, expected: Expected, offset: float) -> str | None:
+    if call.failure is not None:
+        return call.failure
+    if call.version not in (expected.before, expected.after):
+        return f"answered by {call.version}, which is not live"
+    is_late = expected.since is not None and call.sent + offset > expected.since.timestamp()
+    if is_late and call.version != expected.after:
+        return f"answered by {call.version} after {expected.after} had taken its place"
+    return None
+
+
+def _was_in_work(call: Call, expected: Expected) -> bool:
+    """GETs are asked again of another process, and may not fail."""
+    return call.kind != "GET" and any(
+        call.sent <= gone and call.ended >= killed for killed, gone in expected.kills
+    )

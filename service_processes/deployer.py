@@ -1,0 +1,48 @@
+"""The deployer as a process: carries out what the control plane has queued, on this machine."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from control_api.database import open_engine, open_sessions
+from control_api.variables.setting import read_sealing_keys
+from deployer.assemble import running_local_deployer
+from deployer.identity import owning
+from pipeline_contracts.settings import Settings
+from service_processes.listening import serve_health
+from service_processes.needs import need
+
+
+@asynccontextmanager
+async def run_deployer(
+    settings: Settings, server: socket.socket, *, apps: socket.socket, stops: bool
+) -> AsyncIterator[None]:
+    """The deployer, with its health on `server` and its proxy on `apps`. `stops`: what runs is stopped at the end;
+    otherwise the next process of this deployer takes it over.
+
+    Raises `BadSettings`, `FolderInUse` and `TrafficUnavailable`.
+    """
+    database_url, variables_key, folder = need(settings, "database_url", "variables_key", "deploy_folder")
+    async with AsyncExitStack() as stack:
+        identity = await asyncio.to_thread(lambda: stack.enter_context(owning(Path(folder))))
+        registry = CollectorRegistry()
+        engine = open_engine(database_url)
+        stack.push_async_callback(engine.dispose)
+        deployer = await stack.enter_async_context(
+            running_local_deployer(
+                settings,
+                identity,
+                apps,
+                sessions=open_sessions(engine),
+                keys=read_sealing_keys(variables_key),
+                registry=registry,
+                hidden=(identity.folder,),
+                stops=stops,
+            )
+        )
+        await serve_health(stack, server, {"deployer": lambda: deployer.failing}, registry)
+        yield

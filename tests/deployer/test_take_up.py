@@ -1,0 +1,250 @@
+"""Whether a deployment may begin is asked again when it is taken up, and what it is begun with."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.deployments.decide import approve_deployment
+from control_api.deployments.tables import Deployment, DeploymentLine, Release
+from control_api.environments.locks import lock_environment
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment
+from control_api.variables.operations import present_variables, replace_variables
+from control_api.variables.sealing import SealingKeys
+from deployer.deployments.take_up import Job, take_up
+from deployer.identity import Identity
+from deployer.leases import Lease, LeaseLost, take_lease
+from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
+from tests.support.deploy_platform import Platform, environment_path
+from tests.support.serve_control import VARIABLE_KEYS
+
+NAME = "shop/production"
+NOW = datetime.now(UTC)
+ACTOR = Actor("operator test")
+COMMIT = "c" * 40
+IDENTITY = Identity("dpl_test", "here", 1, Path("/nowhere"))
+
+
+async def _queued(platform: Platform, name: str = NAME) -> int:
+    answer = await platform.call("POST", environment_path(platform.acme.places[name], "deploy"))
+    assert answer.status == 202
+    return int(answer.data["id"])
+
+
+async def _lease(platform: Platform, name: str = NAME) -> Lease:
+    number = platform.acme.environment(name).id
+    lease = await take_lease(platform.sessions, IDENTITY, number, "http://here", datetime.now(UTC))
+    assert lease is not None
+    return lease
+
+
+async def _take(
+    platform: Platform, number: int, name: str = NAME, keys: SealingKeys = VARIABLE_KEYS
+) -> Job | None:
+    return await take_up(platform.sessions, await _lease(platform, name), keys, number)
+
+
+async def _place(session: AsyncSession, platform: Platform, name: str) -> Place:
+    """The environment, in this session."""
+    found = await session.get_one(Environment, platform.acme.environment(name).id)
+    return Place(found, platform.acme.places[name].project)
+
+
+async def _set_variables(platform: Platform, name: str = NAME, **values: str) -> None:
+    async with platform.sessions() as session, session.begin():
+        place = await _place(session, platform, name)
+        await replace_variables(session, VARIABLE_KEYS, place, values, ACTOR, datetime.now(UTC))
+
+
+async def _approve(platform: Platform, number: int) -> None:
+    async with platform.sessions() as session, session.begin():
+        deployment = await session.get_one(Deployment, number)
+        environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
+        admin = platform.acme.people["admin"]
+        await approve_deployment(session, deployment, environment, admin, COMMIT, ACTOR, datetime.now(UTC))
+
+
+async def _told(platform: Platform, number: int) -> tuple[str, str]:
+    """The deployment's status, and the last line of its log."""
+    async with platform.sessions() as session:
+        lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
+        last = (await session.execute(lines.order_by(DeploymentLine.id.desc()).limit(1))).scalar_one()
+        return (await session.get_one(Deployment, number)).status, last
+
+
+async def _change(platform: Platform, number: int, **values: Any) -> None:
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
+
+
+async def test_what_is_free_begins(platform: Platform) -> None:
+    await _set_variables(platform, KEY="value")
+    number = await _queued(platform)
+    job = await _take(platform, number)
+    assert job is not None
+    assert (job.ref, job.revision, job.release, job.step) == ("main", None, None, None)
+    assert job.variables == {"KEY": "value"}
+    assert "value" not in repr(job)
+    assert (await _told(platform, number))[0] == "deploying"
+
+
+async def test_a_lock_set_meanwhile_calls_it_off_and_says_who_holds_it(platform: Platform) -> None:
+    number = await _queued(platform)
+    async with platform.sessions() as session, session.begin():
+        place, actor = await _place(session, platform, NAME), Actor("test", platform.acme.people["owner"].id)
+        await lock_environment(session, place, "end of quarter", actor, NOW)
+    assert await _take(platform, number) is None
+    status, line = await _told(platform, number)
+    assert status == "canceled"
+    assert "owner of Acme" in line and "end of quarter" in line
+
+
+async def test_outside_its_window_it_is_called_off(platform: Platform) -> None:
+    number = await _queued(platform)
+    day = f"{datetime.now(UTC) + timedelta(days=2):%a}".lower()
+    window = {"days": [day], "from": "09:00", "to": "10:00", "timezone": "UTC"}
+    await platform.change(NAME, deploy_window=json.dumps(window))
+    assert await _take(platform, number) is None
+    status, line = await _told(platform, number)
+    assert (status, day in line.lower()) == ("canceled", True)
+
+
+async def test_hibernated_meanwhile_it_is_called_off(platform: Platform) -> None:
+    number = await _queued(platform)
+    await platform.change(NAME, state="hibernated")
+    assert await _take(platform, number) is None
+    assert (await _told(platform, number))[0] == "canceled"
+
+
+async def test_an_environment_that_wants_a_second_person_by_now_gets_one(platform: Platform) -> None:
+    number = await _queued(platform)
+    await platform.change(NAME, deploys_need_approval=True)
+    assert await _take(platform, number) is None
+    assert (await _told(platform, number))[0] == "awaiting_approval"
+    await _approve(platform, number)
+    job = await _take(platform, number)
+    assert job is not None and job.revision == COMMIT
+
+
+async def test_an_approval_is_bound_to_the_variables(platform: Platform) -> None:
+    await platform.change(NAME, deploys_need_approval=True)
+    number = await _queued(platform)
+    await _approve(platform, number)
+    await _set_variables(platform, KEY="another")
+    assert await _take(platform, number) is None
+    status, line = await _told(platform, number)
+    assert (status, "variables" in line) == ("awaiting_approval", True)
+    await _approve(platform, number)
+    job = await _take(platform, number)
+    assert job is not None and job.variables == {"KEY": "another"}
+
+
+async def test_a_rollback_brings_its_variables_back_and_needs_nobody(platform: Platform) -> None:
+    await _set_variables(platform, KEY="then")
+    source = platform.acme.deployments["production"].id
+    async with platform.sessions() as session, session.begin():
+        then = await present_variables(session, platform.acme.environment(NAME))
+        assert then is not None
+        values = {"variables_id": then.id}
+        await session.execute(update(Release).where(Release.deployment_id == source).values(values))
+    await _set_variables(platform, KEY="now")
+    await platform.change(NAME, deploys_need_approval=True)
+    answer = await platform.call("POST", f"/v1/deployments/{source}/rollback")
+    job = await _take(platform, answer.data["id"])
+    assert job is not None and job.release is not None
+    assert (job.is_rollback, job.variables, job.release.deployment_id) == (True, {"KEY": "then"}, source)
+
+
+async def test_a_promotion_takes_the_artefact_and_the_targets_variables(platform: Platform) -> None:
+    await _set_variables(platform, "shop/staging", KEY="staging")
+    await _set_variables(platform, NAME, KEY="production")
+    source = platform.acme.deployments["staging"].id
+    body = {"target_environment_id": platform.acme.environment(NAME).public_id}
+    answer = await platform.call("POST", f"/v1/deployments/{source}/promote", body)
+    job = await _take(platform, answer.data["id"])
+    assert job is not None and job.release is not None
+    assert (job.variables, job.release.deployment_id) == ({"KEY": "production"}, source)
+
+
+async def test_what_is_not_retained_any_more_fails(platform: Platform) -> None:
+    source = platform.acme.deployments["production"].id
+    answer = await platform.call("POST", f"/v1/deployments/{source}/rollback")
+    async with platform.sessions() as session, session.begin():
+        await session.execute(delete(Release).where(Release.deployment_id == source))
+    assert await _take(platform, answer.data["id"]) is None
+    status, line = await _told(platform, answer.data["id"])
+    assert (status, "not retained" in line) == ("failed", True)
+
+
+async def test_variables_that_cannot_be_opened_fail_and_name_the_key(platform: Platform) -> None:
+    await _set_variables(platform, KEY="value")
+    number = await _queued(platform)
+    assert (
+        await _take(platform, number, keys=SealingKeys.read("another key for variables of the test suite"))
+        is None
+    )
+    status, line = await _told(platform, number)
+    assert (status, "PHAROS_VARIABLES_KEY" in line) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("status", "step", "goes_on"),
+    [
+        ("deploying", DeploymentStep.CHECK_OUT, True),
+        ("deploying", DeploymentStep.BUILD, True),
+        ("running", DeploymentStep.RELEASE, False),
+        ("running", DeploymentStep.START, True),
+        ("running", DeploymentStep.SWITCH, True),
+    ],
+)
+async def test_what_was_interrupted_goes_on_but_for_release_steps(
+    platform: Platform, status: str, step: DeploymentStep, goes_on: bool
+) -> None:
+    number = await _queued(platform)
+    await _change(platform, number, status=status, step=step.value, attempts=1, revision=COMMIT)
+    if status == "running":
+        async with platform.sessions() as session, session.begin():
+            number_of = platform.acme.environment(NAME).id
+            session.add(
+                Release(
+                    environment_id=number_of,
+                    deployment_id=number,
+                    revision=COMMIT,
+                    artefact=str(number),
+                    created_at=NOW,
+                )
+            )
+    job = await _take(platform, number)
+    found, line = await _told(platform, number)
+    assert "was ended in the middle of this" in line
+    if goes_on:
+        assert job is not None and (job.step, job.status) == (step, DeploymentStatus(status))
+        assert found == status
+    else:
+        assert (job, found) == (None, "failed")
+        async with platform.sessions() as session:
+            given_up = select(Release.removed_at).where(Release.deployment_id == number)
+            assert (await session.execute(given_up)).scalar_one() is not None
+
+
+async def test_the_third_interruption_is_the_last(platform: Platform) -> None:
+    number = await _queued(platform)
+    await _change(platform, number, status="deploying", step="build", attempts=3)
+    assert await _take(platform, number) is None
+    assert (await _told(platform, number))[0] == "failed"
+
+
+async def test_nothing_is_taken_up_under_a_lease_that_is_lost(platform: Platform) -> None:
+    number = await _queued(platform)
+    lease = await _lease(platform)
+    # The same deployer, started again.
+    await _lease(platform)
+    with pytest.raises(LeaseLost):
+        await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+    assert (await _told(platform, number))[0] == "queued"

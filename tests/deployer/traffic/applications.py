@@ -1,0 +1,175 @@
+"""Stand-ins for users' applications, and a caller that sends bytes as they are."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+
+from deployer.traffic.interface import Target
+from tests.support.engines import free_port
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Application:
+    """Answers with its name; `/slow`, `/events`, `/socket`, `/digest` and `/big` do what they say."""
+
+    def __init__(self, name: str, port: int = 0) -> None:
+        self.name = name
+        self.target = Target(port or free_port())
+        self.asked = 0
+        self.step = asyncio.Event()
+        """What `/slow` waits for, and `/events` before each event but the first."""
+        self.left = asyncio.Event()
+        """A caller of `/events` went away."""
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=2**30)
+        app.router.add_get("/events", self._events)
+        app.router.add_get("/socket", self._socket)
+        app.router.add_post("/digest", self._digest)
+        app.router.add_get("/big", self._big)
+        app.router.add_route("*", "/{path:.*}", self._show)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.target.host, self.target.port).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _show(self, request: web.Request) -> web.StreamResponse:
+        self.asked += 1
+        if request.path == "/unchanged":
+            return web.Response(status=304, headers={"ETag": '"1"'})
+        if request.path == "/empty":
+            return web.Response(status=204)
+        if request.path == "/slow":
+            await self.step.wait()
+        told = {
+            "name": self.name,
+            "method": request.method,
+            "path": request.raw_path,
+            "headers": [[name, value] for name, value in request.headers.items()],
+            "body": (await request.text()),
+        }
+        hops = {"Connection": "X-Private", "X-Private": "1", "Keep-Alive": "5", "X-Kept": "1"}
+        return web.json_response(told, headers=hops if request.path == "/hops" else None)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        self.asked += 1
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        number = 0
+        try:
+            while True:
+                await response.write(b"data: %d\n\n" % number)
+                number += 1
+                await self.step.wait()
+                self.step.clear()
+        finally:
+            self.left.set()
+
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=["chat"], max_msg_size=0)
+        await socket.prepare(request)
+        async for message in socket:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                await socket.send_bytes(message.data)
+            elif message.data == "end":
+                await socket.close(code=4001, message=b"as asked")
+            else:
+                await socket.send_str(f"{self.name}: {message.data}")
+        return socket
+
+    async def _digest(self, request: web.Request) -> web.StreamResponse:
+        digest = hashlib.sha256()
+        async for data in request.content.iter_any():
+            digest.update(data)
+        return web.Response(text=digest.hexdigest())
+
+    async def _big(self, request: web.Request) -> web.StreamResponse:
+        """As many bytes as are asked for; `length=1` tells how many beforehand."""
+        size = int(request.query["size"])
+        response = web.StreamResponse()
+        if "length" in request.query:
+            response.content_length = size
+        await response.prepare(request)
+        for _ in range(size // 65536):
+            await response.write(bytes(65536))
+        await response.write_eof()
+        return response
+
+
+@asynccontextmanager
+async def running_application(name: str, port: int = 0) -> AsyncIterator[Application]:
+    """One that listens."""
+    application = Application(name, port)
+    await application.start()
+    try:
+        yield application
+    finally:
+        await application.stop()
+
+
+@asynccontextmanager
+async def raw_server(serve: Serve, port: int = 0) -> AsyncIterator[Target]:
+    """Whatever `serve` does with each connection, which is closed after it."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await serve(reader, writer)
+        finally:
+            tasks.discard(task)
+            writer.close()
+
+    port = port or free_port()
+    server = await asyncio.start_server(handle, "127.0.0.1", port)
+    try:
+        yield Target(port)
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def answering(data: bytes) -> Serve:
+    """Reads a head and writes these bytes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(data)
+        await writer.drain()
+
+    return serve
+
+
+async def exchange_raw(port: int, data: bytes, later: bytes = b"", *, seconds: float = 5.0) -> bytes:
+    """All that comes back until the connection is closed, or `seconds` have passed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    got = b""
+    try:
+        writer.write(data)
+        if later:
+            await asyncio.sleep(0.1)
+            writer.write(later)
+        async with asyncio.timeout(seconds):
+            while more := await reader.read(65536):
+                got += more
+    except (TimeoutError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+    return got

@@ -1,0 +1,330 @@
+"""The embedded proxy: holding and waking, repeats, limits, and both ends of a connection."""
+
+import asyncio
+import contextlib
+import tracemalloc
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import uvloop
+
+from deployer.traffic.interface import Route, Target
+from tests.deployer.traffic.applications import (
+    Application,
+    answering,
+    exchange_raw,
+    raw_server,
+    running_application,
+)
+from tests.deployer.traffic.carriers import Carrier, proxy_carrier
+from tests.support.engines import free_port
+
+HOST = "a.localhost"
+ASLEEP = Route((HOST,), (), is_awaited=False, wakes=True)
+AWAITED = Route((HOST,), (), is_awaited=True)
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[Carrier]:
+    async with proxy_carrier(hold_seconds=1.0, think_seconds=0.5, silent_seconds=0.6) as carrier:
+        yield carrier
+
+
+@pytest.fixture
+async def application(proxy: Carrier) -> AsyncIterator[Application]:
+    async with running_application("one") as running:
+        await proxy.traffic.set_route(1, to(running.target))
+        yield running
+
+
+def to(*targets: Target) -> Route:
+    return Route((HOST,), targets, is_awaited=True)
+
+
+async def test_an_environment_asleep_is_woken_once_for_all_who_come() -> None:
+    woken: list[int] = []
+    async with proxy_carrier(on_request_asleep=woken.append) as proxy, running_application("up") as up:
+        await proxy.traffic.set_route(7, ASLEEP)
+        asking = [asyncio.create_task(proxy.ask(method="POST", data=str(number))) for number in range(20)]
+        await asyncio.sleep(0.2)
+        assert woken == [7]
+        await proxy.traffic.set_route(7, to(up.target))
+        assert [(await ask)[1]["body"] for ask in asking] == [str(number) for number in range(20)]
+        await proxy.traffic.set_route(7, ASLEEP)
+        asking = [asyncio.create_task(proxy.ask())]
+        await asyncio.sleep(0.05)
+        assert woken == [7, 7]
+        await proxy.traffic.set_route(7, to(up.target))
+        await asking[0]
+
+
+async def test_a_wake_that_led_to_nothing_is_asked_for_again() -> None:
+    woken: list[int] = []
+    async with proxy_carrier(on_request_asleep=woken.append, hold_seconds=0.2) as proxy:
+        await proxy.traffic.set_route(7, ASLEEP)
+        for _ in range(2):
+            status, told = await proxy.ask()
+            assert status == 503 and "0.2 s" in told["detail"]
+        assert woken == [7, 7]
+
+
+async def test_a_held_request_goes_on_when_a_target_is_there(proxy: Carrier) -> None:
+    async with running_application("new") as new:
+        await proxy.traffic.set_route(1, AWAITED)
+        asking = asyncio.create_task(proxy.ask())
+        await asyncio.sleep(0.2)
+        assert not asking.done()
+        await proxy.traffic.set_route(1, to(new.target))
+        assert (await asking)[0] == 200
+
+
+async def test_holding_ends(proxy: Carrier) -> None:
+    for route in (AWAITED, to(Target(free_port()))):
+        await proxy.traffic.set_route(1, route)
+        async with proxy.session.get(proxy.url, headers={"Host": HOST}) as answer:
+            assert answer.status == 503 and answer.headers["Retry-After"] == "5"
+            assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+async def test_a_request_held_for_an_environment_that_is_removed_is_told_so(proxy: Carrier) -> None:
+    await proxy.traffic.set_route(1, AWAITED)
+    asking = asyncio.create_task(proxy.ask())
+    await asyncio.sleep(0.1)
+    await proxy.traffic.remove_route(1)
+    assert (await asking)[0] == 404
+
+
+async def test_too_many_requests_at_once_are_told_to_come_again() -> None:
+    async with (
+        proxy_carrier(requests_at_once=3, held_at_once=2) as proxy,
+        running_application("one") as one,
+    ):
+        await proxy.traffic.set_route(1, AWAITED)
+        await proxy.traffic.set_route(2, Route(("b.localhost",), (one.target,), is_awaited=True))
+        held = [asyncio.create_task(proxy.ask()) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        # Those who wait for one environment leave room for others.
+        status, told = await proxy.ask()
+        assert status == 503 and "wait" in told["detail"]
+        slow = asyncio.create_task(proxy.ask("b.localhost", "/slow"))
+        await asyncio.sleep(0.1)
+        async with proxy.session.get(proxy.url, headers={"Host": "b.localhost"}) as answer:
+            assert answer.status == 503 and answer.headers["Retry-After"] == "1"
+        one.step.set()
+        assert (await slow)[0] == 200
+        assert (await proxy.ask("b.localhost"))[0] == 200
+        await proxy.traffic.set_route(1, to(one.target))
+        assert [(await ask)[0] for ask in held] == [200, 200]
+
+
+async def test_an_instance_that_dies_is_asked_again_after_its_restart(proxy: Carrier) -> None:
+    seen: list[bytes] = []
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+
+    port = free_port()
+    async with raw_server(die, port):
+        await proxy.traffic.set_route(1, to(Target(port)))
+        assert (await proxy.ask(method="POST", data="x"))[0] == 502
+        assert len(seen) == 1
+        assert (await proxy.ask(method="GET", data="a body makes it too much"))[0] == 502
+        assert len(seen) == 2
+        assert (await proxy.ask())[0] == 502
+        assert len(seen) == 5
+        asking = asyncio.create_task(proxy.ask(method="OPTIONS"))
+        while len(seen) == 5:
+            await asyncio.sleep(0.001)
+    async with running_application("restarted", port):
+        assert (await asking)[1]["name"] == "restarted"
+
+
+async def test_an_instance_that_never_answers_is_given_up(proxy: Carrier, application: Application) -> None:
+    for method in ("GET", "POST"):
+        status, told = await proxy.ask(path="/slow", method=method, data="x" if method == "POST" else None)
+        assert status == 504 and "0.5 s" in told["detail"]
+    assert await proxy.traffic.in_work(1, application.target) == 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/2 nonsense\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    ],
+)
+async def test_what_is_not_an_answer_is_502(proxy: Carrier, answer: bytes) -> None:
+    async with raw_server(answering(answer)) as target:
+        await proxy.traffic.set_route(1, to(target))
+        status, told = await proxy.ask()
+        assert status == 502 and told["title"]
+
+
+async def test_a_chunked_answer_that_ends_too_early_does_not_look_whole(proxy: Carrier) -> None:
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n"
+    async with raw_server(answering(data)) as target:
+        await proxy.traffic.set_route(1, to(target))
+        got = await exchange_raw(proxy.port, b"GET / HTTP/1.1\r\nHost: a.localhost\r\n\r\n", seconds=1)
+        assert got.endswith(b"\r\n\r\n5\r\nshort\r\n")
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await proxy.ask()
+        # HTTP/1.0 knows an answer's end by the connection's; a reset is no end.
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(b"GET / HTTP/1.0\r\nHost: a.localhost\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_an_answer_until_the_end_of_the_connection_gets_an_end_of_its_own(proxy: Carrier) -> None:
+    async with raw_server(answering(b"HTTP/1.0 200 Fine\r\n\r\nall of it")) as target:
+        await proxy.traffic.set_route(1, to(target))
+        async with proxy.session.get(proxy.url, headers={"Host": HOST}) as answer:
+            assert (answer.reason, await answer.text()) == ("Fine", "all of it")
+            assert answer.headers["Transfer-Encoding"] == "chunked"
+        got = await exchange_raw(proxy.port, b"GET / HTTP/1.0\r\nHost: a.localhost\r\n\r\n")
+        assert got == b"HTTP/1.1 200 Fine\r\nConnection: close\r\n\r\nall of it"
+
+
+async def test_a_caller_that_leaves_ends_the_request_at_the_instance(
+    proxy: Carrier, application: Application
+) -> None:
+    events = await proxy.session.get(proxy.url + "/events", headers={"Host": HOST})
+    await events.content.readuntil(b"\n\n")
+    assert await proxy.traffic.in_work(1, application.target) == 1
+    events.close()
+    async with asyncio.timeout(2):
+        await application.left.wait()
+        while await proxy.traffic.in_work(1, application.target):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_body_that_breaks_off_is_not_taken_for_the_whole(proxy: Carrier) -> None:
+    got: list[bytes] = []
+    ended = asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            got.append(await reader.read())
+        ended.set()
+
+    async with raw_server(take) as target:
+        await proxy.traffic.set_route(1, to(target))
+        head = b"POST / HTTP/1.1\r\nHost: a.localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        begun = b"5\r\nabcde\r\n"
+        # The caller leaves; it falls silent; it goes on with what is no chunk, of which aiohttp tells nobody.
+        for later, seconds, status in ((b"", 0.2, b""), (b"", 4, b"408"), (b"zz\r\n", 4, b"408")):
+            ended.clear()
+            answer = await exchange_raw(proxy.port, head + begun, later, seconds=seconds)
+            assert answer[9:12] == status
+            async with asyncio.timeout(2):
+                await ended.wait()
+        assert len(got) == 3 and all(not data.endswith(b"0\r\n\r\n") for data in got)
+
+
+async def test_an_instance_may_answer_before_it_has_the_body(proxy: Carrier) -> None:
+    answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
+    async with raw_server(answering(answer)) as target:
+        await proxy.traffic.set_route(1, to(target))
+        head = b"POST / HTTP/1.1\r\nHost: a.localhost\r\nContent-Length: 1000\r\n\r\n"
+        got = await exchange_raw(proxy.port, head + b"x" * 10)
+        assert got.startswith(b"HTTP/1.1 413 Too Large") and got.endswith(b"\r\n\r\nno")
+
+
+async def test_nobody_holds_more_than_a_little_of_a_body(proxy: Carrier, application: Application) -> None:
+    """50 MB to a caller that does not read, and 50 MB to an instance that does not."""
+
+    async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(5)
+
+    async def send() -> AsyncIterator[bytes]:
+        for _ in range(800):
+            yield bytes(65536)
+
+    async with raw_server(ignore) as deaf:
+        await proxy.traffic.set_route(2, Route(("b.localhost",), (deaf,), is_awaited=True))
+        tracemalloc.start()
+        try:
+            answer = await proxy.session.get(proxy.url + "/big?size=52428800", headers={"Host": HOST})
+            sending = asyncio.create_task(proxy.ask("b.localhost", method="POST", data=send()))
+            await asyncio.sleep(1)
+            # Caller and instance are in this process as well, each with buffers of its own.
+            assert tracemalloc.get_traced_memory()[1] < 6_000_000
+        finally:
+            tracemalloc.stop()
+        answer.close()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def test_a_web_socket_is_ended_by_either_side(proxy: Carrier, application: Application) -> None:
+    url = proxy.url + "/socket"
+    socket = await proxy.session.ws_connect(url, headers={"Host": HOST})
+    assert await proxy.traffic.in_work(1, application.target) == 1
+    assert socket._response.connection is not None and socket._response.connection.transport is not None
+    socket._response.connection.transport.abort()
+    async with asyncio.timeout(2):
+        while await proxy.traffic.in_work(1, application.target):
+            await asyncio.sleep(0.01)
+    await socket.close()
+    async with proxy.session.ws_connect(url, headers={"Host": HOST}) as other:
+        await application.stop()
+        assert (await other.receive(timeout=2)).type in (aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSE)
+
+
+async def test_a_web_socket_that_is_refused_is_answered(proxy: Carrier, application: Application) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+        await proxy.session.ws_connect(proxy.url + "/", headers={"Host": HOST})
+    assert refusal.value.status == 200
+    assert (await proxy.ask())[0] == 200
+
+
+async def test_closing_cuts_off_what_does_not_end() -> None:
+    async with running_application("one") as one, proxy_carrier() as proxy:
+        await proxy.traffic.set_route(1, to(one.target))
+        asking = asyncio.create_task(proxy.ask(path="/slow"))
+        socket = await proxy.session.ws_connect(proxy.url + "/socket", headers={"Host": HOST})
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(3):
+            await proxy.traffic.close()
+        with pytest.raises(aiohttp.ClientError):
+            await asking
+        await socket.close()
+        assert await proxy.traffic.in_work(1, one.target) == 0
+
+
+def test_under_uvloop() -> None:
+    """The loop that the embedded platform runs on."""
+
+    async def run() -> None:
+        async with running_application("one") as one, proxy_carrier() as proxy:
+            port = free_port()
+            await proxy.traffic.set_route(1, to(Target(port)))
+            asking = [asyncio.create_task(proxy.ask(method=method)) for method in ("GET", "POST")]
+            await asyncio.sleep(0.1)
+            await proxy.traffic.set_route(1, to(one.target))
+            assert [(await ask)[0] for ask in asking] == [200, 200]
+            data = bytes(1_000_000)
+            async with proxy.session.ws_connect(
+                proxy.url + "/socket", headers={"Host": HOST}, max_msg_size=0
+            ) as socket:
+                await socket.send_bytes(data)
+                assert await socket.receive_bytes() == data
+            async with proxy.session.get(proxy.url + "/big?size=5242880", headers={"Host": HOST}) as answer:
+                assert len(await answer.read()) == 5_242_880
+            events = await proxy.session.get(proxy.url + "/events", headers={"Host": HOST})
+            assert await events.content.readuntil(b"\n\n") == b"data: 0\n\n"
+            events.close()
+            await one.left.wait()
+            async with raw_server(answering(b"HTTP/1.0 200 OK\r\n\r\n")) as target:
+                await proxy.traffic.set_route(1, to(target))
+                assert (await proxy.ask())[0] == 200
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

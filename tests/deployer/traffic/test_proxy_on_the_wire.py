@@ -1,0 +1,227 @@
+"""The embedded proxy, byte by byte: heads, framing, and attempts to smuggle a request past it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from deployer.traffic.interface import Route, Target
+from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application
+from tests.deployer.traffic.carriers import Carrier, proxy_carrier
+
+HOST = b"Host: a.localhost\r\n"
+GET = b"GET / HTTP/1.1\r\n" + HOST
+POST = b"POST / HTTP/1.1\r\n" + HOST
+
+
+class Recorder:
+    """An instance that keeps what it gets and answers with `answer`."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.readuntil(b"\r\n\r\n")
+        writer.write(self.answer)
+        await writer.drain()
+        try:
+            async with asyncio.timeout(0.2):
+                data += await reader.read()
+        except TimeoutError:
+            pass
+        self.got.append(data)
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[Carrier]:
+    async with proxy_carrier(hold_seconds=1.0) as carrier:
+        yield carrier
+
+
+@pytest.fixture
+async def recorder(proxy: Carrier) -> AsyncIterator[Recorder]:
+    recording = Recorder()
+    async with raw_server(recording.serve) as target:
+        await proxy.traffic.set_route(1, to(target))
+        yield recording
+
+
+def to(target: Target) -> Route:
+    return Route(("a.localhost",), (target,), is_awaited=True)
+
+
+async def _status(proxy: Carrier, data: bytes) -> int:
+    answer = await exchange_raw(proxy.port, data, seconds=1.0)
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+async def test_the_head_for_an_instance_is_exactly_this(proxy: Carrier, recorder: Recorder) -> None:
+    await exchange_raw(
+        proxy.port,
+        b"POST /a%2Fb?c=%20 HTTP/1.1\r\nhost: A.localhost:80\r\nX-One: 1\r\nX-One: 2\r\n"
+        b"X-Forwarded-For: 1.2.3.4\r\nX_Forwarded_For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\n"
+        b"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nConnection: close, X-Two, Host, Content-Length\r\n"
+        b"X-Two: 2\r\nTE: trailers\r\nTrailer: X\r\nProxy-Authorization: x\r\nUpgrade: h2c\r\n"
+        b"Cookie: \xe9=\xff\r\nContent-Length: 003\r\n\r\nabc",
+    )
+    assert recorder.got[0] == (
+        b"POST /a%2Fb?c=%20 HTTP/1.1\r\nHost: A.localhost:80\r\nX-One: 1\r\nX-One: 2\r\nCookie: \xe9=\xff\r\n"
+        b"Content-Length: 3\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\n"
+        b"X-Forwarded-Host: A.localhost:80\r\nConnection: close\r\n\r\nabc"
+    )
+
+
+async def test_behind_a_gateway_its_word_is_kept() -> None:
+    recording = Recorder()
+    async with proxy_carrier(trusts=lambda peer: True) as proxy, raw_server(recording.serve) as target:
+        await proxy.traffic.set_route(1, to(target))
+        told = b"X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n"
+        await exchange_raw(proxy.port, b"GET / HTTP/1.1\r\n" + HOST + told + b"Connection: close\r\n\r\n")
+        assert told in recording.got[0] and recording.got[0].count(b"orwarded") == 2
+
+
+async def test_the_head_for_a_caller_is_exactly_this(proxy: Carrier, recorder: Recorder) -> None:
+    recorder.answer = (
+        b"HTTP/1.1 201 Made Here\r\nServer: mine\r\nConnection: close, X-Two\r\nX-Two: 2\r\nKeep-Alive: 5\r\n"
+        b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 002\r\n\r\nok"
+    )
+    got = await exchange_raw(proxy.port, b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+    assert got == (
+        b"HTTP/1.1 201 Made Here\r\nServer: mine\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 2\r\n"
+        b"Connection: close\r\n\r\nok"
+    )
+
+
+async def test_the_callers_connection_serves_request_after_request(
+    proxy: Carrier, recorder: Recorder
+) -> None:
+    one = b"GET /%d HTTP/1.1\r\n" + HOST
+    got = await exchange_raw(
+        proxy.port, b"".join(one % n + b"\r\n" for n in range(3)) + one % 3 + b"Connection: close\r\n\r\n"
+    )
+    assert got.count(b"HTTP/1.1 200 OK") == 4 and got.count(b"Connection: close") == 1
+    assert [data.split()[1] for data in recorder.got] == [b"/0", b"/1", b"/2", b"/3"]
+    got = await exchange_raw(
+        proxy.port, b"GET / HTTP/1.0\r\n" + HOST + b"Connection: keep-alive\r\n\r\n", seconds=0.3
+    )
+    assert b"Connection: keep-alive\r\n" in got
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled",
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\nGET /smuggled",
+        POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+        POST + b"Content-Length: 5, 5\r\n\r\nabcde",
+        POST + b"Content-Length: +5\r\n\r\nabcde",
+        POST + b"Content-Length: 0x5\r\n\r\nabcde",
+        POST + b"Content-Length : 5\r\n\r\nabcde",
+        POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.0\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + HOST + b"Host: b.localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+        b"GET http://b.localhost/ HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET b.localhost HTTP/1.1\r\n" + HOST + b"\r\n",
+        GET + b"X: a\r\n folded: b\r\n\r\n",
+        GET + b"X: a\rY: b\r\n\r\n",
+        GET + b"X: a\nY: b\r\n\r\n",
+        GET + b"X: a\0b\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + HOST + b"Expect: miracles\r\n\r\n",
+        b"GET /a b HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"CONNECT a.localhost:443 HTTP/1.1\r\n" + HOST + b"\r\n",
+        GET + b"X: " + b"y" * 40_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n"
+        + HOST
+        + b"X: "
+        + b"y" * 15_000
+        + b"\r\nY: "
+        + b"y" * 15_000
+        + b"\r\nZ: "
+        + b"y" * 9000
+        + b"\r\n\r\n",
+    ],
+)
+async def test_what_could_be_read_in_two_ways_is_refused(
+    proxy: Carrier, recorder: Recorder, request_bytes: bytes
+) -> None:
+    assert await _status(proxy, request_bytes) in (400, 417, 431, 501)
+    assert all(b"smuggled" not in data for data in recorder.got)
+    # Nothing reached the instance, save where only the body behind a valid head was bad.
+    assert recorder.got == []
+
+
+async def test_a_body_in_chunks_is_chunked_anew(proxy: Carrier, recorder: Recorder) -> None:
+    await exchange_raw(
+        proxy.port,
+        POST + b"Connection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
+        b"1;ext=1\r\na\r\n2\r\nbc\r\n0\r\nX-Sum: x\r\n\r\n",
+    )
+    head, _, body = recorder.got[0].partition(b"\r\n\r\n")
+    assert head.count(b"Transfer-Encoding: chunked") == 1 and b"Content-Length" not in head
+    assert body == b"3\r\nabc\r\n0\r\n\r\n"
+
+
+async def test_an_absolute_target_becomes_a_path(proxy: Carrier, recorder: Recorder) -> None:
+    for target, path in ((b"http://a.localhost/x?y", b"/x?y"), (b"http://A.localhost?y", b"/?y")):
+        data = b"GET " + target + b" HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+        assert await _status(proxy, data) == 200
+        assert recorder.got[-1].split()[1] == path
+    assert await _status(proxy, b"OPTIONS * HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n") == 200
+
+
+async def test_answers_without_a_body_end_with_their_head(proxy: Carrier) -> None:
+    async with running_application("one") as one:
+        await proxy.traffic.set_route(1, to(one.target))
+        for method, path, status in (
+            (b"HEAD", b"/", b"200"),
+            (b"GET", b"/unchanged", b"304"),
+            (b"GET", b"/empty", b"204"),
+        ):
+            first = method + b" " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n"
+            last = b"GET /last HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+            got = await exchange_raw(proxy.port, first + last)
+            head, _, rest = got.partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 " + status) and rest.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert (b"Content-Length: " in head) == (method == b"HEAD") and b"Transfer" not in head
+
+
+async def test_a_body_is_sent_when_the_instance_says_so(proxy: Carrier) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"Expect: 100-continue\r\n" in head
+        if b"POST /no" in head:
+            writer.write(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")
+            return
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n")
+        body = await reader.readexactly(3)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n" + body)
+
+    async with raw_server(serve) as target:
+        await proxy.traffic.set_route(1, to(target))
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        more = b" HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        writer.write(b"POST /yes" + more)
+        async with asyncio.timeout(4):
+            assert b"103 Early Hints\r\nLink: </a>" in await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(b"abc")
+            assert (await reader.readuntil(b"abc")).startswith(b"HTTP/1.1 200 OK")
+            writer.write(b"POST /no" + more)
+            got = await reader.readuntil(b"\r\n\r\n")
+            # Nobody could tell whether the body follows or the next request.
+            assert got.startswith(b"HTTP/1.1 403 No") and b"Connection: close" in got
+            assert await reader.read() == b""
+        writer.close()

@@ -1,0 +1,174 @@
+"""What becomes of an environment after its first deployment: asleep, awake, rolled back, restarted, removed."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.deployed_apps import page_app, shell_app
+from tests.support.deploying import App, Deploying, processes_of, wait_until
+from tests.support.repositories import Repository
+
+
+@pytest.fixture(scope="module")
+def deploy_settings() -> Mapping[str, str]:
+    return {"PHAROS_DEPLOY_DRAIN_SECONDS": "1"}
+
+
+@pytest.fixture(scope="module")
+def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+    """With one release."""
+    repository = Repository(tmp_path_factory.mktemp("life") / "app.git")
+    repository.commit(page_app("first"))
+    made = installation.new_app("Life", repository)
+    made.bring_live()
+    return made
+
+
+def test_a_cancelled_build_ends_at_once_and_leaves_nothing(app: App) -> None:
+    before = app.artefacts()
+    app.repository.commit(
+        page_app("never", build='trap "" TERM; sleep 1000 & touch "$HOME/begun"; sleep 1000'), "slow"
+    )
+    number = app.deploy("slow")
+    wait_until((app.home / "build" / "begun").exists)
+    assert len(app.builders()) >= 2
+    began = time.monotonic()
+    app.where.operate("cancel", str(number), "--yes")
+    done = app.finish(number)
+    wait_until(lambda: app.builders() == [], 10)
+    print(f"\na cancelled build was gone after {time.monotonic() - began:.1f} s")
+    assert done.status == "canceled", done
+    wait_until(lambda: app.artefacts() == before)
+    assert app.get() == (200, "first")
+    app.bring_live()
+
+
+def test_a_hibernated_environment_says_so_until_it_is_woken(app: App) -> None:
+    app.where.operate("environment", "hibernate", app.name)
+    wait_until(lambda: app.get()[0] == 503)
+    wait_until(lambda: app.runners() == [])
+    assert app.get()[0] == 503
+    app.where.operate("environment", "wake", app.name)
+    wait_until(lambda: app.get() == (200, "first"))
+
+
+def test_the_first_request_wakes_an_environment_and_is_answered(app: App) -> None:
+    app.where.operate("environment", "set", app.name, "--wake-on-request", "on")
+    app.where.operate("environment", "hibernate", app.name)
+    wait_until(lambda: app.runners() == [])
+    began = time.monotonic()
+    assert app.get() == (200, "first")
+    print(f"\nthe request that woke the environment was answered after {time.monotonic() - began:.1f} s")
+    assert app.where.operate("environment", "show", app.name)["state"] == "running"
+
+
+def test_a_crashed_process_is_started_again(app: App) -> None:
+    (web,) = app.instances()
+    os.kill(web["pid"], signal.SIGKILL)
+    assert app.get() == (200, "first")
+
+    def is_again() -> bool:
+        (one,) = app.instances()
+        return (one["state"], one["restarts"]) == ("running", 1)
+
+    wait_until(is_again)
+
+
+def test_the_newest_releases_are_retained_and_can_be_brought_back(
+    installation: Deploying, tmp_path: Path
+) -> None:
+    repository = Repository(tmp_path / "app.git")
+    app = installation.new_app("Retained", repository)
+    before = app.artefacts() if (installation.folder / "artefacts").exists() else set()
+    numbers = []
+    for page in range(6):
+        repository.commit(page_app(f"page {page}"))
+        numbers.append(app.bring_live().number)
+    assert app.get() == (200, "page 5")
+    wait_until(lambda: app.artefacts() - before == {str(number) for number in numbers[1:]}, 10, app.artefacts)
+
+    refused = installation.call("POST", f"deployments/{numbers[0]}/rollback")
+    assert refused.status == 422, refused.json
+
+    answer = installation.call("POST", f"deployments/{numbers[1]}/rollback")
+    assert answer.status == 202, answer.json
+    done = app.finish(answer.json["data"]["id"])
+    assert done.status == "succeeded", done
+    assert app.get() == (200, "page 1")
+    assert not any("Build step" in text for text in done.texts), done
+
+
+def test_a_restart_brings_the_live_release_back(app: App) -> None:
+    """And begins a build anew that was under way."""
+    step = 'if [ -e "$HOME/interrupted" ]; then exit 0; fi; touch "$HOME/interrupted"; sleep 1000'
+    app.repository.commit(page_app("after the restart", build=step), "interrupted")
+    number = app.deploy("interrupted")
+    wait_until((app.home / "build" / "interrupted").exists)
+    app.where.restart()
+    wait_until(app.is_up)
+    done = app.finish(number)
+    assert done.status == "succeeded", done
+    assert app.get() == (200, "after the restart")
+
+
+def test_a_killed_platform_finds_its_processes_again(app: App) -> None:
+    (before,) = app.instances()
+    app.where.platform.kill()
+    app.where.start()
+    wait_until(app.is_up)
+    (now,) = app.instances()
+    assert now["pid"] == before["pid"], "what ran was not taken over"
+
+
+def test_a_build_of_a_killed_platform_is_ended_and_begun_anew(app: App) -> None:
+    step = 'n=$(ls "$HOME" | grep -c attempt); touch "$HOME/attempt$n"; [ $n -gt 0 ] || sleep 1000 & wait $!'
+    app.repository.commit(page_app("second attempt", build=step), "killed")
+    number = app.deploy("killed")
+    wait_until((app.home / "build" / "attempt0").exists)
+    first = set(app.builders())
+    app.where.platform.kill()
+    app.where.start()
+    wait_until(lambda: not first & set(app.builders()))
+    done = app.finish(number)
+    assert done.status == "succeeded", done
+    assert app.get() == (200, "second attempt")
+    assert app.builders() == []
+
+
+def test_an_environment_removed_while_it_builds_leaves_no_process(
+    installation: Deploying, tmp_path: Path
+) -> None:
+    repository = Repository(tmp_path / "app.git")
+    repository.commit(page_app("never", build='touch "$HOME/begun"; sleep 1000'))
+    app = installation.new_app("Removed early", repository)
+    number = app.deploy()
+    wait_until((app.home / "build" / "begun").exists)
+    done = installation.platform.run("environment", "remove", app.name, "--yes")
+    if done.returncode:
+        # It may be asked for first that the deployment is cancelled.
+        assert str(number) in done.stderr
+        installation.operate("cancel", str(number), "--yes")
+        installation.operate("environment", "remove", app.name, "--yes")
+    wait_until(lambda: app.builders() == [])
+    # Its folders go with the next sweep, within a minute.
+
+
+def test_nothing_is_left_of_a_removed_environment(installation: Deploying, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "app.git")
+    repository.commit(shell_app("python3 -u -m http.server --bind 127.0.0.1 $PORT & wait"))
+    app = installation.new_app("Removed", repository)
+    number = app.bring_live().number
+    uids = range(app.first_uid, app.first_uid + 2)
+    assert processes_of(uids) != []
+    installation.operate("environment", "remove", app.name, "--yes")
+    wait_until(lambda: processes_of(uids) == [])
+    folder = installation.folder
+    places = [folder / "artefacts" / str(number), app.home, app.outputs]
+    wait_until(
+        lambda: not any(place.exists() for place in places), 10, lambda: [p for p in places if p.exists()]
+    )
+    assert app.get()[0] == 404

@@ -1,0 +1,69 @@
+"""A Node application from its repository to its answers, by a workflow that was set for its project."""
+
+import time
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.support.deployed_apps import NODE_WORKFLOW, node_app, step_seconds
+from tests.support.deploying import App, Deploying, wait_until
+from tests.support.repositories import Repository
+
+
+@pytest.fixture(scope="module")
+def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+    folder = tmp_path_factory.mktemp("node")
+    repository = Repository(folder / "app.git")
+    repository.commit(node_app())
+    made = installation.new_app("Node", repository)
+    made.set_variables("AUDIENCE=sailors\n")
+    (folder / "workflow.yaml").write_text(NODE_WORKFLOW)
+    installation.operate("workflow", "set", str(folder / "workflow.yaml"), "--project", made.project)
+    began = time.monotonic()
+    number = made.deploy()
+    wait_until(lambda: made.get()[0] == 200, 60, lambda: made.texts(number))
+    took = time.monotonic() - began
+    done = made.finish(number)
+    assert done.status == "succeeded", done
+    own = step_seconds(done.texts)
+    print(
+        f"\nNode app: {took * 1000:.0f} ms from 202 to the first answer, {own * 1000:.0f} ms of it its steps'"
+    )
+    return made
+
+
+def test_the_application_answers(app: App) -> None:
+    assert app.get() == (200, "Hello sailors built")
+    assert app.request("POST", "/orders", b"x" * 2_000_000) == (201, b"x" * 2_000_000)
+    assert app.get("/nothing") == (404, "the app has no such page")
+    wait_until(lambda: app.get("/worker") == (200, "worked for sailors"))
+    assert [(one["process"], one["state"]) for one in app.instances()] == [
+        ("web", "running"),
+        ("worker", "running"),
+    ]
+
+
+async def test_a_websocket_goes_both_ways(app: App) -> None:
+    address = f"http://127.0.0.1:{app.where.apps_port}/socket"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(address, headers={"Host": app.host}) as socket,
+    ):
+        for text in ("ahoy", "moin"):
+            await socket.send_str(text)
+            assert await socket.receive_str(timeout=10) == text.upper()
+        await socket.close()
+        assert socket.close_code == 1000
+
+
+def test_the_former_release_answers_until_the_new_one_does(app: App, tmp_path: Path) -> None:
+    """Every request of the meantime is answered, and none by anybody else."""
+    app.repository.commit({**node_app(), "greeting/index.js": "module.exports = () => 'Second';\n"})
+    number = app.deploy()
+    answers: list[tuple[int, str]] = []
+    while not answers or answers[-1] != (200, "Second built"):
+        answers.append(app.get())
+    assert set(answers) == {(200, "Hello sailors built"), (200, "Second built")}
+    assert app.finish(number).status == "succeeded"
+    assert {one["deployment_id"] for one in app.instances()} == {number}

@@ -1,0 +1,133 @@
+"""A Python application from its repository to its answers."""
+
+import http.client
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.deployed_apps import PYTHON_WORKFLOW, python_app, shell_app, step_seconds
+from tests.support.deploying import App, Deploying, wait_until
+from tests.support.repositories import Repository
+
+
+@pytest.fixture(scope="module")
+def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
+    """Deployed by its repository's own workflow document."""
+    repository = Repository(tmp_path_factory.mktemp("python") / "app.git")
+    repository.commit(python_app())
+    made = installation.new_app("Python", repository)
+    made.set_variables("AUDIENCE=the world\n")
+    began = time.monotonic()
+    number = made.deploy()
+    wait_until(lambda: made.get()[0] == 200, 60, lambda: made.texts(number))
+    took = time.monotonic() - began
+    done = made.finish(number)
+    assert done.status == "succeeded", done
+    own = step_seconds(done.texts)
+    print(
+        f"\nPython app: {took * 1000:.0f} ms from 202 to the first answer, {own * 1000:.0f} ms of it its steps'"
+    )
+    return made
+
+
+def test_the_application_answers(app: App) -> None:
+    assert app.get() == (200, "Hello the world")
+    assert app.request("POST", "/orders", b"a body of bytes \0\xff") == (201, b"\xff\0 setyb fo ydob a")
+    assert app.get("/nothing") == (404, "the app has no such page")
+    # Written by the worker, in the home that both have.
+    wait_until(lambda: app.get("/worker") == (200, "worked for the world"))
+    assert [(one["process"], one["state"]) for one in app.instances()] == [
+        ("web", "running"),
+        ("worker", "running"),
+    ]
+
+
+def test_events_come_as_they_are_sent(app: App) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", app.where.apps_port, timeout=20)) as connection:
+        connection.request("GET", "/events", headers={"Host": app.host})
+        with connection.getresponse() as response:
+            assert response.getheader("Content-Type") == "text/event-stream"
+            assert (response.readline(), response.readline()) == (b"data: one\n", b"\n")
+            # The application sends the second only now.
+            (app.home / "run" / "seen").touch()
+            assert response.read() == b"data: two\n\n"
+
+
+def test_the_log_tells_what_was_done(app: App) -> None:
+    done = app.where.call("GET", "deployments").json["data"]
+    first = min(one["id"] for one in done if one["environment_id"] == app.id)
+    texts = app.texts(first)
+    for expected in (
+        "Build step 1 of 1: sh build.sh",
+        "Release step 1 of 1",
+        "prepares the database of •••",
+        "Live",
+    ):
+        assert any(expected in text for text in texts), (expected, texts)
+    log = app.where.call("GET", f"deployments/{first}/log").json["data"]
+    assert [line["text"] for line in log["lines"]] == texts
+
+
+def test_branches_tags_and_commits_are_deployed(app: App) -> None:
+    first = app.repository.commit(python_app("Ahoy"), "feature/ships")
+    app.repository.tag("v2", app.repository.commit(python_app("Moin"), "north"))
+    for ref, answer in (
+        ("feature/ships", "Ahoy the world"),
+        ("v2", "Moin the world"),
+        (first, "Ahoy the world"),
+    ):
+        app.bring_live(ref)
+        assert app.get() == (200, answer), ref
+    done = app.bring("no-such-branch")
+    assert (done.status, "no-such-branch" in done.last) == ("failed", True), done
+    assert app.get() == (200, "Ahoy the world")
+
+
+def test_a_workflow_that_was_set_wins_over_the_repository(app: App, tmp_path: Path) -> None:
+    document = tmp_path / "workflow.yaml"
+    document.write_text(
+        PYTHON_WORKFLOW.replace("    - sh build.sh", "    - echo set by hand\n    - sh build.sh")
+    )
+    app.where.operate("workflow", "set", str(document), "--project", app.project)
+    assert "set by hand" in app.bring_live().texts
+
+
+@contextmanager
+def _following(app: App, deployment: int) -> "Iterator[subprocess.Popen[str]]":
+    """`curl -N` on the live log."""
+    token = app.where.platform.credentials["api_token"]
+    address = f"http://127.0.0.1:{app.where.platform.port}/api/v1/deployments/{deployment}/log"
+    headers = ["-H", f"Authorization: Bearer {token}", "-H", "Accept: text/event-stream"]
+    with subprocess.Popen(["curl", "-sN", *headers, address], stdout=subprocess.PIPE, text=True) as curl:
+        try:
+            yield curl
+        finally:
+            curl.kill()
+
+
+def test_the_log_streams_while_a_step_runs(installation: Deploying, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "app.git")
+    # The step goes on when the test has seen its first line.
+    step = 'echo "line one"; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo "line two"; exit 3\n'
+    repository.commit(shell_app("true", build=step))
+    app = installation.new_app("Streaming", repository)
+    number = app.deploy()
+    with _following(app, number) as curl:
+        assert curl.stdout is not None
+        seen = []
+        for line in curl.stdout:
+            seen.append(line)
+            if '"line one"' in line:
+                assert app.status(number) == "deploying"
+                assert "line two" not in app.texts(number)
+                (app.home / "build" / "go").touch()
+        assert curl.wait(10) == 0
+    heard = "".join(seen)
+    assert heard.index("line one") < heard.index("line two") < heard.index("ended with status 3")
+    assert os.path.exists(app.home / "build" / "go")
+    assert app.finish(number).status == "failed"

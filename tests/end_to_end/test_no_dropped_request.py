@@ -1,0 +1,45 @@
+"""No request to a deployed application fails while it is deployed, scaled, broken, killed, put to sleep and woken."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from loadtests.switching.call import Call
+from loadtests.switching.operations import OPERATIONS, Expected
+from loadtests.switching.steady_load import Pace
+from loadtests.switching.tour import run_tour
+from loadtests.switching.verdict import judge
+
+_PACE = Pace(per_second=100.0, lead_seconds=0.3, tail_seconds=0.7, stream_seconds=1.0)
+_LEFT_OUT = ("nothing", "deploy to 5")
+
+
+async def test_no_request_fails_whatever_is_done_to_the_application() -> None:
+    operations = [one for one in OPERATIONS if one.name not in _LEFT_OUT]
+    verdicts = await run_tour(operations, _PACE, on_begin=lambda name: None)
+    assert [(one.operation, dict(one.failures)) for one in verdicts] == [(one.name, {}) for one in operations]
+    assert all(one.requests > 50 and one.repeated == 0 for one in verdicts)
+
+
+def _answered(version: str, kind: str = "GET", failure: str | None = None) -> Call:
+    now = time.perf_counter()
+    return Call(kind, "/", b"", 0.0, now, now, now + 0.1, version, 1, failure)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("expected", "call", "failed", "in_work"),
+    [
+        (Expected("v1", "v2"), _answered("v1"), 0, 0),
+        (Expected("v1", "v2"), _answered("v3"), 1, 0),
+        (Expected("v1", "v2", datetime.now(UTC) - timedelta(seconds=9)), _answered("v1"), 1, 0),
+        (Expected("v1", "v2", datetime.now(UTC) + timedelta(hours=1)), _answered("v1"), 0, 0),
+        (Expected("v1", "v1"), _answered("v1", "POST", "502"), 1, 0),
+        (Expected("v1", "v1", kills=((0.0, 1e12),)), _answered("v1", "POST", "502"), 0, 1),
+        (Expected("v1", "v1", kills=((0.0, 1e12),)), _answered("v1", "GET", "502"), 1, 0),
+        (Expected("v1", "v1", kills=((0.0, 1.0),)), _answered("v1", "POST", "502"), 1, 0),
+    ],
+)
+def test_what_counts_as_failed(expected: Expected, call: Call, failed: int, in_work: int) -> None:
+    verdict = judge("deploy", expected, [call], 1.0, 0.0)
+    assert (verdict.failed, verdict.in_work) == (failed, in_work)

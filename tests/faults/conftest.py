@@ -1,0 +1,38 @@
+"""A deployer that may be killed, over one database a module."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.databases import empty_database
+from tests.support.deploy_stage import open_stage
+from tests.support.deployer_process import deployer_process
+from tests.support.killed_deployer import Killed
+
+
+@pytest.fixture(scope="module")
+async def killed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Killed]:
+    """On the database of the parameter; without one on SQLite."""
+    folder = tmp_path_factory.mktemp("killed")
+    async with (
+        empty_database(getattr(request, "param", "sqlite"), request, folder) as url,
+        open_stage(url, folder) as stage,
+        deployer_process(folder / "deployer", url) as deployer,
+    ):
+        places = await stage.add_project("shop")
+        for _ in range(2):
+            stage.commit("shop")
+            assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
+        yield Killed(stage, deployer, places["staging"], places["production"])
+
+
+@pytest.fixture
+async def at_work(killed: Killed) -> AsyncIterator[Killed]:
+    """The deployer runs, and all is as it has to be, whatever the test before did."""
+    if not killed.deployer.is_running:
+        killed.deployer.start()
+    await killed.stage.settle(killed.deployer)
+    yield killed
+    killed.deployer.order("")

@@ -1,0 +1,145 @@
+"""What becomes of a deployment, and of what runs, when the deployer is killed again and again or at a bad moment."""
+
+import asyncio
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+from tests.support.deploy_stage import ask
+from tests.support.deployer_process import until_equal
+from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, Killed
+
+_HOST = "staging.shop.localhost"
+_WAITING = "sleep 601"
+
+
+async def test_a_third_kill_in_one_build_has_it_given_up(at_work: Killed) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    number = 0
+    stage.commit("shop")
+    for attempt in range(3):
+        deployer.order("printed building")
+        if attempt == 0:
+            number = await stage.deploy(at_work.staging)
+        else:
+            deployer.start()
+        await deployer.wait_killed()
+    deployer.start()
+    assert await stage.wait_final(number) == "failed"
+    told = [line for line in await stage.lines(number) if INTERRUPTED in line]
+    assert told == [CHECKS_OUT, CHECKS_OUT, f"{INTERRUPTED}, for the 3rd time: it is given up."]
+    await stage.settle(deployer)
+
+
+async def test_a_deployment_that_is_canceled_while_no_deployer_lives_is_not_gone_on_with(
+    at_work: Killed,
+) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    deployer.order("printed building")
+    stage.commit("shop")
+    number = await stage.deploy(at_work.staging)
+    await deployer.wait_killed()
+    await stage.cancel(number)
+    before = await stage.lines(number)
+    deployer.start()
+    await stage.settle(deployer)
+    assert (await stage.read(number)).status == "canceled"
+    assert (await stage.lines(number)) == before and before[-1] == "Canceled."
+
+
+async def test_a_kill_while_a_canceled_build_is_being_ended_leaves_nothing_of_it(at_work: Killed) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    # The first is what makes room for the build.
+    deployer.order("before remove 2")
+    stage.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
+    number = await stage.deploy(at_work.staging)
+    async with asyncio.timeout(20):
+        while "building" not in await stage.lines(number):
+            await asyncio.sleep(0.05)
+    await stage.cancel(number)
+    await deployer.wait_killed()
+    deployer.start()
+    await stage.settle(deployer)
+    assert (await stage.read(number)).status == "canceled"
+
+
+@pytest.mark.parametrize("point", ["before record.fail", "after record.fail"])
+@pytest.mark.parametrize(
+    ("commit", "told", "reason"),
+    [
+        ({"build": "exit 3"}, CHECKS_OUT, "Build step 1 of 1"),
+        ({"web": "exit 3"}, STARTS, "web.1"),
+    ],
+    ids=["build", "start"],
+)
+async def test_a_kill_when_it_fails(
+    at_work: Killed, point: str, commit: dict[str, str], told: str, reason: str
+) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    deployer.order(point)
+    stage.commit("shop", **commit)
+    number = await stage.deploy(at_work.staging)
+    await deployer.wait_killed()
+    deployer.start()
+    assert await stage.wait_final(number) == "failed"
+    lines = await stage.lines(number)
+    assert lines[-1].startswith(reason)
+    assert [line for line in lines if INTERRUPTED in line] == ([told] if point.startswith("before") else [])
+    await stage.settle(deployer)
+
+
+async def test_without_release_steps_a_kill_behind_the_build_costs_nothing(at_work: Killed) -> None:
+    at_work.deployer.order("after record.built")
+    at_work.stage.commit("shop", release=None)
+    number = await at_work.stage.deploy(at_work.staging)
+    await at_work.survive(number, STARTS, at_work.staging)
+
+
+async def test_what_runs_outlives_a_kill_and_is_taken_over(at_work: Killed) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    before = {mark: [each.pid for each in found] for mark, found in deployer.marked().items()}
+    answered = ask(deployer.port, _HOST)
+    assert isinstance(answered, dict)
+    killed_at = time.monotonic()
+    deployer.kill()
+    deployer.start()
+    await until_equal(lambda: ask(deployer.port, _HOST), answered)
+    away = time.monotonic() - killed_at
+    print(f"nobody answered for {away:.2f} s")
+    await stage.settle(deployer)
+    assert {mark: [each.pid for each in found] for mark, found in deployer.marked().items()} == before
+
+
+async def test_what_has_ended_while_no_deployer_lived_is_started_again(at_work: Killed) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    deployer.kill()
+    for processes in deployer.marked().values():
+        for each in processes:
+            os.kill(each.pid, signal.SIGKILL)
+    deployer.start()
+    await stage.settle(deployer)
+
+
+async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(at_work: Killed) -> None:
+    stage, deployer = at_work.stage, at_work.deployer
+    place = (await stage.add_project("far", "ssh://git@127.0.0.1:9/far.git"))["production"]
+    deployer.kill()
+    waits = {**deployer.environment, "GIT_SSH_COMMAND": f"{_WAITING};"}
+    refuses = {**deployer.environment, "GIT_SSH_COMMAND": "false"}
+    deployer.environment = waits
+    deployer.start()
+    await stage.settle(deployer, seconds=5)
+    number = await stage.deploy(place)
+    async with asyncio.timeout(20):
+        while not any(
+            _WAITING.split() == (each.info["cmdline"] or [])[:2] for each in psutil.process_iter(["cmdline"])
+        ):
+            await asyncio.sleep(0.05)
+    deployer.kill()
+    deployer.environment = refuses
+    deployer.start()
+    assert await stage.wait_final(number) == "failed"
+    await stage.settle(deployer, seconds=5)

@@ -1,0 +1,102 @@
+"""Of two deployers one has the environment: another one takes it over only once the lease has run out, and the first,
+which was only slow, changes nothing any more."""
+
+import asyncio
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
+from control_api.runtime.tables import EnvironmentLease, Instance
+from tests.support.databases import KINDS, empty_database
+from tests.support.deploy_stage import Stage, ask, open_stage
+from tests.support.deployer_process import DeployerProcess, deployer_process, until_equal
+
+_LEASE_SECONDS = 3.0
+_BUILD = "(sleep 600 >/dev/null 2>&1 &); cp version built; echo building; sleep 1.5; echo late"
+_HOST = "production.shop.localhost"
+_TOLD = (Deployment, DeploymentLine, Release, LiveRelease, Instance)
+
+
+async def _lease(stage: Stage) -> EnvironmentLease:
+    async with stage.sessions() as session:
+        return (await session.execute(select(EnvironmentLease))).scalar_one()
+
+
+async def _rows(stage: Stage) -> dict[str, list[tuple[Any, ...]]]:
+    """All that deployers write, but for how long a lease runs."""
+    async with stage.sessions() as session:
+        found = {
+            table.__tablename__: [
+                tuple(row) for row in await session.execute(select(*table.__table__.columns))
+            ]
+            for table in _TOLD
+        }
+        held = select(EnvironmentLease.holder, EnvironmentLease.fence, EnvironmentLease.doing)
+        found["leases"] = [tuple(row) for row in await session.execute(held)]
+    return found
+
+
+async def _wait_for_line(stage: Stage, number: int, text: str) -> None:
+    async with asyncio.timeout(20):
+        while text not in await stage.lines(number):
+            await asyncio.sleep(0.02)
+
+
+async def _wait_taken(stage: Stage, first: DeployerProcess) -> None:
+    """Until another one has the environment, which is not before the lease of the first has run out."""
+    until = (await _lease(stage)).leased_until
+    ends_at = time.monotonic() + 4 * _LEASE_SECONDS
+    while (await _lease(stage)).holder == first.identity["id"]:
+        assert time.monotonic() < ends_at
+        await asyncio.sleep(0.02)
+    assert datetime.now(UTC) > until
+
+
+def _answering(deployer: DeployerProcess) -> int | None:
+    answer = ask(deployer.port, _HOST)
+    return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_deployer_that_was_only_slow_changes_nothing(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    short = ("--lease-seconds", str(_LEASE_SECONDS))
+    async with (
+        empty_database(kind, request, tmp_path) as url,
+        open_stage(url, tmp_path) as stage,
+        deployer_process(tmp_path / "first", url, *short) as first,
+    ):
+        place = (await stage.add_project("shop"))["production"]
+        stage.commit("shop")
+        assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        await stage.settle(first)
+        stage.commit("shop", build=_BUILD)
+        number = await stage.deploy(place)
+        await _wait_for_line(stage, number, "building")
+        first.send(signal.SIGSTOP)
+        async with deployer_process(tmp_path / "second", url, *short) as second:
+            await _wait_taken(stage, first)
+            assert await stage.wait_final(number) == "succeeded"
+            await until_equal(lambda: _answering(second), number)
+            assert (await stage.lines(number)).count("late") == 1
+            # The last that the second one has to write: that it is at nothing.
+            await until_equal(lambda: first.is_running, True)
+            await asyncio.sleep(1)
+            before = await _rows(stage)
+
+            first.send(signal.SIGCONT)
+            await until_equal(first.marked, {})
+            await until_equal(first.strays, [])
+            # Of the build that the second one had to make again nothing is kept; what it had built before may be.
+            await until_equal(first.artefacts, ["1"])
+            await asyncio.sleep(_LEASE_SECONDS)
+            assert await _rows(stage) == before
+            assert first.is_running and _answering(first) is None
+            assert _answering(second) == number

@@ -1,0 +1,117 @@
+"""`kill -9` of the deployer at each step: every deployment ends in a final state, one release is live, nothing is left.
+
+Not a process, not a folder, not a listener: `Stage.settle` compares all there is with what the rows say.
+"""
+
+import pytest
+
+from tests.support.killed_deployer import BEGINS, CHECKS_OUT, NOT_TWICE, STARTS, SWITCHES, Killed
+
+_DEPLOY = {
+    "before take_up": None,
+    "after take_up": CHECKS_OUT,
+    "before record.note": CHECKS_OUT,
+    "after record.note": CHECKS_OUT,
+    "before driver.build": CHECKS_OUT,
+    "after fetch": CHECKS_OUT,
+    "before record.note 2": CHECKS_OUT,
+    "after record.note 2": CHECKS_OUT,
+    "after step": CHECKS_OUT,
+    "after step 2": CHECKS_OUT,
+    "printed building": CHECKS_OUT,
+    "before seal": CHECKS_OUT,
+    "after driver.build": CHECKS_OUT,
+    "before record.built": CHECKS_OUT,
+    "after record.built": NOT_TWICE,
+    "before driver.release": NOT_TWICE,
+    "printed releasing": NOT_TWICE,
+    "after driver.release": NOT_TWICE,
+    "before record.note 3": NOT_TWICE,
+    "after record.note 3": STARTS,
+    "before driver.start": STARTS,
+    "after instance": STARTS,
+    "after driver.start": STARTS,
+    "before record.make_live": STARTS,
+    "after record.make_live": SWITCHES,
+    "before driver.switch": SWITCHES,
+    "before retire": SWITCHES,
+    "after driver.switch": SWITCHES,
+    "before record.succeed": SWITCHES,
+    "after record.succeed": None,
+    "before driver.keep": None,
+    "after driver.keep": None,
+}
+"""The points of a deploy, and what its log says of the kill there; None: it says nothing, as nothing was begun, or
+nothing was left to do."""
+_FIRST = [
+    "after take_up",
+    "printed building",
+    "printed releasing",
+    "after instance",
+    "after record.make_live",
+    "before driver.keep",
+]
+_ROLLBACK = {
+    "after take_up": BEGINS,
+    "before record.restored": BEGINS,
+    "after record.restored": STARTS,
+    "after instance": STARTS,
+    "before record.make_live": STARTS,
+    "after record.make_live": SWITCHES,
+    "before retire": SWITCHES,
+    "after record.succeed": None,
+}
+_PROMOTION = {
+    "before record.built": BEGINS,
+    "after record.built": NOT_TWICE,
+    "after record.note": STARTS,
+    "after record.make_live": SWITCHES,
+}
+_ON_POSTGRES = ["printed building", "after record.built", "after instance", "after record.make_live"]
+
+
+@pytest.mark.parametrize("point", _DEPLOY)
+async def test_a_deploy_over_a_live_release(at_work: Killed, point: str) -> None:
+    await _deploy_and_kill(at_work, point)
+
+
+async def _deploy_and_kill(at_work: Killed, point: str) -> None:
+    at_work.deployer.order(point)
+    at_work.stage.commit("shop")
+    number = await at_work.stage.deploy(at_work.staging)
+    await at_work.survive(number, _DEPLOY[point], at_work.staging)
+
+
+@pytest.mark.parametrize("point", _FIRST)
+async def test_a_first_deploy(at_work: Killed, point: str) -> None:
+    stage = at_work.stage
+    slug = f"first-{_FIRST.index(point)}"
+    place = (await stage.add_project(slug))["production"]
+    stage.commit(slug)
+    at_work.deployer.order(point)
+    await at_work.survive(await stage.deploy(place), _DEPLOY[point], place)
+    await stage.remove(place)
+
+
+@pytest.mark.parametrize("point", _ROLLBACK)
+async def test_a_rollback(at_work: Killed, point: str) -> None:
+    at_work.deployer.order(point)
+    to = await at_work.stage.former(at_work.staging)
+    number = await at_work.stage.roll_back(at_work.staging, to)
+    await at_work.survive(number, _ROLLBACK[point], at_work.staging)
+
+
+@pytest.mark.parametrize("point", _PROMOTION)
+async def test_a_promotion(at_work: Killed, point: str) -> None:
+    stage = at_work.stage
+    live = (await stage.wanted_state()).live["staging.shop.localhost"]
+    at_work.deployer.order(point)
+    number = await stage.promote(live, at_work.staging, at_work.production)
+    await at_work.survive(number, _PROMOTION[point], at_work.production)
+
+
+# A decorator of its own: one fixture serves all points then.
+@pytest.mark.parametrize("killed", ["postgres"], indirect=True)
+@pytest.mark.parametrize("point", _ON_POSTGRES)
+async def test_a_deploy_on_postgres(at_work: Killed, point: str) -> None:
+    await _deploy_and_kill(at_work, point)

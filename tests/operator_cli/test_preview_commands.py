@@ -1,0 +1,84 @@
+"""`pharos preview`, and what wakes an environment, on both kinds of installation."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.support import carried_out
+from tests.support.commands import Run, ask, refused, run_in, tell
+from tests.support.followed import Start, Write, carry_out, make_place
+
+
+def test_a_preview_through_its_commands(pharos: Run) -> None:
+    """Where a deployer runs, it takes up at once what is queued, and finds no repository."""
+    project = make_place(pharos).partition("/")[0]
+    told = tell(pharos, "preview", "open", "feature/a", "--project", project, "--detach")
+    assert re.fullmatch(r"Deployment \d+ is queued; `pharos logs -f \d+` follows it.\n", told)
+    (listed,) = ask(pharos, "preview", "list", "--project", project)
+    assert (listed["slug"], listed["branch"], listed["order"]) == ("preview-feature-a", "feature/a", 0)
+    shown = tell(pharos, "environment", "show", listed["id"])
+    assert "wakes        at the first request\n" in shown
+    table = tell(pharos, "preview", "list", "--project", project)
+    assert table.startswith(f"{project}/preview-feature-a  branch feature/a, running")
+    assert len(table.splitlines()) == 2
+    line = refused(pharos, "preview", "close", "feature/a", "--project", project)
+    assert line == (
+        "Without a terminal nobody can be asked whether to close the preview feature/a and end all that runs there: "
+        "add --yes to do it."
+    )
+    told = tell(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")
+    assert told == (f"The preview {project}/preview-feature-a is closed. Its deployments are still listed.\n")
+    told = tell(pharos, "preview", "list", "--project", project)
+    assert told == "No previews. `pharos preview open BRANCH` opens one.\n"
+
+
+def test_what_a_preview_cannot_be(pharos: Run) -> None:
+    place = make_place(pharos)
+    project = place.partition("/")[0]
+    for command, told in (
+        (("open", "a..b"), "'a..b' is no name of a branch that Git allows; one is main."),
+        (("open", "a", "--from", "nowhere"), "There is no environment nowhere in the project"),
+        (("close", place, "--yes"), f"{place} is no preview: `pharos environment remove {place}`"),
+        (("close", "a", "--yes"), "There is no preview a; `pharos preview list` shows all."),
+    ):
+        assert told in refused(pharos, "preview", *command, "--project", project), command
+
+
+def test_an_opened_preview_is_followed(on_engines: Run, write: Write, start: Start) -> None:
+    project = make_place(on_engines).partition("/")[0]
+    process = start("preview", "open", "login", "--project", project, "--json")
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["text"] == "Queued: login."
+    (listed,) = ask(on_engines, "preview", "list", "--project", project)
+    write(lambda session, now: carried_out.hold_lease(session, listed["number"], now))
+    carry_out(write, listed["active_deployment"]["id"])
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert json.loads(out.splitlines()[-1])["address"] == carried_out.ADDRESS
+    tell(on_engines, "preview", "close", "login", "--project", project, "--yes")
+
+
+def test_what_wakes_an_environment(pharos: Run) -> None:
+    place = make_place(pharos)
+    shown = tell(pharos, "environment", "show", place)
+    assert "wakes        when somebody wakes it\n" in shown
+    shown = tell(pharos, "environment", "set", place, "--wake-on-request", "on")
+    assert "wakes        at the first request\n" in shown
+    assert ask(pharos, "environment", "show", place)["wake_on_request"] is True
+    assert ask(pharos, "audit", "--limit", "1")[0]["details"] == {
+        "wake_on_request": {"from": False, "to": True}
+    }
+    assert ask(pharos, "environment", "set", place, "--wake-on-request", "off")["wake_on_request"] is False
+
+
+def test_arguments_that_are_wrong(tmp_path: Path) -> None:
+    """Refused before anything is asked."""
+    for arguments, told in (
+        (("preview",), "the following arguments are required: ACTION"),
+        (("preview", "open"), "the following arguments are required: BRANCH"),
+        (("preview", "close"), "the following arguments are required: ENVIRONMENT|BRANCH"),
+        (("environment", "set", "a", "--wake-on-request", "maybe"), "invalid choice: 'maybe'"),
+    ):
+        done = run_in(tmp_path)(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert told in done.stderr

@@ -1,0 +1,283 @@
+"""Projects whose repositories are folders of the test, what is asked of them, and what has to be true afterwards."""
+
+import asyncio
+import http.client
+import json
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import select
+
+from control_api.accounts.operations import create_account
+from control_api.accounts.tables import Account
+from control_api.audit.operations import Actor
+from control_api.database import Sessions, open_engine, open_sessions
+from control_api.deployments.decide import cancel_deployment
+from control_api.deployments.operations import queue_promotion, queue_rollback
+from control_api.deployments.queue_deployment import Wish, queue_deployment
+from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
+from control_api.environments.remove_environment import remove_environment
+from control_api.projects.find import Place
+from control_api.projects.operations import create_environment, create_project
+from control_api.projects.tables import Environment, Project
+from control_api.repositories.operations import connect_repository
+from control_api.runtime.tables import Instance
+from pipeline_contracts.deploy_states import FINAL
+from pipeline_contracts.rate_limits import RateLimit
+from tests.support.accounts import migrated
+from tests.support.deployer_process import DeployerProcess
+
+ACTOR = Actor("a test")
+_WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+# Each process leaves something behind that only its mark leads to.
+_ASIDE = "(sleep 600 >/dev/null 2>&1 &)"
+BUILD = f"{_ASIDE}; cp version built; echo building; sleep 0.1"
+RELEASE = f"{_ASIDE}; echo releasing; sleep 0.1"
+WEB = f"{_ASIDE}; exec python3 -S app.py"
+_APP = """
+import http.server, json, os
+version = open("built").read()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        told = {"mark": os.environ["PHAROS_INSTANCE"], "pid": os.getpid(), "version": version}
+        self.wfile.write(json.dumps(told).encode())
+    def log_message(self, *given): pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+
+
+class State(NamedTuple):
+    """What runs, what is kept and what is told, as one value to compare."""
+
+    live: dict[str, int]
+    """The live deployment of each environment's host."""
+    answering: dict[str, tuple[int, str]]
+    """By host: the deployment and the version that all of a few requests were answered by."""
+    marks: list[str]
+    """Environment, deployment, process and number of each process that leads a mark."""
+    instances: list[str]
+    """The same of the rows."""
+    ports: set[int]
+    artefacts: Sequence[str]
+    strays: list[str]
+
+
+@dataclass
+class Stage:
+    """One account in a database, and the folder of its repositories."""
+
+    url: str
+    folder: Path
+    sessions: Sessions
+    account: Account
+    versions: dict[str, str] = field(default_factory=dict)
+    """By commit."""
+
+    def commit(self, slug: str, build: str = BUILD, release: str | None = RELEASE, web: str = WEB) -> str:
+        """A new version of a project on its branch; gives the commit."""
+        work = self.folder / slug
+        version = f"{slug} {len(self.versions) + 1}"
+        workflow = {
+            "version": 1,
+            "build": {"steps": [build]},
+            "release": {"steps": [] if release is None else [release]},
+            "processes": {"web": {"command": web, "health": {"path": "/", "timeout_seconds": 20}}},
+            "retain": 2,
+        }
+        if not work.exists():
+            subprocess.run(["git", "init", "--quiet", "--bare", f"{work}.git"], check=True)
+            subprocess.run(
+                ["git", "clone", "--quiet", f"{work}.git", work], check=True, stderr=subprocess.PIPE
+            )
+        (work / "app.py").write_text(_APP)
+        (work / "version").write_text(version)
+        (work / "pharos.yaml").write_text(json.dumps(workflow))
+        self._git(work, "add", "--all")
+        self._git(work, "commit", "--quiet", "--message", version)
+        self._git(work, "push", "--quiet", "origin", "HEAD:main")
+        revision = self._git(work, "rev-parse", "HEAD")
+        self.versions[revision] = version
+        return revision
+
+    def _git(self, work: Path, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *_WHO, *arguments], cwd=work, check=True, capture_output=True, text=True, env=os.environ
+        )
+        return done.stdout.strip()
+
+    async def add_project(self, slug: str, url: str | None = None) -> dict[str, Place]:
+        """With `staging` and `production`."""
+        now = datetime.now(UTC)
+        async with self.sessions() as session, session.begin():
+            project = await create_project(session, self.account, slug.title(), slug, now)
+            address = url or f"{self.folder / slug}.git"
+            await connect_repository(session, project.id, "git", address, "main", now)
+            return {
+                type_: Place(
+                    await create_environment(session, project, type_.title(), type_, type_, now), project
+                )
+                for type_ in ("staging", "production")
+            }
+
+    async def deploy(self, place: Place) -> int:
+        """Queue what the branch has; gives the number of the deployment."""
+        async with self.sessions() as session, session.begin():
+            return (await queue_deployment(session, place, Wish("api"), ACTOR, datetime.now(UTC))).id
+
+    async def roll_back(self, place: Place, to: int) -> int:
+        async with self.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, to)
+            return (await queue_rollback(session, deployment, place, ACTOR, datetime.now(UTC))).id
+
+    async def promote(self, what: int, place: Place, to: Place) -> int:
+        async with self.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, what)
+            target = to.environment.public_id
+            made, _ = await queue_promotion(
+                session, deployment, place, target, None, ACTOR, datetime.now(UTC)
+            )
+            return made.id
+
+    async def former(self, place: Place) -> int:
+        """A deployment that can be brought back: retained, and not live."""
+        async with self.sessions() as session:
+            live = select(LiveRelease.release_id)
+            query = select(Release.deployment_id).where(
+                Release.environment_id == place.environment.id,
+                Release.removed_at.is_(None),
+                Release.id.not_in(live),
+            )
+            return (await session.execute(query.limit(1))).scalar_one()
+
+    async def remove(self, place: Place) -> None:
+        async with self.sessions() as session, session.begin():
+            merged = Place(await session.merge(place.environment), await session.merge(place.project))
+            await remove_environment(session, merged, ACTOR, datetime.now(UTC))
+
+    async def cancel(self, number: int) -> None:
+        async with self.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, number)
+            await cancel_deployment(session, deployment, ACTOR, datetime.now(UTC))
+
+    async def read(self, number: int) -> Deployment:
+        async with self.sessions() as session:
+            return await session.get_one(Deployment, number)
+
+    async def lines(self, number: int) -> list[str]:
+        async with self.sessions() as session:
+            query = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
+            return list((await session.execute(query.order_by(DeploymentLine.id))).scalars())
+
+    async def wait_final(self, number: int, seconds: float = 30) -> str:
+        """Its final status."""
+        ends_at = time.monotonic() + seconds
+        while (status := (await self.read(number)).status) not in FINAL:
+            assert time.monotonic() < ends_at, (status, await self.lines(number))
+            await asyncio.sleep(0.03)
+        return status
+
+    async def wanted_state(self) -> State:
+        """What the rows of releases say that there has to be, with nothing beside it."""
+        async with self.sessions() as session:
+            query = (
+                select(LiveRelease, Release, Environment, Project.slug)
+                .join(Release, Release.id == LiveRelease.release_id)
+                .join(Environment, Environment.id == LiveRelease.environment_id)
+                .join(Project, Project.id == Environment.project_id)
+            )
+            rows = (await session.execute(query)).all()
+            kept = select(Release.artefact).where(Release.removed_at.is_(None)).distinct()
+            artefacts = sorted((await session.execute(kept)).scalars())
+        live = {f"{place.slug}.{slug}.localhost": one.deployment_id for one, _, place, slug in rows}
+        answering = {
+            f"{place.slug}.{slug}.localhost": (one.deployment_id, self.versions[release.revision])
+            for one, release, place, slug in rows
+        }
+        marks = sorted(
+            f"{place.id}/{one.deployment_id}/web/{number}"
+            for one, _, place, _ in rows
+            for number in range(1, place.desired_replicas + 1)
+        )
+        return State(live, answering, marks, marks, set(), artefacts, [])
+
+    async def present_state(self, deployer: DeployerProcess, wanted: State) -> State:
+        """What there is. The ports that are left out are those of the marks."""
+        marks = deployer.marked()
+        leaders = [mark for mark, found in marks.items() for each in found if each.is_leader]
+        async with self.sessions() as session:
+            rows = (await session.execute(select(Instance))).scalars().all()
+            live = dict(
+                (await session.execute(select(LiveRelease.environment_id, LiveRelease.deployment_id))).all()
+            )
+        return State(
+            wanted.live if sorted(live.values()) == sorted(wanted.live.values()) else {},
+            {host: await asyncio.to_thread(_ask_all, deployer.port, host) for host in wanted.live},
+            sorted(mark.partition("/")[2].rpartition("/")[0] for mark in leaders),
+            sorted(
+                f"{row.environment_id}/{row.deployment_id}/{row.process}/{row.number}"
+                for row in rows
+                if row.state == "running"
+            ),
+            {int(mark.rpartition("/")[2]) for mark in marks if mark.count("/") == 5} ^ deployer.listeners(),
+            deployer.artefacts(),
+            deployer.strays(),
+        )
+
+    async def settle(self, deployer: DeployerProcess, seconds: float = 15) -> None:
+        """Until all is as the rows say: that everything of a killed deployment is gone, and what is live answers."""
+        ends_at = time.monotonic() + seconds
+        while True:
+            wanted = await self.wanted_state()
+            present = await self.present_state(deployer, wanted)
+            if present == wanted or time.monotonic() > ends_at:
+                break
+            await asyncio.sleep(0.1)
+        pairs = zip(State._fields, present, wanted, strict=True)
+        others = {name: (found, expected) for name, found, expected in pairs if found != expected}
+        assert not others, f"{others}\n{deployer.told()}"
+
+
+def ask(port: int, host: str) -> dict[str, Any] | int:
+    """What an application answers at this host; the status where it is not 200; 0 where nobody takes the request."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/", headers={"Host": host})
+        answer = connection.getresponse()
+        body = answer.read()
+        return json.loads(body) if answer.status == 200 else answer.status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def _ask_all(port: int, host: str) -> tuple[int, str] | list[Any]:
+    """Deployment and version that answer; where not all requests have the same answer: all of them."""
+    answers = [ask(port, host) for _ in range(3)]
+    told = {
+        (int(one["mark"].split("/")[2]), one["version"]) if isinstance(one, dict) else one for one in answers
+    }
+    return told.pop() if len(told) == 1 else answers  # type: ignore[return-value]
+
+
+@asynccontextmanager
+async def open_stage(url: str, folder: Path) -> AsyncIterator[Stage]:
+    """A stage in an empty database."""
+    async with migrated(url):
+        engine = open_engine(url)
+        sessions = open_sessions(engine)
+        try:
+            async with sessions() as session, session.begin():
+                account = await create_account(session, "Acme", "acme", RateLimit(10, 20), datetime.now(UTC))
+            yield Stage(url, folder, sessions, account)
+        finally:
+            await engine.dispose()

@@ -1,0 +1,151 @@
+"""A real deployer as a process of its own, over a database and repositories of a test: to ask, to kill, to look at."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deployer.processes.marks import MarkedProcess, end_marked, find_marked
+from tests.support.commands import CLEAN
+from tests.support.engines import free_port
+
+_ROOT = Path(__file__).parents[2]
+_UIDS = 10_000_000
+_PORTS = range(20_000, 32_000)
+
+
+class DeployerProcess:
+    """`tests.faults.killable_deployer` on a folder and a port. It is started and killed any number of times."""
+
+    def __init__(
+        self, folder: Path, database: str, *more: str, environment: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._order = folder.with_name(f"{folder.name}.order")
+        self._log = folder.with_name(f"{folder.name}.log")
+        self._home = folder.with_name(f"{folder.name}.home")
+        self._home.mkdir(exist_ok=True)
+        self.environment = {**CLEAN, "HOME": str(self._home), **(environment or {})}
+        self._command = [
+            *(sys.executable, "-m", "tests.faults.killable_deployer", "--folder", str(folder)),
+            *("--database", database, "--port", str(self.port), "--order", str(self._order), *more),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=self.environment, cwd=_ROOT
+            )
+
+    def order(self, point: str) -> None:
+        """Have it kill itself there."""
+        self._order.write_text(point)
+
+    async def wait_killed(self, seconds: float = 20) -> None:
+        """Until it has done so; the order is done then."""
+        assert self._process is not None
+        try:
+            status = await asyncio.to_thread(self._process.wait, seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"never at {self._order.read_text()!r}: {self.told()}") from None
+        assert status == -signal.SIGKILL, self.told()
+        self._order.unlink()
+
+    def kill(self) -> None:
+        """`kill -9`, by process ID."""
+        if self._process is not None and self._process.poll() is None:
+            self.send(signal.SIGCONT)
+            self._process.kill()
+            self._process.wait()
+        self._order.unlink(missing_ok=True)
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def told(self) -> str:
+        """The end of its log."""
+        return self._log.read_text()[-4000:] if self._log.exists() else ""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        known: dict[str, Any] = json.loads((self.folder / "identity.json").read_text())
+        return known
+
+    def marked(self) -> dict[str, list[MarkedProcess]]:
+        """The processes that it has started, by their marks."""
+        return find_marked(f"{self.identity['id']}/")
+
+    def strays(self) -> list[str]:
+        """Processes of its users that have no mark, and what it has started as its own user."""
+        known = {each.pid for processes in self.marked().values() for each in processes}
+        if self._process is not None:
+            known.add(self._process.pid)
+        first = self.identity["first_uid"]
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                is_own = process.uids().real in range(first, first + _UIDS)
+                # Git and what it has started run as ourselves, in the deployer's own HOME.
+                is_near = not is_own and process.environ().get("HOME") == str(self._home)
+                if (is_own or is_near) and process.pid not in known:
+                    found.append(f"{process.pid}: {' '.join(process.cmdline())}")
+        return found
+
+    def listeners(self) -> set[int]:
+        """The ports for instances on which its processes listen."""
+        mine = {each.pid for processes in self.marked().values() for each in processes}
+        return {
+            each.laddr.port
+            for each in psutil.net_connections("tcp")
+            if each.status == psutil.CONN_LISTEN and each.pid in mine and each.laddr.port in _PORTS
+        }
+
+    def artefacts(self) -> Sequence[str]:
+        folder = self.folder / "artefacts"
+        return sorted(os.listdir(folder)) if folder.exists() else []
+
+    async def end(self) -> None:
+        """Kill it and all that it has started."""
+        self.kill()
+        if (self.folder / "identity.json").exists():
+            for stray in self.strays():
+                with suppress(ProcessLookupError):
+                    os.kill(int(stray.partition(":")[0]), signal.SIGKILL)
+            await end_marked(f"{self.identity['id']}/")
+
+
+@asynccontextmanager
+async def deployer_process(
+    folder: Path, database: str, *more: str, environment: dict[str, str] | None = None
+) -> AsyncIterator[DeployerProcess]:
+    """One that is started, and gone at the end with all that it runs."""
+    process = DeployerProcess(folder, database, *more, environment=environment)
+    try:
+        process.start()
+        yield process
+    finally:
+        await process.end()
+
+
+async def until_equal(look: Any, wanted: Any, seconds: float = 10) -> None:
+    """Look until it is so; the last look is what the test shows."""
+    ends_at = time.monotonic() + seconds
+    while (found := look()) != wanted and time.monotonic() < ends_at:
+        await asyncio.sleep(0.05)
+    assert found == wanted

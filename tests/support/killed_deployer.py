@@ -1,0 +1,47 @@
+"""A deployer that is killed at a point of a deployment, and started again."""
+
+from dataclasses import dataclass
+
+from control_api.projects.find import Place
+from tests.support.deploy_stage import Stage
+from tests.support.deployer_process import DeployerProcess
+
+INTERRUPTED = "The deployer was ended in the middle of this"
+CHECKS_OUT = f"{INTERRUPTED}: it begins again with the check-out."
+BEGINS = f"{INTERRUPTED}: it begins again."
+STARTS = f"{INTERRUPTED}: it starts the release again."
+SWITCHES = f"{INTERRUPTED}: it brings the switch to its end."
+NOT_TWICE = (
+    f"{INTERRUPTED}: the release steps may have run in part and are not run twice. The former release stays live; look "
+    "at what they did, then deploy again."
+)
+
+
+@dataclass
+class Killed:
+    """A stage with a deployer, and a project that has been deployed twice to staging."""
+
+    stage: Stage
+    deployer: DeployerProcess
+    staging: Place
+    production: Place
+
+    async def survive(self, number: int, told: str | None, place: Place) -> None:
+        """Once it has killed itself, start it again, and see to it that the deployment ends as it has to where this
+        line is told, that one release is live, and that nothing else is left."""
+        await self.deployer.wait_killed()
+        self.deployer.start()
+        is_lost = told == NOT_TWICE
+        try:
+            status = await self.stage.wait_final(number)
+        except AssertionError:
+            print(self.deployer.told())
+            raise
+        assert status == ("failed" if is_lost else "succeeded")
+        lines = await self.stage.lines(number)
+        assert [line for line in lines if INTERRUPTED in line] == ([] if told is None else [told])
+        assert lines[-1] == told if is_lost else lines[-1].startswith("Live after ")
+        await self.stage.settle(self.deployer)
+        live = (await self.stage.wanted_state()).live
+        host = f"{place.environment.slug}.{place.project.slug}.localhost"
+        assert (live.get(host) == number) == (not is_lost)

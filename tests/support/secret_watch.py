@@ -1,0 +1,114 @@
+"""Looks for secrets where they do not belong: in what processes are called with, in files, in texts."""
+
+import base64
+import os
+import stat
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.support.deploying import App, processes_of
+
+_PAUSE_SECONDS = 0.01
+_NOBODY = 65534
+_LARGEST = 32 * 2**20
+_BASE64_PIECE = 10
+
+
+class Needles:
+    """Parts of secrets that all quoting and escaping leaves as they are, and what base64 makes of them."""
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        self._plain = [part.encode() for part in parts]
+        self._encoded = [piece for part in self._plain for piece in _in_base64(part)]
+
+    def within(self, data: bytes | str) -> bool:
+        """Whether any of them is in it."""
+        held = data.encode() if isinstance(data, str) else data
+        return any(needle in held for needle in (*self._plain, *self._encoded))
+
+
+def _in_base64(part: bytes) -> Iterator[bytes]:
+    """At each of the three places at which it may begin; in pieces, as lines may be cut anywhere."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + part)
+        own = encoded[-(-before * 8 // 6) : (before + len(part)) * 8 // 6]
+        yield from (
+            own[at : at + _BASE64_PIECE] for at in range(0, len(own) - _BASE64_PIECE + 1, _BASE64_PIECE)
+        )
+
+
+class ProcessWatch:
+    """Looks, all the time that it is entered, at what everybody sees of the processes of the machine."""
+
+    def __init__(self, app: App, needles: Needles) -> None:
+        self._needles = needles
+        self._uids = range(app.first_uid, app.first_uid + 2)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.looks = 0
+        self.found: list[str] = []
+        """Command lines with a secret."""
+        self.asked: set[int] = set()
+        """Processes of the application whose environment another user asked for."""
+        self.readable: list[int] = []
+        """Those that gave it."""
+
+    def __enter__(self) -> "ProcessWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_PAUSE_SECONDS):
+            self.looks += 1
+            for name in filter(str.isdecimal, os.listdir("/proc")):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    for file in ("cmdline", "comm"):
+                        shown = Path(f"/proc/{name}/{file}").read_bytes()
+                        if self._needles.within(shown):
+                            self.found.append(shown.decode(errors="replace"))
+            for pid in set(processes_of(self._uids)) - self.asked:
+                self.asked.add(pid)
+                if read_as_nobody(Path(f"/proc/{pid}/environ")):
+                    self.readable.append(pid)
+
+
+def read_as_nobody(path: Path) -> bytes:
+    """What the user that has no rights gets of a file: empty where it may not read it."""
+    done = subprocess.run(
+        ["cat", str(path)], user=_NOBODY, group=_NOBODY, extra_groups=[], capture_output=True, cwd="/"
+    )
+    return done.stdout
+
+
+def files_with(needles: Needles, folder: Path, since: float = 0) -> list[Path]:
+    """Files below the folder, changed since then, that hold a secret."""
+    return [path for path in _files(folder) if _is_one(path, needles, since)]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
+
+
+def _is_one(path: Path, needles: Needles, since: float) -> bool:
+    with suppress(OSError):
+        facts = path.lstat()
+        if stat.S_ISREG(facts.st_mode) and facts.st_mtime >= since and facts.st_size <= _LARGEST:
+            return needles.within(path.read_bytes())
+    return False
+
+
+def is_open_to_others(path: Path, root: Path) -> bool:
+    """Whether anybody but its owner could read it who gets into `root`."""
+    if not path.stat().st_mode & 0o044:
+        return False
+    between = [parent for parent in path.parents if parent.is_relative_to(root) and parent != root]
+    return all(parent.stat().st_mode & 0o011 for parent in between)
