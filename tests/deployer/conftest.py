@@ -1,24 +1,5 @@
 """The control plane's database with two accounts in it, on both kinds."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from tests.support.prepared_platform import platform, prepared
 
-import pytest
-
-from tests.support.databases import KINDS, empty_database
-from tests.support.deploy_platform import Platform, Prepared, open_platform, prepare
-
-
-@pytest.fixture(scope="session", params=KINDS)
-async def prepared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Prepared]:
-    async with empty_database(request.param, request, tmp_path_factory.mktemp("prepared")) as url:
-        yield await prepare(url)
-
-
-@pytest.fixture
-async def platform(prepared: Prepared, tmp_path: Path) -> AsyncIterator[Platform]:
-    """One of its own for each test."""
-    async with open_platform(prepared, tmp_path) as opened:
-        yield opened
+__all__ = ["platform", "prepared"]

@@ -2,30 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from fastapi import Request
 
 from control_api import json_body
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from tests.support.databases import KINDS, empty_database
-from tests.support.deploy_platform import Platform, Prepared, open_platform, prepare
+from tests.support.deploy_platform import Platform, Prepared, open_platform
+from tests.support.prepared_platform import platform, prepared
 
-
-@pytest.fixture(scope="session", params=KINDS)
-async def prepared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Prepared]:
-    async with empty_database(request.param, request, tmp_path_factory.mktemp("prepared")) as url:
-        yield await prepare(url)
-
-
-@pytest.fixture
-async def platform(prepared: Prepared, tmp_path: Path) -> AsyncIterator[Platform]:
-    """One of its own for each test."""
-    async with open_platform(prepared, tmp_path) as opened:
-        yield opened
+__all__ = ["body_is_read", "platform", "prepared", "shared"]
 
 
 @pytest.fixture(scope="module")
