@@ -27,8 +27,6 @@ _PATIENCE_SECONDS = 1.0
 # What a row costs beside its text: otherwise ten million empty lines would be small.
 _LINE_BYTES = 64
 
-Now = Callable[[], datetime]
-
 
 def utc_now() -> datetime:
     """The time."""
