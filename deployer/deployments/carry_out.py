@@ -47,12 +47,17 @@ class Workshop:
 
 
 async def carry_out(
-    shop: Workshop, lease: Lease, tenancy: Tenancy, deployment_id: int, canceled: asyncio.Event
+    shop: Workshop,
+    lease: Lease,
+    tenancy: Tenancy,
+    deployment_id: int,
+    canceled: asyncio.Event,
+    floor: asyncio.Lock,
 ) -> None:
     """Bring the environment's active deployment to its end, or on from where an earlier deployer was.
 
-    Set `canceled` once it is: a build is ended then. Raises `LeaseLost`; what the database raises leaves the
-    deployment as it is, to be taken up again.
+    Set `canceled` once it is: a build is ended then. Whoever has the `floor` changes what runs. Raises `LeaseLost`;
+    what the database raises leaves the deployment as it is, to be taken up again.
     """
     try:
         job = await take_up(shop.sessions, lease, shop.keys, deployment_id)
@@ -67,7 +72,7 @@ async def carry_out(
     log = DeploymentLog(shop.sessions, lease, deployment_id, mask, shop.most_log_bytes, record.note)
     try:
         async with log.flowing():
-            await _Work(shop, lease, tenancy, job, log, record).run(canceled)
+            await _Work(shop, lease, tenancy, job, log, record).run(canceled, floor)
         shop.metrics.finished["succeeded"] += 1
     except ForbiddenMove as error:
         # Canceled meanwhile: that stands in the log already.
@@ -102,9 +107,9 @@ class _Work:
         self._record = record
         self._begun = time.monotonic()
 
-    async def run(self, canceled: asyncio.Event) -> None:
+    async def run(self, canceled: asyncio.Event, floor: asyncio.Lock) -> None:
         """All that is left to do. Raises `WorkFailed`."""
-        job, record = self._job, self._record
+        job = self._job
         step = job.step
         if job.status is not DeploymentStatus.RUNNING:
             release_id, run = await self._prepare(canceled)
@@ -112,6 +117,12 @@ class _Work:
         else:
             assert job.release is not None
             release_id, run = job.release.id, self._run_of(job.release)
+        async with floor:
+            await self._bring(release_id, run, step)
+
+    async def _bring(self, release_id: int, run: Run, step: DeploymentStep | None) -> None:
+        """From what is built to what is live."""
+        job, record = self._job, self._record
         if step is DeploymentStep.RELEASE and run.workflow.release.steps:
             await self._driver.release(self._tenancy, run, self._log)
         if step is not DeploymentStep.SWITCH:
@@ -152,7 +163,7 @@ class _Work:
             return job.revision
         try:
             # As the driver marks what it starts: it ends what an earlier deployer has left.
-            mark = f"{self._lease.holder}/{self._lease.environment_id}/git/{job.deployment_id}"
+            mark = f"{self._lease.holder}/git/{job.deployment_id}"
             revision = await resolve_ref(job.url, job.ref, mark=mark)
         except CheckOutFailed as error:
             raise WorkFailed(str(error)) from error

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
@@ -40,6 +41,8 @@ class EnvironmentKeeper:
         self._working_on: int | None = None
         self._working_since = 0.0
         self._told: Wanted | None = None
+        self._kept: tuple[Live | None, int, bool] | None = None
+        """What was last brought about."""
         self.is_idle = False
         """Whether nothing is wanted of it any more."""
 
@@ -106,10 +109,39 @@ class EnvironmentKeeper:
         self._canceled.clear()
         self._working_on = deployment_id
         self._working_since = asyncio.get_running_loop().time()
+        floor = asyncio.Lock()
+        work = asyncio.create_task(
+            carry_out(self._shop, self.lease, wanted.tenancy, deployment_id, self._canceled, floor)
+        )
+        news: asyncio.Task[Any] = work
+        if _to_keep(wanted) != self._kept:
+            # Asked for together with the deployment.
+            self._news.set()
         try:
-            await carry_out(self._shop, self.lease, wanted.tenancy, deployment_id, self._canceled)
+            while not work.done():
+                news = asyncio.create_task(self._news.wait())
+                await asyncio.wait({work, news}, return_when=asyncio.FIRST_COMPLETED)
+                await end_tasks(news)
+                if not work.done():
+                    await self._keep_beside(floor)
+            await work
         finally:
+            await end_tasks(work, news)
             self._working_on = None
+
+    async def _keep_beside(self, floor: asyncio.Lock) -> None:
+        """What is wanted of the live release while another one is built. Once that is started it waits for its end."""
+        self._news.clear()
+        if floor.locked():
+            return
+        async with floor:
+            try:
+                wanted = await self._read_wanted()
+                if wanted is not None:
+                    await self._keep(wanted)
+            except (SQLAlchemyError, WorkFailed) as error:
+                # No reason to end the build. It is tried again behind it.
+                logger.warning("%s is kept as it is for now: %s", self._name, error)
 
     async def _keep(self, wanted: Wanted) -> None:
         """Bring what is live about; given up as soon as something else is wanted."""
@@ -125,6 +157,7 @@ class EnvironmentKeeper:
             await asyncio.wait({keeping, news}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if keeping.done():
                 await keeping
+                self._kept = _to_keep(wanted)
         finally:
             await end_tasks(news, keeping)
 
@@ -148,3 +181,8 @@ class EnvironmentKeeper:
             return None
         async with self._shop.sessions() as session:
             return await session.get(VariableSet, live.variables_id)
+
+
+def _to_keep(wanted: Wanted) -> tuple[Live | None, int, bool]:
+    """What of it is the live release's."""
+    return wanted.live, wanted.replicas, wanted.wakes

@@ -78,7 +78,7 @@ class Builder:
                 as_owner=as_owner,
                 hand_over=hand_over,
                 on_line=on_line,
-                mark=f"{self._folders.identity.id}/{tenancy.environment_id}/git/{source.deployment_id}",
+                mark=f"{self._folders.identity.id}/git/{source.deployment_id}",
             )
         except StepFailed as error:
             raise WorkFailed(f"The check-out {error}.") from error
@@ -147,7 +147,7 @@ class Builder:
             command,
             variables=variables,
             confinement=confinement,
-            mark=f"{self._folders.identity.id}/{tenancy.environment_id}/step/{deployment_id}",
+            mark=f"{self._folders.identity.id}/step/{deployment_id}",
             timeout_seconds=seconds,
             on_output=log.write,
         )

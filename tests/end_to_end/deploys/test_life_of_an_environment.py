@@ -172,3 +172,27 @@ def test_nothing_is_left_of_a_removed_environment(installation: Deploying, tmp_p
         lambda: not any(place.exists() for place in places), 10, lambda: [p for p in places if p.exists()]
     )
     assert app.get()[0] == 404
+
+
+def test_what_is_wanted_of_the_live_release_does_not_wait_for_a_build(app: App) -> None:
+    app.where.operate("environment", "set", app.name, "--wake-on-request", "off")
+    app.repository.commit(
+        page_app("later", build='touch "$HOME/later"; while [ ! -e "$HOME/go" ]; do sleep 0.1; done')
+    )
+    number = app.deploy()
+    home = app.home / "build"
+    # At once: it may be seen together with the deployment.
+    app.where.operate("environment", "scale", app.name, "2")
+    wait_until((home / "later").exists)
+    try:
+        wait_until(lambda: len(app.instances()) == 2)
+        app.where.operate("environment", "hibernate", app.name)
+        wait_until(lambda: app.runners() == [])
+        app.where.operate("environment", "wake", app.name)
+        wait_until(app.is_up)
+        # It is still built.
+        assert len(app.builders()) > 0
+    finally:
+        (home / "go").touch()
+    assert app.finish(number).status == "succeeded"
+    assert app.get() == (200, "later")
