@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -92,11 +93,19 @@ async def test_an_ordinary_user_without_namespaces() -> None:
 async def test_a_pharos_in_pharos(tmp_path: Path) -> None:
     """As where the tests of one are a step of another: each finds what is its own."""
     place = make_place(tmp_path / "place")
-    script = Path(__file__).with_name("with_fewer_rights.py")
-    place.variables = {"PYTHONPATH": str(REPOSITORY)}
+    # Its own copy: it sees nothing of a repository that lies in /tmp, or in somebody's home.
+    app = place.confinement.folder
+    shutil.copytree(REPOSITORY / "deployer" / "processes", app / "deployer" / "processes")
+    for name in ("deployer/__init__.py", "storage_backends/__init__.py", "storage_backends/end_task.py"):
+        (app / name).parent.mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / name, app / name)
+    shutil.copy(Path(__file__).with_name("with_fewer_rights.py"), app)
+    for each in app.rglob("*"):
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    place.variables = {"PYTHONPATH": "."}
     owner = place.confinement.owner
     assert owner is not None
-    told = json.loads(await place.run(f"{PYTHON} -B {script} $HOME"))
+    told = json.loads(await place.run(f"{PYTHON} -B with_fewer_rights.py $HOME"))
     _check_what_always_holds(told, owner.uid)
     if told["has_namespaces"]:
         assert told["folder"].splitlines()[:3] == ["/srv/app", "/srv/home", "content"]
