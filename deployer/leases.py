@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import or_, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -126,9 +126,3 @@ async def hold_lease(session: AsyncSession, lease: Lease, **told: str | None) ->
     )
     if held.scalar_one_or_none() is None:
         raise LeaseLost(f"environment {lease.environment_id} has another deployer, or was removed")
-
-
-async def who_holds(session: AsyncSession, environment_id: int) -> EnvironmentLease | None:
-    """The lease of an environment, for those who tell people."""
-    query = select(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id)
-    return (await session.execute(query)).scalar_one_or_none()

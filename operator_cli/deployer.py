@@ -34,7 +34,6 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _run(arguments: argparse.Namespace) -> int:
     from deployer.identity import FolderInUse
-    from deployer.traffic.interface import TrafficUnavailable
     from ingest_edge.listening import PortInUse, bind
     from service_processes.deployer import run_deployer
 
@@ -44,5 +43,5 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         with bind(arguments.apps_host, arguments.apps_port) as apps:
             return run_service("deployer", arguments, start)
-    except (FolderInUse, PortInUse, TrafficUnavailable) as error:
+    except (FolderInUse, PortInUse) as error:
         raise CommandFailed(str(error)) from error

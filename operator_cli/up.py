@@ -11,7 +11,6 @@ from pathlib import Path
 import uvloop
 
 from deployer.identity import FolderInUse
-from deployer.traffic.interface import TrafficUnavailable
 from embedded_app.allocator import keep_freed_memory
 from embedded_app.demo import running_demo
 from embedded_app.platform import DataFolderInUse, Platform, run_platform
@@ -57,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(arguments, settings))
-    except (DataFolderInUse, FolderInUse, PortInUse, StorageUnavailable, TrafficUnavailable) as error:
+    except (DataFolderInUse, FolderInUse, PortInUse, StorageUnavailable) as error:
         raise CommandFailed(str(error)) from error
     return 0
 

@@ -1,13 +1,12 @@
 """`pharos variables show|set|rotate-key`: what environments run with, by name; never a value."""
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 from operator_cli.ask import WHICH, add_ask_arguments, ask
 from operator_cli.environment import add_place_argument
 from operator_cli.failure import CommandFailed
+from operator_cli.read_text import read_text
 from operator_cli.tell import tell
 
 _MOST_BYTES = 256 * 1024
@@ -62,28 +61,10 @@ def _run(arguments: argparse.Namespace) -> int:
             wanted = {"environment_id": arguments.environment}
             return tell(arguments, ask(arguments, "variables/show", wanted), _show)
         case "set":
-            text = _read(arguments.file)
+            text = read_text(arguments.file, _MOST_BYTES, f"{_MOST_BYTES // 1024} KiB")
             wanted = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
             return tell(arguments, ask(arguments, "variables/set", wanted), _show_set)
     return tell(arguments, _rotate(arguments), _show_rotated)
-
-
-def _read(file: str) -> str:
-    """The file's text. Raises `CommandFailed`."""
-    try:
-        if file == "-":
-            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                content = opened.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise CommandFailed(f"{file} cannot be read: {error.strerror}.") from None
-    if len(content) > _MOST_BYTES:
-        raise CommandFailed(f"{file} has more than {_MOST_BYTES // 1024} KiB, which is the most.")
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise CommandFailed(f"{file} is no text in UTF-8: write it as such.") from None
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -3,13 +3,13 @@
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.environment import add_project_argument
 from operator_cli.failure import CommandFailed
+from operator_cli.read_text import read_text
 from operator_cli.tell import tell
 
 if TYPE_CHECKING:
@@ -96,20 +96,10 @@ def _tell_faults(arguments: argparse.Namespace, faults: "tuple[Fault, ...]") -> 
 
 def _read(file: str) -> str:
     """The file's text, of which no more is read than may be set. Raises `CommandFailed`."""
-    try:
-        if file == "-":
-            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                content = opened.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise CommandFailed(f"{file} cannot be read: {error.strerror}.") from None
-    try:
-        text = None if len(content) > _MOST_BYTES else content.decode()
-    except UnicodeDecodeError:
-        raise CommandFailed(f"{file} is no text in UTF-8: write it as such.") from None
-    if text is None or len(text) > _MOST_CHARACTERS:
-        raise CommandFailed(f"{file} has more than {_MOST_CHARACTERS:,} characters, which is the most.")
+    most = f"{_MOST_CHARACTERS:,} characters"
+    text = read_text(file, _MOST_BYTES, most)
+    if len(text) > _MOST_CHARACTERS:
+        raise CommandFailed(f"{file} has more than {most}, which is the most.")
     return text
 
 

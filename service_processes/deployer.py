@@ -24,7 +24,7 @@ async def run_deployer(
     """The deployer, with its health on `server` and its proxy on `apps`. `stops`: what runs is stopped at the end;
     otherwise the next process of this deployer takes it over.
 
-    Raises `BadSettings`, `FolderInUse` and `TrafficUnavailable`.
+    Raises `BadSettings` and `FolderInUse`.
     """
     database_url, variables_key, folder = need(settings, "database_url", "variables_key", "deploy_folder")
     async with AsyncExitStack() as stack:

@@ -20,8 +20,8 @@ from control_api.projects.operations import create_environment
 from control_api.projects.tables import Environment, Project
 from control_api.refusals import Refused
 from control_api.slugs import LONGEST_NAME, LONGEST_SLUG, make_slug
-from control_api.variables.operations import present_variables, replace_variables
-from control_api.variables.sealing import Sealed, SealingKeys
+from control_api.variables.operations import open_variables, present_variables, replace_variables
+from control_api.variables.sealing import SealingKeys
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, EnvironmentState
 
 PREVIEW = "preview"
@@ -101,8 +101,7 @@ async def copy_variables(
     They are opened and sealed anew: sealed ones open for their own environment alone. Raises `CannotOpen`.
     """
     present = await present_variables(session, source.environment)
-    sealed = None if present is None else Sealed(present.key_id, present.sealed)
-    values = {} if sealed is None else keys.open(sealed, source.environment.public_id)
+    values = open_variables(keys, present, source.environment.public_id)
     await replace_variables(session, keys, place, values, actor, now)
     return len(values)
 

@@ -20,7 +20,7 @@ from control_api.reasons import read_reason
 from control_api.refusals import Refused, refusing
 from control_api.variables import operations
 from control_api.variables.dotenv import read_dotenv
-from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
+from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.errors import InvalidInput
@@ -39,7 +39,7 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, place.environment)
     with _opening():
-        names = [] if present is None else list(_open(keys, present, place.environment))
+        names = list(operations.open_variables(keys, present, place.environment.public_id))
     return {
         **_called(place),
         "version": None if present is None else present.version,
@@ -125,20 +125,13 @@ def _changes() -> Any:
 def _compare(
     keys: SealingKeys, change: VariableChange, present: VariableSet | None, environment: Environment
 ) -> dict[str, list[str]]:
-    after = _open(keys, change, environment)
-    before = {} if present is None else _open(keys, present, environment)
+    after = operations.open_variables(keys, change, environment.public_id)
+    before = operations.open_variables(keys, present, environment.public_id)
     return {
         "added": sorted(after.keys() - before.keys()),
         "changed": sorted(name for name in after.keys() & before.keys() if after[name] != before[name]),
         "removed": sorted(before.keys() - after.keys()),
     }
-
-
-def _open(keys: SealingKeys, row: VariableSet | VariableChange, environment: Environment) -> dict[str, str]:
-    """The variables of this row; none of a change that is decided. Raises `CannotOpen`."""
-    if row.sealed is None or row.key_id is None:
-        return {}
-    return keys.open(Sealed(row.key_id, row.sealed), environment.public_id)
 
 
 async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:

@@ -140,6 +140,16 @@ async def present_variables(session: AsyncSession, environment: Environment) -> 
     return (await session.execute(query)).scalar_one_or_none()
 
 
+def open_variables(
+    keys: SealingKeys, row: VariableSet | VariableChange | None, environment_id: str
+) -> dict[str, str]:
+    """What a version, or a change, holds of the environment with this public ID; nothing where there is none, or the
+    change is decided. Raises `CannotOpen`."""
+    if row is None or row.sealed is None or row.key_id is None:
+        return {}
+    return keys.open(Sealed(row.key_id, row.sealed), environment_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Resealed:
     """How many sets and changes were sealed again, and how many are left."""

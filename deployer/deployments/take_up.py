@@ -12,8 +12,8 @@ from control_api.deployments.tables import Deployment, Release
 from control_api.environments.check_open import check_open
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
-from control_api.variables.operations import present_variables
-from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
+from control_api.variables.operations import open_variables, present_variables
+from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableSet
 from control_api.workflows.operations import present_workflow
 from deployer.deployments.log import utc_now
@@ -156,11 +156,7 @@ async def _job(
         else await present_variables(session, environment)
     )
     try:
-        values = (
-            {}
-            if variables is None
-            else keys.open(Sealed(variables.key_id, variables.sealed), environment.public_id)
-        )
+        values = open_variables(keys, variables, environment.public_id)
     except CannotOpen as error:
         return str(error)
     workflow = await present_workflow(session, deployment.project_id)

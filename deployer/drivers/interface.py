@@ -60,6 +60,19 @@ class Run:
     workflow: WorkflowDocument
     variables: Mapping[str, str] = field(repr=False)
 
+    def counts(self, replicas: int) -> dict[str, int]:
+        """How many there are of each process: of `web` the environment says it."""
+        return {
+            name: replicas if name == WEB else process.replicas
+            for name, process in self.workflow.processes.items()
+        }
+
+    def instances(self, replicas: int) -> list[tuple[str, int]]:
+        """Names and numbers, from 1, of all its processes."""
+        return [
+            (name, number) for name, count in self.counts(replicas).items() for number in range(1, count + 1)
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceFacts:

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_api.variables.sealing import CannotOpen, Sealed
+from control_api.variables.operations import open_variables
+from control_api.variables.sealing import CannotOpen
 from control_api.variables.tables import VariableSet
 from control_api.workflows.document import from_json
 from deployer.deployments.carry_out import Workshop, carry_out
@@ -164,11 +165,7 @@ class EnvironmentKeeper:
     async def _open(self, wanted: Wanted, live: Live) -> Run | None:
         sealed = await self._read_sealed(live)
         try:
-            variables = (
-                {}
-                if sealed is None
-                else self._shop.keys.open(Sealed(sealed.key_id, sealed.sealed), wanted.tenancy.public_id)
-            )
+            variables = open_variables(self._shop.keys, sealed, wanted.tenancy.public_id)
         except CannotOpen as error:
             logger.error("%s cannot be run: %s", self._name, error)
             return None

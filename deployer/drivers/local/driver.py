@@ -111,7 +111,7 @@ class LocalDriver:
         """See `Driver`. Where something ends, or is not healthy, its last lines are in the log."""
         self._artefact(run)
         fleet = self._fleet(tenancy)
-        told = ", ".join(f"{name} x {count}" for name, count in _counts(run, replicas).items())
+        told = ", ".join(f"{name} x {count}" for name, count in run.counts(replicas).items())
         await log.say(f"Starts {told}.")
         try:
             await fleet.start(run, replicas)
@@ -168,7 +168,8 @@ class LocalDriver:
             for name in self._folders.names(kind)
             if name not in names
         ]
-        return needless + self._folders.old_outputs(environments.values(), self._running())
+        running = {mark.deployment_id for mark in self._marks()}
+        return needless + self._folders.old_outputs(environments.values(), running)
 
     async def close(self, *, stops: bool) -> None:
         """Leave what runs running, to be taken over by the next process of this deployer; or stop it."""
@@ -241,17 +242,12 @@ class LocalDriver:
         for mark in self._orphans:
             if mark[1:5] == (tenancy.environment_id, run.deployment_id, name, number):
                 return mark, self._orphans.pop(mark)
-        port = free_port(self._ports()) if name == WEB else 0
+        port = free_port({mark.port for mark in self._marks()}) if name == WEB else 0
         return Mark(self._identity.id, tenancy.environment_id, run.deployment_id, name, number, port), None
 
-    def _running(self) -> set[int]:
-        """The deployments of all that runs."""
-        running = {one.mark.deployment_id for fleet in self._fleets.values() for one in fleet.instances}
-        return running | {mark.deployment_id for mark in self._orphans}
-
-    def _ports(self) -> set[int]:
-        ports = {one.mark.port for fleet in self._fleets.values() for one in fleet.instances}
-        return ports | {mark.port for mark in self._orphans}
+    def _marks(self) -> set[Mark]:
+        """Of all that runs."""
+        return {one.mark for fleet in self._fleets.values() for one in fleet.instances} | self._orphans.keys()
 
     async def _end_orphans(self, environment_id: int) -> None:
         mine = [mark for mark in self._orphans if mark.environment_id == environment_id]
@@ -276,16 +272,8 @@ class LocalDriver:
     def _outputs(self, tenancy: Tenancy, run: Run, replicas: int) -> list[Path]:
         return [
             self._folders.output(tenancy, run.deployment_id, name, number)
-            for name, count in _counts(run, replicas).items()
-            for number in range(1, count + 1)
+            for name, number in run.instances(replicas)
         ]
-
-
-def _counts(run: Run, replicas: int) -> dict[str, int]:
-    return {
-        name: replicas if name == WEB else process.replicas
-        for name, process in run.workflow.processes.items()
-    }
 
 
 async def _tell_output(path: Path, log: WorkLog) -> None:

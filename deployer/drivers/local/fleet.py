@@ -55,7 +55,7 @@ class Fleet:
         its time."""
         fresh = [
             self._of(run, name, number) or self._begin(run, name, number)
-            for name, number in _wanted(run, replicas)
+            for name, number in run.instances(replicas)
         ]
         try:
             async with asyncio.timeout(_health_seconds(run)):
@@ -96,7 +96,7 @@ class Fleet:
             return
         self._served, self._wakes = run.deployment_id, False
         self._stale.set()
-        names = _wanted(run, replicas)
+        names = run.instances(replicas)
         if not any(one.is_ready and one.mark.deployment_id == run.deployment_id for one in self.instances):
             for name, number in names:
                 if self._of(run, name, number) is None:
@@ -105,14 +105,10 @@ class Fleet:
         for name, number in names:
             if self._of(run, name, number) is None:
                 await self._settled(run, [self._begin(run, name, number)])
-        surplus = [
-            one
-            for one in self.instances
-            if one.mark.deployment_id != run.deployment_id or (one.mark.process, one.mark.number) not in names
-        ]
-        others = [one for one in surplus if one.mark.deployment_id != run.deployment_id]
-        await self._retire(others)
-        for one in reversed([one for one in surplus if one not in others]):
+        mine = [one for one in self.instances if one.mark.deployment_id == run.deployment_id]
+        surplus = [one for one in mine if (one.mark.process, one.mark.number) not in names]
+        await self._retire(one for one in self.instances if one not in mine)
+        for one in reversed(surplus):
             await self._retire([one])
 
     async def stop(self) -> None:
@@ -202,15 +198,6 @@ class Fleet:
             wakes=self._served is None and self._wakes,
             draining=tuple(one.target for one in web if one.is_draining),
         )
-
-
-def _wanted(run: Run, replicas: int) -> list[tuple[str, int]]:
-    """Names and numbers of all its processes: how many of `web` the environment says."""
-    return [
-        (name, number)
-        for name, process in run.workflow.processes.items()
-        for number in range(1, (replicas if name == WEB else process.replicas) + 1)
-    ]
 
 
 def _health_seconds(run: Run) -> float:
