@@ -14,6 +14,7 @@ from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.environments import actions as environments
 from control_api.environments import preview_actions
 from control_api.monitors import actions as monitors
+from control_api.monitors import change_actions as monitor_changes
 from control_api.projects import actions as projects
 from control_api.projects import keys
 from control_api.repositories import actions as repositories
@@ -128,6 +129,10 @@ async def _remove_goal(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await sites.remove_goal(engines.sessions, read_id(wanted, "id"), read_id(wanted, "goal_id"))
 
 
+async def _remove_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await sites.remove_site(engines.sessions, engines.directory, read_id(wanted, "id"), wanted, now)
+
+
 async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     site_id = None if wanted.get("id") is None else read_id(wanted, "id")
     return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
@@ -141,6 +146,7 @@ ACTIONS: Mapping[str, Action] = {
     "heartbeats/show": _show_heartbeat,
     "heartbeats/create": _create_heartbeat,
     "heartbeats/pause": _pause_heartbeat,
+    **monitor_changes.ACTIONS,
     "queues/list": _list_queues,
     "queues/show": _show_queue,
     "queues/create": _create_queue,
@@ -157,6 +163,7 @@ ACTIONS: Mapping[str, Action] = {
     "sites/timezone": _change_timezone,
     "sites/goals-add": _add_goal,
     "sites/goals-remove": _remove_goal,
+    "sites/remove": _remove_site,
     "sites/report": _report_site,
     **accounts.ACTIONS,
     **person_actions.ACTIONS,

@@ -1,6 +1,7 @@
-"""`pharos heartbeat create|list|show|pause|resume|new-key|revoke-key`."""
+"""`pharos heartbeat create|list|show|set|pause|resume|new-key|revoke-key|remove`."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from operator_cli.ask import WHICH
@@ -12,11 +13,14 @@ _ACTIONS = {
     "create": "make one; its key is shown once",
     "list": "show each with its state",
     "show": "show one with its newest runs",
+    "set": "change its schedule and limits; they hold at once, and what was counted stays counted",
     "pause": "record its signals, but do not judge them",
     "resume": "judge it again, from its next signal on",
     "new-key": "make one more key; those before go on working",
     "revoke-key": "let no edge take a key any more, within 5 s",
+    "remove": "remove one with its keys and runs",
 }
+_DEFAULTS = {"timezone": "UTC", "grace": "5m", "max-runtime": "1h", "failures": "1"}
 _SETTINGS = (
     "name",
     "period_seconds",
@@ -32,15 +36,29 @@ _SETTINGS = (
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "heartbeat",
-        help="make, list, show and pause heartbeats of scheduled jobs",
+        help="make, list, show, change, pause and remove heartbeats of scheduled jobs",
         description=f"Heartbeats: jobs that say when they start and how they end. {WHICH}",
     )
-    add_actions(parser, _run, _ACTIONS, _add_create_arguments)
+    add_actions(parser, _run, _ACTIONS, _add_arguments)
 
 
-def _add_create_arguments(create: argparse.ArgumentParser) -> None:
-    create.add_argument("name", help="what the job is called")
-    due = create.add_mutually_exclusive_group(required=True)
+def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
+    match name:
+        case "create":
+            action.add_argument("name", help="what the job is called")
+            _add_settings(action, _DEFAULTS)
+            add_environment_argument(action)
+        case "set":
+            _add_settings(action, {})
+
+
+def _add_settings(action: argparse.ArgumentParser, defaults: Mapping[str, str]) -> None:
+    """What is configured of one. `defaults` are told where there are any; then it needs a schedule as well."""
+
+    def told(what: str, name: str) -> str:
+        return f"{what} ({defaults[name]})" if name in defaults else what
+
+    due = action.add_mutually_exclusive_group(required=bool(defaults))
     due.add_argument(
         "--period",
         type=parse_duration,
@@ -49,25 +67,25 @@ def _add_create_arguments(create: argparse.ArgumentParser) -> None:
         dest="period_seconds",
     )
     due.add_argument("--cron", metavar="EXPRESSION", help="due by the clock on the wall: '0 3 * * *'")
-    create.add_argument("--timezone", metavar="NAME", help="whose clock: Europe/Oslo (UTC)")
-    create.add_argument(
-        "--grace", type=parse_duration, metavar="TIME", help="from late to down (5m)", dest="grace_seconds"
-    )
-    create.add_argument(
-        "--max-runtime",
-        type=parse_duration,
-        metavar="TIME",
-        help="longest time that a run may take (1h)",
-        dest="max_runtime_seconds",
-    )
-    create.add_argument(
+    action.add_argument("--timezone", metavar="NAME", help=told("whose clock: Europe/Oslo", "timezone"))
+    for option, what in (
+        ("grace", "from late to down"),
+        ("max-runtime", "longest time that a run may take"),
+    ):
+        action.add_argument(
+            f"--{option}",
+            type=parse_duration,
+            metavar="TIME",
+            help=told(what, option),
+            dest=f"{option.replace('-', '_')}_seconds",
+        )
+    action.add_argument(
         "--failures",
         type=int,
         metavar="N",
-        help="down after so many in a row (1)",
+        help=told("down after so many in a row", "failures"),
         dest="failures_before_down",
     )
-    add_environment_argument(create)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -6,27 +6,32 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from operator_cli.ask import add_ask_arguments, ask
+from operator_cli.confirm import add_yes_argument, confirmed
+from operator_cli.durations import show_moment
 
 Kind = Literal["heartbeat", "queue"]
 TellKey = Callable[[argparse.Namespace, dict[str, Any]], None]
+
+_GOES_WITH: Mapping[Kind, str] = {"heartbeat": "runs", "queue": "workers"}
 
 
 def add_actions(
     parser: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], int],
     summaries: Mapping[str, str],
-    add_create_arguments: Callable[[argparse.ArgumentParser], None],
+    add_arguments: Callable[[argparse.ArgumentParser, str], None],
 ) -> None:
-    """The actions of these names, with what each takes."""
+    """The actions of these names, with what each takes; `add_arguments` gives them what only one kind has."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, summary in summaries.items():
-        action = actions.add_parser(name, help=summary)
-        if name == "create":
-            add_create_arguments(action)
-        elif name != "list":
+        action = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name not in ("create", "list"):
             action.add_argument("id", type=int, help="ID as `list` shows it")
+        add_arguments(action, name)
         if name == "revoke-key":
             action.add_argument("key_id", type=int, help="ID of the key as `show` shows it")
+        if name == "remove":
+            add_yes_argument(action)
         add_ask_arguments(action)
         action.set_defaults(run=run, action=name)
 
@@ -42,9 +47,14 @@ def add_environment_argument(create: argparse.ArgumentParser) -> None:
 
 
 def run_action(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any], tell_key: TellKey) -> int:
-    """Ask for the action and tell what came of it. `wanted`: what `create` asks for; `tell_key` tells a new key."""
+    """Ask for the action and tell what came of it. `wanted`: what `create` and `set` ask for; `tell_key` tells a new
+    key."""
     if arguments.action == "list":
         return run_list(arguments, kind)
+    if arguments.action == "remove" and not confirmed(
+        arguments, f"remove {kind} {arguments.id} with its keys and {_GOES_WITH[kind]}"
+    ):
+        return 1
     told = _ask(arguments, kind, wanted)
     if arguments.json:
         print(json.dumps(told))
@@ -56,8 +66,11 @@ def run_action(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any]
             tell_key(arguments, told)
         case "revoke-key":
             print(f"Key {told['id']} is revoked.")
+        case "remove":
+            print(f"{kind.title()} {told['id']}, {told['name']}, is removed.")
         case _:
-            print(f"{kind.title()} {told['id']} is {told['state']}.")
+            due = "" if told["due_at"] is None else f", due {show_moment(told['due_at'])}"
+            print(f"{kind.title()} {told['id']} is {told['state']}{due}.")
     if "warning" in told:
         print(told["warning"])
     return 0
@@ -77,8 +90,10 @@ def _ask(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any]) -> A
     match arguments.action:
         case "create":
             return ask(arguments, f"{kind}s/create", wanted)
-        case "show":
-            return ask(arguments, f"{kind}s/show", {"id": arguments.id})
+        case "set":
+            return ask(arguments, f"{kind}s/set", {**wanted, "id": arguments.id})
+        case "show" | "remove":
+            return ask(arguments, f"{kind}s/{arguments.action}", {"id": arguments.id})
         case "new-key":
             return ask(arguments, "monitor-keys/create", {"kind": kind, "id": arguments.id})
         case "revoke-key":

@@ -1,4 +1,4 @@
-"""`pharos queue create|list|show|new-key|revoke-key`."""
+"""`pharos queue create|list|show|new-key|revoke-key|remove`."""
 
 import argparse
 from typing import Any
@@ -13,21 +13,23 @@ _ACTIONS = {
     "show": "show one with each of its workers",
     "new-key": "make one more key; those before go on working",
     "revoke-key": "let no edge take a key any more, within 5 s",
+    "remove": "remove one with its keys and workers; the history of its counts stays stored until its time is over",
 }
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "queue",
-        help="make, list and show queues of jobs",
+        help="make, list, show and remove queues of jobs",
         description=f"Queues whose length and workers are reported. {WHICH}",
     )
-    add_actions(parser, _run, _ACTIONS, _add_create_arguments)
+    add_actions(parser, _run, _ACTIONS, _add_arguments)
 
 
-def _add_create_arguments(create: argparse.ArgumentParser) -> None:
-    create.add_argument("name", help="what the queue is called")
-    add_environment_argument(create)
+def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
+    if name == "create":
+        action.add_argument("name", help="what the queue is called")
+        add_environment_argument(action)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`pharos site create|list|show|add-domain|remove-domain|set-timezone|goal|remove-goal`."""
+"""`pharos site create|list|show|add-domain|remove-domain|set-timezone|goal|remove-goal|remove`."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ from typing import Any
 
 from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
+from operator_cli.confirm import add_yes_argument, confirmed
 from operator_cli.tracker_tag import tracker_tag
 
 _ACTIONS = {
@@ -17,13 +18,14 @@ _ACTIONS = {
     "set-timezone": "let its days follow another clock, those before included",
     "goal": "add a goal: an event or a path",
     "remove-goal": "remove a goal; what it counted stays stored",
+    "remove": "remove one with its goals; what was collected stays stored until its time is over, and is shown no more",
 }
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "site",
-        help="make, list, show and change websites that are measured, and their goals",
+        help="make, list, show, change and remove websites that are measured, and their goals",
         description=f"Websites whose visits are measured, without cookies. `pharos report` shows them. {WHICH} What "
         "came in is read from PHAROS_CLICKHOUSE_URL then.",
     )
@@ -47,6 +49,8 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
             action.add_argument("--name", help="what it is called (the event or the path)")
         case "remove-goal":
             action.add_argument("goal_id", type=int, metavar="GOAL_ID", help="ID as `show` shows it")
+        case "remove":
+            add_yes_argument(action)
 
 
 def _add_create_arguments(create: argparse.ArgumentParser) -> None:
@@ -68,6 +72,10 @@ def _add_create_arguments(create: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.action == "list":
         return run_list(arguments)
+    if arguments.action == "remove" and not confirmed(
+        arguments, f"remove site {arguments.id} with its goals, and take no more events of it"
+    ):
+        return 1
     told = _ask(arguments)
     if arguments.json:
         print(json.dumps(told))
@@ -96,8 +104,8 @@ def _ask(arguments: argparse.Namespace) -> Any:
         case "create":
             names = ("domains", "name", "timezone", "project_id")
             return ask(arguments, "sites/create", {name: getattr(arguments, name) for name in names})
-        case "show":
-            return ask(arguments, "sites/show", {"id": arguments.id})
+        case "show" | "remove":
+            return ask(arguments, f"sites/{arguments.action}", {"id": arguments.id})
         case "add-domain":
             return ask(arguments, "sites/domains", {"id": arguments.id, "add": [arguments.origin]})
         case "remove-domain":
@@ -130,3 +138,5 @@ def _tell(arguments: argparse.Namespace, told: dict[str, Any]) -> None:
             print(f"Goal {told['id']} of site {told['site_id']}: {told['name']}")
         case "remove-goal":
             print(f"Goal {told['id']} is removed.")
+        case "remove":
+            print(f"Site {told['id']}, {told['name']}, is removed. Take its script tag out of the pages.")

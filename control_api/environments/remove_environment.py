@@ -5,22 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.hold import hold_environment, hold_off_deployer
-from control_api.monitors.tables import (
-    Heartbeat,
-    HeartbeatRun,
-    HeartbeatState,
-    MonitorKey,
-    Queue,
-    QueueState,
-    QueueWorker,
-)
+from control_api.monitors.remove_monitors import remove_heartbeats, remove_queues
+from control_api.monitors.tables import Heartbeat, Queue
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, EnvironmentLock, IngestKey
 from control_api.recorded_deployments.tables import RecordedDeployment
@@ -107,39 +100,12 @@ def _blank(condition: ColumnElement[bool], **values: Any) -> Any:
 async def _remove_monitors_and_keys(
     session: AsyncSession, environment: Environment
 ) -> tuple[list[bytes], dict[str, int]]:
-    heartbeats = select(Heartbeat.id).where(Heartbeat.environment_id == environment.id)
-    queues = select(Queue.id).where(Queue.environment_id == environment.id)
-    # The consumers write states: in their order, so that nobody waits crosswise. What they have begun is waited for.
-    await session.execute(
-        select(HeartbeatState.heartbeat_id)
-        .where(HeartbeatState.heartbeat_id.in_(heartbeats))
-        .order_by(HeartbeatState.heartbeat_id)
-        .with_for_update()
-    )
-    await session.execute(queues.order_by(Queue.id).with_for_update())
-    counts = {"heartbeats": await _count(session, heartbeats), "queues": await _count(session, queues)}
-    of_monitors = MonitorKey.heartbeat_id.in_(heartbeats) | MonitorKey.queue_id.in_(queues)
-    digests: list[bytes] = []
-    for table, condition in (
-        (IngestKey, IngestKey.environment_id == environment.id),
-        (MonitorKey, of_monitors),
-    ):
-        keys = await session.execute(delete(table).where(condition).returning(table.digest))
-        digests += keys.scalars()
-    for query in (
-        delete(HeartbeatState).where(HeartbeatState.heartbeat_id.in_(heartbeats)),
-        delete(HeartbeatRun).where(HeartbeatRun.heartbeat_id.in_(heartbeats)),
-        delete(Heartbeat).where(Heartbeat.environment_id == environment.id),
-        delete(QueueState).where(QueueState.queue_id.in_(queues)),
-        delete(QueueWorker).where(QueueWorker.queue_id.in_(queues)),
-        delete(Queue).where(Queue.environment_id == environment.id),
-    ):
-        await session.execute(query.execution_options(synchronize_session=False))
-    return digests, {"keys": len(digests), **counts}
-
-
-async def _count(session: AsyncSession, rows: Select[Any]) -> int:
-    return (await session.execute(select(func.count()).select_from(rows.subquery()))).scalar_one()
+    heartbeats = await remove_heartbeats(session, Heartbeat.environment_id == environment.id)
+    queues = await remove_queues(session, Queue.environment_id == environment.id)
+    ingest_keys = delete(IngestKey).where(IngestKey.environment_id == environment.id)
+    found = await session.execute(ingest_keys.returning(IngestKey.digest))
+    digests = [*found.scalars(), *heartbeats.digests, *queues.digests]
+    return digests, {"keys": len(digests), "heartbeats": heartbeats.count, "queues": queues.count}
 
 
 def _of_deploy(environment_id: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The edges forget the keys of an environment that was removed."""
+"""The edges forget the keys of what was removed: an environment, a heartbeat, a queue, a site."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -36,6 +37,28 @@ class HeartbeatSettings:
     max_runtime_seconds: int = 3600
     failures_before_down: int = 1
 
+    def columns(self) -> dict[str, Any]:
+        """What is written of it, the name left out."""
+        return {
+            "period_seconds": self.schedule.period_seconds,
+            "cron": self.schedule.cron,
+            "timezone": self.schedule.timezone,
+            "grace_seconds": self.grace_seconds,
+            "max_runtime_seconds": self.max_runtime_seconds,
+            "failures_before_down": self.failures_before_down,
+        }
+
+
+def settings_of(heartbeat: Heartbeat) -> HeartbeatSettings:
+    """What is configured of the heartbeat."""
+    return HeartbeatSettings(
+        heartbeat.name,
+        Schedule(heartbeat.period_seconds, heartbeat.cron, heartbeat.timezone),
+        heartbeat.grace_seconds,
+        heartbeat.max_runtime_seconds,
+        heartbeat.failures_before_down,
+    )
+
 
 async def create_heartbeat(
     session: AsyncSession, environment: Environment, settings: HeartbeatSettings, now: datetime
@@ -44,12 +67,7 @@ async def create_heartbeat(
     heartbeat = Heartbeat(
         environment_id=environment.id,
         name=settings.name,
-        period_seconds=settings.schedule.period_seconds,
-        cron=settings.schedule.cron,
-        timezone=settings.schedule.timezone,
-        grace_seconds=settings.grace_seconds,
-        max_runtime_seconds=settings.max_runtime_seconds,
-        failures_before_down=settings.failures_before_down,
+        **settings.columns(),
         paused=False,
         created_at=now,
     )
@@ -131,10 +149,8 @@ class SeenHeartbeat:
     environment_id: str
 
 
-async def find_heartbeats(
-    session: AsyncSession, heartbeat_id: int | None = None, *, lock: bool = False
-) -> Sequence[SeenHeartbeat]:
-    """All heartbeats, or the one of this ID, in the order of their IDs. `lock`: states are read to be changed."""
+async def find_heartbeats(session: AsyncSession, heartbeat_id: int | None = None) -> Sequence[SeenHeartbeat]:
+    """All heartbeats, or the one of this ID, in the order of their IDs."""
     query = (
         select(Heartbeat, HeartbeatState, Environment.public_id)
         .join(HeartbeatState, HeartbeatState.heartbeat_id == Heartbeat.id)
@@ -143,8 +159,6 @@ async def find_heartbeats(
     )
     if heartbeat_id is not None:
         query = query.where(Heartbeat.id == heartbeat_id)
-    if lock:
-        query = query.with_for_update(of=HeartbeatState)
     return [SeenHeartbeat(*row) for row in await session.execute(query)]
 
 

@@ -17,6 +17,8 @@ class Heartbeat(Base):
     __table_args__ = (
         UniqueConstraint("environment_id", "name"),
         CheckConstraint("(period_seconds IS NULL) <> (cron IS NULL)", name="ck_heartbeats_one_schedule"),
+        # Signals of one that was removed may still be under way.
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -76,7 +78,8 @@ class Queue(Base):
     """A queue of jobs whose length and workers are reported."""
 
     __tablename__ = "queues"
-    __table_args__ = (UniqueConstraint("environment_id", "name"),)
+    # The column store has the history of those that were removed.
+    __table_args__ = (UniqueConstraint("environment_id", "name"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))

@@ -66,7 +66,8 @@ async def _check_empty(session: AsyncSession, project: Project) -> None:
     ]
     if in_the_way:
         raise Refused(
-            f"The project {project.slug} still has the {' and the '.join(in_the_way)}: remove what is in it first."
+            f"The project {project.slug} still has the {' and the '.join(in_the_way)}: remove what is in it first, "
+            "with `pharos environment remove` and `pharos site remove`."
         )
 
 

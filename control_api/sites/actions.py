@@ -1,4 +1,4 @@
-"""Sites as an operator handles them: made, listed, shown, changed, reported on."""
+"""Sites as an operator handles them: made, listed, shown, changed, removed, reported on."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -9,11 +9,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from analytics_queries.visits.dropped_events import dropped_events
 from analytics_queries.visits.last_events import last_events
+from control_api.audit.operations import operator
 from control_api.database import Sessions
+from control_api.environments.removed_keys import forget_keys
 from control_api.live_keys import telling_edges
 from control_api.projects.choose import choose_project
 from control_api.refusals import Refused
 from control_api.sites import operations, read_wanted
+from control_api.sites import remove_site as removal
 from control_api.sites.describe_site import describe_goal, describe_site
 from control_api.sites.make_report import make_report
 from control_api.sites.operations import SeenSite, find_sites, goals_of, live_sites
@@ -159,6 +162,9 @@ async def add_goal(sessions: Sessions, site_id: int, wanted: dict[str, Any], now
             goal = await operations.add_goal(session, seen.site, name, event, path, now)
             return {**describe_goal(goal), "site_id": site_id}
     except IntegrityError:
+        async with sessions() as session:
+            # Removed since: then no name is in the way.
+            await _the_one(session, site_id)
         raise Refused(
             f"Site {site_id} has a goal of the name {name!r} already; choose another with --name."
         ) from None
@@ -171,6 +177,19 @@ async def remove_goal(sessions: Sessions, site_id: int, goal_id: int) -> dict[st
         if not await operations.remove_goal(session, seen.site, goal_id):
             raise Refused(f"Site {site_id} has no goal {goal_id}; `pharos site show {site_id}` lists them.")
     return {"id": goal_id, "site_id": site_id, "removed": True}
+
+
+async def remove_site(
+    sessions: Sessions, directory: KeyDirectory, site_id: int, wanted: dict[str, Any], now: datetime
+) -> dict[str, Any]:
+    """Remove a site with its goals: no edge takes its events any more within 5 s. What was collected stays stored until
+    its time is over. `wanted`: who asks. Raises `Refused`."""
+    async with sessions() as session, session.begin():
+        seen = await _the_one(session, site_id)
+        digests = await removal.remove_site(session, seen, operator(wanted), now)
+    told = {"id": site_id, "name": seen.site.name, "tracker_id": seen.site.public_id, "removed": True}
+    await forget_keys(directory, digests, told)
+    return told
 
 
 async def report_site(

@@ -116,6 +116,17 @@ async def add_goal(
     return goal
 
 
+async def set_goal_target(session: AsyncSession, goal: Goal, event: str | None, path: str | None) -> bool:
+    """Let the goal be events of another name or views of another path, exactly one of which is given; what happened
+    before counts by it as well. False where the goal was removed since it was read."""
+    changed = update(Goal).where(Goal.id == goal.id).values(event=event, path=path).returning(Goal.id)
+    result = await session.execute(changed.execution_options(synchronize_session=False))
+    if result.scalar_one_or_none() is None:
+        return False
+    await session.refresh(goal)
+    return True
+
+
 async def remove_goal(session: AsyncSession, site: Site, goal_id: int) -> bool:
     """Remove the goal of this ID; False where the site has none of it."""
     removed = delete(Goal).where(Goal.id == goal_id, Goal.site_id == site.id).returning(Goal.id)

@@ -12,7 +12,8 @@ class Site(Base):
     """A website that is measured: its tracker ID (`public_id`), whose clock its days follow, where it is served."""
 
     __tablename__ = "sites"
-    __table_args__ = (UniqueConstraint("project_id", "name"),)
+    # The column store has the visits of those that were removed.
+    __table_args__ = (UniqueConstraint("project_id", "name"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     public_id: Mapped[str] = mapped_column(String(40), unique=True)

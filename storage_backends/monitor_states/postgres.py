@@ -43,7 +43,9 @@ class PostgresMonitorStates:
         self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
         async def run(connection: Any) -> None:
-            # Locked in the order of their IDs: two consumers never wait for each other crosswise.
+            # Locked in the order of their IDs: two consumers never wait for each other crosswise. Read by a statement
+            # that begins thereafter: one that has waited would see the settings from before.
+            await connection.execute(sql.LOCK, sorted(wanted))
             watched = by_id(await connection.fetch(sql.READ, sorted(wanted)))
             keys = [(heartbeat, run) for heartbeat in watched for run in wanted[heartbeat]]
             if keys:

@@ -7,10 +7,10 @@ from storage_backends.monitor_states.rows import (
     RUN_COLUMNS,
 )
 
-READ = f"""
-SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES}
-WHERE s.heartbeat_id = ANY($1::int[]) ORDER BY s.heartbeat_id FOR UPDATE OF s
+LOCK = """
+SELECT FROM heartbeat_states WHERE heartbeat_id = ANY($1::int[]) ORDER BY heartbeat_id FOR UPDATE
 """
+READ = f"SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} WHERE s.heartbeat_id = ANY($1::int[])"
 # Without a lock: who changes one first is told by its version.
 READ_DUE = f"""
 SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} WHERE s.deadline_ms <= $1 ORDER BY s.deadline_ms LIMIT $2

@@ -210,7 +210,8 @@ async def test_a_project_in_use_is_not_removed(operator: Operator) -> None:
             await create_environment(session, project, f"E{number}", f"e{number}", "preview", NOW)
     await add_deployments(operator, project.public_id)
     assert await operator.refused("projects/remove", id="shop") == (
-        "The project shop still has the environments e0, e1, e2, e3, e4 and 2 more: remove what is in it first."
+        "The project shop still has the environments e0, e1, e2, e3, e4 and 2 more: remove what is in it first, with "
+        "`pharos environment remove` and `pharos site remove`."
     )
     await operator.act("sites/create", domains=["https://shop.example"])
     assert "e4 and 2 more and the site shop.example: remove" in await operator.refused(

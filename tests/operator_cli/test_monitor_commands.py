@@ -47,6 +47,47 @@ def test_a_queue_through_its_commands(pharos: Run) -> None:
         assert made["key"] not in done.stdout
 
 
+def test_a_heartbeat_gets_other_settings(pharos: Run) -> None:
+    number = str(ask(pharos, "heartbeat", "create", "to be changed", "--period", "1h")["id"])
+    options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m")
+    told = ask(pharos, "heartbeat", "set", number, *options)
+    assert told == {
+        name: value for name, value in ask(pharos, "heartbeat", "show", number).items() if name in told
+    }
+    done = pharos("heartbeat", "set", number, "--period", "2h", "--max-runtime", "1d", "--failures", "3")
+    assert (done.returncode, done.stdout) == (0, f"Heartbeat {number} is new.\n")
+    shown = ask(pharos, "heartbeat", "show", number)
+    names = (
+        "period_seconds",
+        "cron",
+        "timezone",
+        "grace_seconds",
+        "max_runtime_seconds",
+        "failures_before_down",
+    )
+    assert [shown[name] for name in names] == [7200, None, "Europe/Oslo", 1800, 86_400, 3]
+    assert refused(pharos, "heartbeat", "set", number).startswith("Say what to change: ")
+
+
+@pytest.mark.parametrize(("kind", "goes_too"), [("heartbeat", "runs"), ("queue", "workers")])
+def test_one_is_removed_once_it_is_said_so(pharos: Run, kind: str, goes_too: str) -> None:
+    schedule = ["--period", "1h"] if kind == "heartbeat" else []
+    made, kept = (ask(pharos, kind, "create", f"removed {n}", *schedule) for n in range(2))
+    number = str(made["id"])
+    assert refused(pharos, kind, "remove", number) == (
+        f"Without a terminal nobody can be asked whether to remove {kind} {number} with its keys and {goes_too}: "
+        "add --yes to do it."
+    )
+    done = pharos(kind, "remove", number, "--yes")
+    assert (done.returncode, done.stdout) == (0, f"{kind.title()} {number}, removed 0, is removed.\n")
+    there = [one["id"] for one in ask(pharos, kind, "list")]
+    assert made["id"] not in there and kept["id"] in there
+    again = refused(pharos, kind, "remove", number, "--yes")
+    assert again == f"There is no {kind} {number}; `pharos {kind} list` shows all."
+    told = ask(pharos, kind, "remove", str(kept["id"]), "--yes")
+    assert told == {"id": kept["id"], "name": "removed 1", "removed": True}
+
+
 @pytest.mark.parametrize("kind", ["heartbeat", "queue"])
 def test_keys_are_told_once_and_revoked(pharos: Run, kind: str) -> None:
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
@@ -105,6 +146,10 @@ async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, ow
     assert (entry.monitor, entry.limit) == (f"heartbeat/{made['id']}", RateLimit(10, 20))
     ask(on_engines, "heartbeat", "revoke-key", str(made["id"]), str(made["key_id"]))
     assert await _look_up(own_redis_url, made["key"]) is None
+    other = ask(on_engines, "heartbeat", "new-key", str(made["id"]))
+    assert await _look_up(own_redis_url, other["key"]) is not None
+    ask(on_engines, "heartbeat", "remove", str(made["id"]), "--yes")
+    assert await _look_up(own_redis_url, other["key"]) is None
 
 
 def _line(told: str, word: str) -> str:
@@ -135,6 +180,8 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
         ((*create, "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
         ((*create, "--period", "1w"), "'1w' is no duration; write 90s, 30m, 2h or 1d"),
         (("heartbeat", "show", "first"), "invalid int value: 'first'"),
+        (("heartbeat", "set", "1", "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
+        (("queue", "set", "1"), "invalid choice: 'set'"),
         (("queue",), "the following arguments are required: ACTION"),
     ):
         done = run_in(tmp_path)(*arguments)

@@ -64,6 +64,29 @@ def test_a_site_through_its_commands(pharos: Run) -> None:
         assert "Shop [red]" in told and made["tracker_id"] in told
 
 
+def test_a_site_is_removed_once_it_is_said_so(pharos: Run) -> None:
+    made = ask(pharos, "site", "create", "--domain", "https://gone.example")
+    number = str(made["id"])
+    ask(pharos, "site", "goal", number, "--event", "purchase")
+    assert refused(pharos, "site", "remove", number) == (
+        f"Without a terminal nobody can be asked whether to remove site {number} with its goals, and take no more "
+        "events of it: add --yes to do it."
+    )
+    told = tell(pharos, "site", "remove", number, "--yes")
+    assert told == f"Site {number}, gone.example, is removed. Take its script tag out of the pages.\n"
+    assert made["id"] not in [site["id"] for site in ask(pharos, "sites")]
+    for command in (["site", "remove", number, "--yes"], ["report", number]):
+        assert f"There is no site {number};" in refused(pharos, *command)
+    again = ask(pharos, "site", "create", "--domain", "https://gone.example")
+    assert again["id"] > made["id"]
+    assert ask(pharos, "site", "remove", str(again["id"]), "--yes") == {
+        "id": again["id"],
+        "name": "gone.example",
+        "tracker_id": again["tracker_id"],
+        "removed": True,
+    }
+
+
 def test_a_new_site_comes_with_the_tag_to_paste(on_socket: PlatformProcess, on_engines: Run) -> None:
     """Of the installation that runs on the data folder; without one the host is left to fill in."""
     host = on_socket.credentials["base_url"].removesuffix("/api")
@@ -88,8 +111,13 @@ async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, ow
     """At once, in Redis."""
     made = ask(on_engines, "site", "create", "--domain", "https://edges.example")
     ask(on_engines, "site", "add-domain", str(made["id"]), "https://two.example")
+    digest = digest_credential(made["tracker_id"])
     directory = await open_redis_key_directory(own_redis_url, follow=False)
-    entry = await directory.find(digest_credential(made["tracker_id"]))
+    entry = await directory.find(digest)
+    await directory.close()
+    ask(on_engines, "site", "remove", str(made["id"]), "--yes")
+    directory = await open_redis_key_directory(own_redis_url, follow=False)
+    assert await directory.find(digest) is None
     await directory.close()
     assert entry is not None and entry.site is not None
     assert (entry.site.site_id, entry.site.origins) == (
