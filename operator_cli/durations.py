@@ -1,19 +1,17 @@
 """Durations as people write and read them (90s, 30m, 2h, 14d), and moments as they read them."""
 
 import argparse
-import re
 from datetime import UTC, datetime
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION = re.compile(r"(\d{1,9})([smhd]?)")
+from pipeline_contracts.durations import UNITS, BadDuration, read_duration
 
 
 def parse_duration(text: str) -> int:
     """Seconds; a number without a unit is seconds. Raises `argparse.ArgumentTypeError`."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 30m, 2h or 1d")
-    return int(found[1]) * _UNITS[found[2] or "s"]
+    try:
+        return read_duration(text.strip())
+    except BadDuration as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
 
 def show_duration(seconds: float | None) -> str:
@@ -25,7 +23,7 @@ def show_duration(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f}s".replace(".0s", "s")
     left, parts = int(seconds), []
-    for unit, size in reversed(_UNITS.items()):
+    for unit, size in UNITS.items():
         count, left = divmod(left, size)
         if count:
             parts.append(f"{count}{unit}")

@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from pipeline_contracts.cron_days import ever_comes
+
 SHORTEST_PERIOD = 1
 LONGEST_PERIOD = 366 * 86_400
 _MINUTE_MS = 60_000
@@ -44,11 +46,11 @@ def check_schedule(schedule: Schedule) -> None:
         # The library knows a sixth, of seconds.
         raise BadSchedule(f"{schedule.cron!r} is no cron expression of five fields.")
     try:
-        next(CronSim(schedule.cron, datetime(2024, 1, 1, tzinfo=zone)))
+        cron = CronSim(schedule.cron, datetime(2024, 1, 1, tzinfo=zone))
     except CronSimError as error:
         raise BadSchedule(f"{schedule.cron!r} is no cron expression: {error}.") from None
-    except StopIteration:
-        raise BadSchedule(f"{schedule.cron!r} never comes.") from None
+    if not ever_comes(cron):
+        raise BadSchedule(f"{schedule.cron!r} never comes.")
 
 
 def next_due(schedule: Schedule, after_ms: int) -> int:

@@ -21,8 +21,11 @@ MAX_VARIABLES = 1000
 MAX_VARIABLE_BYTES = 128 * 1024 - 1
 """Bytes of name, `=` and value together."""
 
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+BAD_NAME = "a name has letters, digits and _, no digit first, and at most 255 characters"
+
 _BLANKS = " \t"
-_KEY = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]{0,254})")
+_KEY = re.compile(rf"(?:export[ \t]+)?({NAME.pattern})")
 # One blank and not a run of them: a run is tried from each of its places, which is quadratic.
 _COMMENT = re.compile(r"[ \t]#")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
@@ -30,7 +33,6 @@ _ESCAPE_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\", r"\"": '"', r"\$": "$"}
 _WRITTEN = str.maketrans({"\\": r"\\", '"': r"\"", "\r": r"\r"})
 
-_BAD_KEY = "a name has letters, digits and _, no digit first, and at most 255 characters"
 _NO_EQUALS = "there is no ="
 _SINGLE_OPEN = "the single quote is not closed on its line"
 _DOUBLE_OPEN = "the double quote is not closed; what follows was not read"
@@ -148,15 +150,15 @@ def _faults(name: str, line: _Line, lines: Mapping[str, int]) -> list[str]:
         return [_NO_EQUALS]
     faults = []
     if not name:
-        faults.append(_BAD_KEY)
+        faults.append(BAD_NAME)
     elif name in lines:
         faults.append(f"{name} is given on line {lines[name]} already")
-    fault = line.value.fault or _value_fault(name, line.value.text)
+    fault = line.value.fault or value_fault(name, line.value.text)
     return [*faults, fault] if fault else faults
 
 
-def _value_fault(name: str, value: str) -> str | None:
-    """Why no process can have this in its environment."""
+def value_fault(name: str, value: str) -> str | None:
+    """Why no process can have this in its environment, without the value; None where it can."""
     if "\0" in value:
         return _NUL
     try:

@@ -5,6 +5,7 @@ the new one, and the old one is needed until nothing is sealed under it any more
 """
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ _KEY_BYTES = 32
 # A random nonce of 96 bits serves 2**32 messages a key (NIST SP 800-38D, 8.3).
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
+_DIGEST_DIGITS = 32
 
 
 class CannotOpen(Exception):
@@ -37,12 +39,14 @@ class Sealed:
 class SealingKeys:
     """The keys of a control plane: the first seals, all of them open."""
 
-    __slots__ = ("_ciphers", "_current")
+    __slots__ = ("_ciphers", "_current", "_digest_key", "_keys")
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         """Of one or more keys of 32 bytes."""
-        self._ciphers = {_key_id(key): AESGCM(key) for key in keys}
+        self._keys = {_key_id(key): key for key in keys}
+        self._ciphers = {key_id: AESGCM(key) for key_id, key in self._keys.items()}
         self._current = _key_id(keys[0])
+        self._digest_key = _derive(keys[0], b"pharos digests of variables")
 
     @classmethod
     def read(cls, text: str) -> "SealingKeys":
@@ -87,6 +91,21 @@ class SealingKeys:
             ) from None
         return msgspec.json.decode(plain, type=dict[str, str])
 
+    def digest(self, value: str, owner: str) -> str:
+        """What tells whether two values of the same owner, a project's public ID, are alike: 32 hexadecimal digits that
+        say nothing to whoever has no key. Another key gives others."""
+        text = f"{owner}\0{value}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._digest_key, text, "sha256").hex()[:_DIGEST_DIGITS]
+
+    def as_of(self, key_id: str) -> "SealingKeys":
+        """These keys as they were while that one sealed: for its digests. Raises `CannotOpen`."""
+        if key_id not in self._keys:
+            raise CannotOpen(
+                f"The key {key_id} is not among PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
+            )
+        others = (key for other, key in self._keys.items() if other != key_id)
+        return SealingKeys([self._keys[key_id], *others])
+
     def is_current(self, key_id: str) -> bool:
         """Whether this is the key that seals. What another one sealed is due to be sealed again."""
         return key_id == self._current
@@ -94,8 +113,11 @@ class SealingKeys:
 
 def _derive_key(secret: str) -> bytes:
     """The key of a secret (HKDF, RFC 5869), which may be any text and serves nothing else."""
-    kdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=b"pharos variables")
-    return kdf.derive(secret.encode("utf-8", "surrogateescape"))
+    return _derive(secret.encode("utf-8", "surrogateescape"), b"pharos variables")
+
+
+def _derive(secret: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=purpose).derive(secret)
 
 
 def _key_id(key: bytes) -> str:

@@ -16,6 +16,8 @@ _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
+# What is not text begins with one of them.
+_BEGINNINGS = frozenset("~nNtTfF+-.0123456789")
 # Longer ones are beyond 64 bits in every base, but for zeros in front.
 _LONGEST_INT = 70
 _BASES = {"0o": 8, "0x": 16}
@@ -56,6 +58,8 @@ def is_core_tag(tag: str | None, kind: str) -> bool:
 
 
 def _resolve(text: str) -> Scalar:
+    if text and text[0] not in _BEGINNINGS:
+        return text
     for pattern, read in _READERS.values():
         if pattern.fullmatch(text):
             return read(text)

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MOST_FAULTS = 20
+"""As many are told."""
+_MOST_LOOKED_FOR = 5 * MOST_FAULTS
 _LONGEST_NAMED = 60
 _PLAIN = re.compile("[A-Za-z0-9_./-]{1,60}")
 
@@ -32,6 +34,13 @@ class DocumentFault(Exception):
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(faults, key=lambda fault: fault.line)[:MOST_FAULTS])
         super().__init__("; ".join(map(str, self.faults)))
+
+
+def add_fault(faults: list[Fault], fault: Fault) -> None:
+    """One more. Raises `DocumentFault` with all of them where there are so many that to look for more is of no use."""
+    faults.append(fault)
+    if len(faults) >= _MOST_LOOKED_FOR:
+        raise DocumentFault(faults)
 
 
 def join_path(path: str, key: str) -> str:

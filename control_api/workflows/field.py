@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from control_api.workflows.faults import MOST_FAULTS, Fault, join_path
+from control_api.refusals import Refused
+from control_api.slugs import LONGEST_SLUG, read_slug
+from control_api.workflows.faults import MOST_FAULTS, Fault, add_fault, join_path
 from control_api.workflows.strict_yaml import Node, Unread
 
 # Escapes can make them. Half a surrogate pair, which PyYAML without libyaml takes, is no text in UTF-8.
@@ -24,7 +26,8 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Each method gives what it reads, or None once it has said in `faults` what is wrong."""
+    """Each method gives what it reads, or None once it has said in `faults` what is wrong. Raises `DocumentFault` where
+    very much is."""
 
     node: Node
     path: str
@@ -32,10 +35,27 @@ class Field:
 
     def refuse(self, message: str) -> None:
         """Say what is wrong with it."""
-        self.faults.append(Fault(self.path, self.node.line, message))
+        add_fault(self.faults, Fault(self.path, self.node.line, message))
 
-    def members(self) -> "Mapping[str, Field] | None":
-        """Those of a mapping whose keys are names that the document gives."""
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it is null, which a key without a value is as well."""
+        return self.node.value is None
+
+    def is_version(self, version: int, kind: str) -> bool:
+        """Whether it is the only version that documents of this kind have."""
+        value = self.node.value
+        # True is 1 to Python.
+        if type(value) is int and value == version:
+            return True
+        if not isinstance(value, Unread):
+            self.refuse(f"must be {version}: a {kind} document has no other version")
+        return False
+
+    def members(self, *, or_nothing: bool = False) -> "Mapping[str, Field] | None":
+        """Those of a mapping whose keys are names that the document gives. `or_nothing`: null has none."""
+        if or_nothing and self.is_nothing:
+            return {}
         if not isinstance(self.node.value, Mapping):
             self._refuse_kind("a mapping")
             return None
@@ -44,10 +64,10 @@ class Field:
         }
 
     def known_members(
-        self, known: Collection[str], needed: Collection[str] = ()
+        self, known: Collection[str], needed: Collection[str] = (), *, or_nothing: bool = False
     ) -> "Mapping[str, Field] | None":
-        """Those of a mapping that has these keys and no others."""
-        members = self.members()
+        """Those of a mapping that has these keys and no others. `or_nothing`: null has none."""
+        members = self.members(or_nothing=or_nothing)
         if members is None:
             return None
         # A fault more than are listed need not be worded, which takes a while.
@@ -55,16 +75,21 @@ class Field:
             members[key].refuse(_told_unknown(key, known))
         for key in needed:
             if key not in members:
-                self.faults.append(Fault(join_path(self.path, key), self.node.line, "is missing"))
+                add_fault(self.faults, Fault(join_path(self.path, key), self.node.line, "is missing"))
         return {key: field for key, field in members.items() if key in known}
 
-    def items(self, most: int) -> "Sequence[Field] | None":
-        """Those of a list."""
+    def items(self, most: int, *, least: int = 0, or_nothing: bool = False) -> "Sequence[Field] | None":
+        """Those of a list. `or_nothing`: null has none."""
+        if or_nothing and self.is_nothing:
+            return []
         if not isinstance(self.node.value, tuple):
             self._refuse_kind("a list")
             return None
         if len(self.node.value) > most:
-            self.refuse(f"has {len(self.node.value):,} items: {most} are the most")
+            self.refuse(f"has {len(self.node.value):,} items: {most:,} are the most")
+            return None
+        if len(self.node.value) < least:
+            self.refuse(f"has {len(self.node.value)} items: {least} is the least")
             return None
         return [
             Field(node, f"{self.path}[{number}]", self.faults) for number, node in enumerate(self.node.value)
@@ -82,6 +107,8 @@ class Field:
         for control in _CONTROL.finditer(value):
             if control[0] not in allowed:
                 told = "a line break" if control[0] in "\n\r" else f"the character U+{ord(control[0]):04X}"
+                if self.node.bound:
+                    told = "a line break or another control character"
                 self.refuse(f"holds {told}, which is not taken here")
                 return None
         return value
@@ -95,7 +122,22 @@ class Field:
             self.refuse(f"must be {' or '.join(choices)}")
         return None
 
-    def whole(self, least: int, most: int) -> int | None:
+    def slug(self) -> str | None:
+        """The slug of an environment."""
+        slug = self.text(LONGEST_SLUG)
+        if slug is None or is_slug(slug):
+            return slug
+        self.refuse("must be the slug of an environment: a-z, 0-9 and single hyphens, with a letter")
+        return None
+
+    def truth(self) -> bool | None:
+        """True or false."""
+        if not isinstance(self.node.value, bool):
+            self._refuse_kind("true or false")
+            return None
+        return self.node.value
+
+    def whole(self, least: int = -(2**63), most: int = 2**63 - 1) -> int | None:
         """A whole number."""
         value = self.node.value
         # True is an int to Python.
@@ -111,8 +153,18 @@ class Field:
         value = self.node.value
         if isinstance(value, Unread):
             return
-        quotes = ": write it in quotes" if wanted == "text" and not isinstance(value, Mapping) else ""
-        self.refuse(f"must be {wanted}, not {_KINDS[type(value)]}{quotes}")
+        advice = ": write it in quotes" if wanted == "text" and not isinstance(value, Mapping) else ""
+        if self.node.bound:
+            advice = ", which is all that a binding can give"
+        self.refuse(f"must be {wanted}, not {_KINDS[type(value)]}{advice}")
+
+
+def is_slug(text: str) -> bool:
+    """Whether an environment may have this slug."""
+    try:
+        return read_slug({"slug": text}, text) == text
+    except Refused:
+        return False
 
 
 def _told_unknown(key: str, known: Collection[str]) -> str:

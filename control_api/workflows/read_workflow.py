@@ -4,9 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from control_api.git_refs import LONGEST_REF, is_ref
-from control_api.refusals import Refused
-from control_api.slugs import read_slug
+from control_api.git_refs import is_ref
 from control_api.workflows.document import (
     HEALTH_SECONDS,
     RETAINED,
@@ -22,7 +20,7 @@ from control_api.workflows.document import (
 )
 from control_api.workflows.faults import DocumentFault, Fault, name
 from control_api.workflows.field import Field
-from control_api.workflows.strict_yaml import Unread, collect_yaml
+from control_api.workflows.strict_yaml import collect_yaml
 
 LONGEST_COMMAND = 4096
 MOST_STEPS = 50
@@ -57,7 +55,7 @@ def _read_document(root: Field) -> WorkflowDocument | None:
     if members is None:
         return None
     version = members.get("version")
-    if version is not None and not _is_version(version):
+    if version is not None and not version.is_version(VERSION, "workflow"):
         # Another version has other keys: more need not be said.
         return None
     known = root.known_members(_KEYS, needed=("version", "processes")) or {}
@@ -69,16 +67,6 @@ def _read_document(root: Field) -> WorkflowDocument | None:
         triggers=_read_triggers(known.get("triggers")),
         retain=RETAINED if retain is None else retain.whole(1, MOST_RETAINED) or RETAINED,
     )
-
-
-def _is_version(version: Field) -> bool:
-    value = version.node.value
-    # True is 1 to Python.
-    if type(value) is int and value == VERSION:
-        return True
-    if not isinstance(value, Unread):
-        version.refuse(f"must be {VERSION}: a workflow document has no other version")
-    return False
 
 
 def _read_steps(field: Field | None) -> Steps:
@@ -150,26 +138,13 @@ def _read_triggers(field: Field | None) -> Triggers:
 def _read_push(branch: str, field: Field) -> str:
     if not is_ref(branch):
         field.refuse(f"{name(branch)} is no name of a branch that Git allows")
-    return _read_slug(field)
+    return field.slug() or ""
 
 
 def _read_pull_requests(field: Field) -> PullRequests:
     members = field.known_members(("from", "close"), needed=("from",)) or {}
     close = members["close"].choice(("destroy", "keep")) if "close" in members else None
     return PullRequests(
-        from_=_read_slug(members["from"]) if "from" in members else "",
+        from_=(members["from"].slug() if "from" in members else None) or "",
         close=cast(Close, close or "destroy"),
     )
-
-
-def _read_slug(field: Field) -> str:
-    slug = field.text(LONGEST_REF)
-    if slug is None:
-        return ""
-    try:
-        if read_slug({"slug": slug}, slug) == slug:
-            return slug
-    except Refused:
-        pass
-    field.refuse("must be the slug of an environment: a-z, 0-9 and single hyphens, with a letter, up to 60")
-    return ""

@@ -5,7 +5,7 @@ a text of some thousand brackets ends the process.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 import yaml
 
 from control_api.workflows.core_scalars import BadScalar, Scalar, is_core_tag, read_scalar, refuse_tag
-from control_api.workflows.faults import DocumentFault, Fault, join_path, name
+from control_api.workflows.faults import DocumentFault, Fault, add_fault, join_path, name
 
 LONGEST_TEXT = 50_000
 """Characters."""
 DEEPEST = 32
+MOST_VALUES = 10_000
+"""Keys among them, once every alias stands for what it means. Each costs time, however short it is."""
 MOST_EXPANDED = 10
 """How many times as many nodes as are written there may be once every alias stands for what it means."""
 
@@ -28,8 +30,6 @@ _CONTROL = re.compile(
     "[^\t\n\r\x20-\x7e\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _LINE_END = re.compile("\r\n|\r|\n")
-# Sizes above it are all too large: they are not told apart.
-_HUGE = LONGEST_TEXT * MOST_EXPANDED + 1
 
 
 class Unread(Enum):
@@ -44,6 +44,8 @@ class Node:
 
     value: "Value"
     line: int
+    bound: bool = False
+    """Whether it is a text of which a binding gave some part: no message may have it."""
 
 
 Value = Scalar | Unread | Mapping[str, Node] | tuple[Node, ...]
@@ -60,7 +62,7 @@ def read_yaml(text: str) -> Node:
 
 def collect_yaml(text: str, faults: list[Fault]) -> Node | None:
     """The same for who has more to say of it: what is wrong is added to `faults`. Where values can be read
-    nevertheless, those at fault are `Unread`; else None."""
+    nevertheless, those at fault are `Unread`; else None. Raises `DocumentFault` where there are very many."""
     text = text.removeprefix("\ufeff")
     if len(text) > LONGEST_TEXT:
         faults.append(Fault("", 1, f"has more than {LONGEST_TEXT:,} characters"))
@@ -106,11 +108,13 @@ class _Hopeless(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """A value that is complete; with all aliases written out it has so many nodes, and so many collections deep."""
+    """What an anchor stands for: with all aliases written out so many nodes, so many collections deep, with texts of so
+    many characters together."""
 
     value: Value
     size: int = 1
     height: int = 0
+    length: int = 0
     is_merge: bool = False
 
 
@@ -126,6 +130,7 @@ class _Open:
     items: list[Node] = field(default_factory=list)
     size: int = 1
     height: int = 1
+    length: int = 0
     awaits_value: bool = False
     key: str | None = None
     """None while the value of a key at fault is read: it is of no use."""
@@ -137,9 +142,6 @@ class _Open:
             return f"{self.path}[{len(self.items)}]"
         return self.path if self.key is None else join_path(self.path, self.key)
 
-    def close(self) -> _Whole:
-        return _Whole(self.members if self.keyed else tuple(self.items), self.size, self.height)
-
 
 class _Reading:
     """A walk through the events of one text."""
@@ -150,24 +152,25 @@ class _Reading:
         self._open: list[_Open] = []
         # None: it is open still.
         self._anchors: dict[str, _Whole | None] = {}
-        self._written = self._expanded = 0
+        self._begun = 1
+        self._written = self._expanded = self._aliased = 0
         self._after_aliases: list[tuple[str, int, int]] = []
         """Path and line of each alias, and how many nodes there were after it."""
 
     def walk(self, events: Iterable[Any]) -> None:
         """Raises `_Hopeless` and `MarkedYAMLError`."""
+        read: Mapping[type, Callable[[Any], None]] = {
+            yaml.DocumentStartEvent: self._begin,
+            yaml.MappingStartEvent: self._open_collection,
+            yaml.SequenceStartEvent: self._open_collection,
+            yaml.MappingEndEvent: self._close_collection,
+            yaml.SequenceEndEvent: self._close_collection,
+            yaml.ScalarEvent: self._read_scalar,
+            yaml.AliasEvent: self._follow,
+        }
         for event in events:
-            match event:
-                case yaml.DocumentStartEvent():
-                    self._begin(event)
-                case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                    self._open_collection(event)
-                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                    self._close_collection()
-                case yaml.ScalarEvent():
-                    self._read_scalar(event)
-                case yaml.AliasEvent():
-                    self._follow(event)
+            if type(event) in read:
+                read[type(event)](event)
         if self.root is None:
             raise _Hopeless("", 1, "is empty")
         for path, line, nodes in self._after_aliases:
@@ -182,12 +185,13 @@ class _Reading:
             raise _Hopeless("", line, "a second document begins here: only one is taken")
         if event.version not in (None, (1, 2)):
             raise _Hopeless("", line, "is not YAML 1.2: leave the %YAML line out")
+        self._begun = event.end_mark.line + 1
 
     def _path(self) -> str:
         return self._open[-1].next_path() if self._open else ""
 
     def _refuse(self, line: int, message: str) -> None:
-        self._faults.append(Fault(self._path(), line, message))
+        add_fault(self._faults, Fault(self._path(), line, message))
 
     def _open_collection(self, event: Any) -> None:
         line, keyed = event.start_mark.line + 1, isinstance(event, yaml.MappingStartEvent)
@@ -196,29 +200,29 @@ class _Reading:
             self._refuse(line, refuse_tag(event.tag))
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        self._count(1)
+        self._count(line, 1)
         self._open.append(_Open(self._path(), line, event.anchor, keyed))
 
-    def _close_collection(self) -> None:
+    def _close_collection(self, event: Any) -> None:
         closed = self._open.pop()
-        whole = closed.close()
+        value: Value = closed.members if closed.keyed else tuple(closed.items)
         if closed.anchor is not None:
-            self._anchors[closed.anchor] = whole
-        self._place(whole, closed.line)
+            self._anchors[closed.anchor] = _Whole(value, closed.size, closed.height, closed.length)
+        self._place(value, closed.line, closed.size, closed.height, closed.length)
 
     def _read_scalar(self, event: Any) -> None:
-        line, plain = event.start_mark.line + 1, event.style in (None, "")
+        line, plain = event.start_mark.line + 1, not event.style
         value: Value
         try:
             value = read_scalar(event.value, event.tag, plain)
         except BadScalar as error:
             self._refuse(line, str(error))
             value = Unread.FAULTY
-        whole = _Whole(value, is_merge=plain and event.tag is None and value == "<<")
+        is_merge = value == "<<" and plain and event.tag is None
         if event.anchor is not None:
-            self._anchors[event.anchor] = whole
-        self._count(1)
-        self._place(whole, line)
+            self._anchors[event.anchor] = _Whole(value, length=len(event.value), is_merge=is_merge)
+        self._count(line, 1)
+        self._place(value, line, length=len(event.value), is_merge=is_merge)
 
     def _follow(self, event: Any) -> None:
         line = event.start_mark.line + 1
@@ -228,49 +232,65 @@ class _Reading:
         if whole is None:
             raise _Hopeless(self._path(), line, f"the anchor {name(event.anchor)} holds itself")
         self._check_depth(line, whole.height)
-        self._count(whole.size)
+        self._count(line, whole.size)
+        self._aliased += whole.length
+        if self._aliased > MOST_EXPANDED * LONGEST_TEXT:
+            message = f"aliases stand for more than {MOST_EXPANDED * LONGEST_TEXT:,} characters"
+            raise _Hopeless(self._path(), line, message)
         self._after_aliases.append((self._path(), line, self._expanded))
-        self._place(whole, line)
+        self._place(whole.value, line, whole.size, whole.height, whole.length, whole.is_merge)
 
     def _check_depth(self, line: int, more: int) -> None:
         if len(self._open) + more > DEEPEST:
             raise _Hopeless(self._path(), line, f"is nested deeper than {DEEPEST} levels")
 
-    def _count(self, size: int) -> None:
+    def _count(self, line: int, size: int) -> None:
         self._written += 1
-        self._expanded = min(self._expanded + size, _HUGE)
+        self._expanded += size
+        if self._expanded > MOST_VALUES:
+            message = f"is one of more than {MOST_VALUES:,} values, with those that aliases stand for"
+            raise _Hopeless(self._path(), line, message)
 
-    def _place(self, whole: _Whole, line: int) -> None:
+    def _place(
+        self,
+        value: Value,
+        line: int,
+        size: int = 1,
+        height: int = 0,
+        length: int = 0,
+        is_merge: bool = False,
+    ) -> None:
         """Put a value where it belongs: it is a key, a key's value, an item, or all that there is."""
         if not self._open:
-            self.root = Node(whole.value, line)
+            # Nothing has no place of its own.
+            self.root = Node(value, self._begun if value is None else line)
             return
         parent = self._open[-1]
-        parent.size = min(parent.size + whole.size, _HUGE)
-        parent.height = max(parent.height, whole.height + 1)
+        parent.size += size
+        parent.length += length
+        if height >= parent.height:
+            parent.height = height + 1
         if not parent.keyed:
-            parent.items.append(Node(whole.value, line))
+            parent.items.append(Node(value, line))
         elif not parent.awaits_value:
             parent.awaits_value, parent.key_line = True, line
-            parent.key = self._read_key(parent, whole, line)
+            parent.key = self._read_key(parent, value, is_merge, line)
         else:
             if parent.key is not None:
-                parent.members[parent.key] = Node(whole.value, parent.key_line)
+                parent.members[parent.key] = Node(value, parent.key_line)
             parent.awaits_value, parent.key = False, None
 
-    def _read_key(self, parent: _Open, whole: _Whole, line: int) -> str | None:
+    def _read_key(self, parent: _Open, key: Value, is_merge: bool, line: int) -> str | None:
         """None for one that cannot be."""
-        key = whole.value
-        if whole.is_merge:
+        if is_merge:
             self._refuse(line, "merge keys (<<) are not taken: write what you want merged")
         elif not isinstance(key, str):
             if key is not Unread.FAULTY:
                 self._refuse(line, "a key is not text: write it in quotes")
         elif key in parent.members:
             before = parent.members[key].line
-            self._faults.append(
-                Fault(join_path(parent.path, key), line, f"is given on line {before} already")
-            )
+            told = Fault(join_path(parent.path, key), line, f"is given on line {before} already")
+            add_fault(self._faults, told)
         else:
             return key
         return None

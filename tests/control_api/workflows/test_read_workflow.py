@@ -90,7 +90,7 @@ def test_what_is_taken(text: str) -> None:
 
 _TOP = "unknown; known are version, build, release, processes, triggers, retain"
 _NAME = "a process is called by 1 to 30 of a-z, 0-9 and hyphens, a letter first"
-_SLUG = "must be the slug of an environment: a-z, 0-9 and single hyphens, with a letter, up to 60"
+_SLUG = "must be the slug of an environment: a-z, 0-9 and single hyphens, with a letter"
 _PATH = "must begin with / and be of ASCII characters, without blanks and #"
 _VERSION = "must be 1: a workflow document has no other version"
 _QUOTES = "must be text, not {}: write it in quotes"
@@ -209,9 +209,9 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("triggers.push.b", 6, _QUOTES.format("a whole number")),
             ("triggers.push.c", 7, _SLUG),
             ("triggers.push.d", 8, _SLUG),
-            ("triggers.push.e", 9, "has 0 characters: 1 to 200 are taken"),
+            ("triggers.push.e", 9, "has 0 characters: 1 to 60 are taken"),
             ("triggers.push.f", 10, _SLUG),
-            ("triggers.push.g", 11, _SLUG),
+            ("triggers.push.g", 11, "has 61 characters: 1 to 60 are taken"),
             ("triggers.pull_requests.from", 12, _SLUG)]),
     "pushes as a list": (f"{_HEAD}triggers: {{push: [main]}}", [
         ("triggers.push", 3, "must be a mapping, not a list")]),

@@ -1,0 +1,1 @@
+"""Configuration documents: read with their bindings, and written of a project as it is."""

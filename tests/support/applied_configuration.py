@@ -1,0 +1,47 @@
+"""Carries a plan out in memory: what the project is afterwards."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from control_api.configuration.addresses import PROJECT
+from control_api.configuration.plan import Action, Plan
+from control_api.configuration.state import Present, ProjectState
+from control_api.configuration.values import FIELDS, Value
+from control_api.projects.operations import POSITIONS
+
+
+def apply_in_memory(state: ProjectState, plan: Plan) -> ProjectState:
+    """The project with all of the plan's actions done, in their order. Each has to be possible when it is its turn."""
+    resources = dict(state.resources)
+    for action in plan.actions:
+        address = action.address
+        if address != PROJECT and address[:-2]:
+            assert address[:-2] in resources, f"{address} is in nothing"
+        assert (address in resources) is (action.verb != "create"), f"{action.verb} {address}"
+        if action.verb == "delete":
+            resources = {other: one for other, one in resources.items() if other[: len(address)] != address}
+        else:
+            before = resources[address].fields if action.verb == "update" else {}
+            resources[address] = Present(address, _change(action, before))
+    return replace(
+        state,
+        serial=state.serial + 1,
+        resources=resources,
+        awaiting_approval=state.awaiting_approval & resources.keys(),
+    )
+
+
+def _change(action: Action, before: Mapping[str, Value]) -> dict[str, Value]:
+    """The fields as they are after it."""
+    fields = {**(before or FIELDS[action.kind])}
+    for change in action.changes:
+        assert before.get(change.field) == change.before, change
+        fields[change.field] = change.after
+    if action.kind == "environment" and action.verb == "create":
+        slug = action.address[1]
+        fields["name"] = fields["name"] or slug[:1].upper() + slug[1:]
+        if fields["order"] is None:
+            fields["order"] = POSITIONS[str(fields["type"])]
+    # A member that is nothing is gone.
+    known = FIELDS[action.kind]
+    return {field: value for field, value in fields.items() if field in known or value is not None}

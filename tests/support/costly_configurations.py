@@ -1,0 +1,118 @@
+"""Configuration documents that take as long to read as any: as much of everything as there may be, and more."""
+
+from collections.abc import Mapping
+
+from control_api.sites.read_wanted import MOST_DOMAINS
+
+_HEAD = "version: 2\n"
+_ENVIRONMENT = "version: 2\nenvironments:\n  a:\n"
+# Common ones, each to be loaded from a file of its own.
+_ZONES = (
+    "Europe/Oslo",
+    "Asia/Tokyo",
+    "America/New_York",
+    "Asia/Kolkata",
+    "Australia/Lord_Howe",
+    "Africa/Cairo",
+)
+
+
+def _variables(*lines: str) -> str:
+    return f"{_ENVIRONMENT}    variables:\n" + "".join(f"      {line}\n" for line in lines)
+
+
+def _heartbeats(*crons: str) -> str:
+    lines = (f"      h{number}: {{cron: '{cron}'}}\n" for number, cron in enumerate(crons))
+    return f"{_ENVIRONMENT}    heartbeats:\n" + "".join(lines)
+
+
+def _at(count: int, days: str) -> list[str]:
+    return [f"{number % 60} {number // 60} {days}" for number in range(count)]
+
+
+def _sites(count: int, domain: str) -> str:
+    """Each domain has the numbers of its site and its own."""
+    return f"{_HEAD}sites:\n" + "".join(
+        f"  s{site}: {{domains: [{', '.join(domain.format(site, number) for number in range(MOST_DOMAINS))}]}}\n"
+        for site in range(count)
+    )
+
+
+def _goals(goal: str) -> str:
+    return f"{_HEAD}sites:\n" + "".join(
+        f"  s{site}: {{goals: [{','.join(goal.format(number) for number in range(100))}]}}\n"
+        for site in range(10)
+    )
+
+
+def _whole() -> str:
+    """Something of all, as much as is taken."""
+    settings = "order: 1, replicas: 1, state: running, locked: true, approval: {deploys: true}"
+    windows = "".join(
+        f"  e{n}: {{{settings}, window: {{days: [mon, fri], from: '09:00', to: '16:00', timezone: {zone}}}}}\n"
+        for n, zone in enumerate(_ZONES * 10)
+    )
+    heartbeats = "".join(f"      h{n}: {{cron: '{cron}'}}\n" for n, cron in enumerate(_at(400, "*/28 2 1#5")))
+    variables = "".join(f"      V{n}: ${{b}}\n" for n in range(700))
+    domains = _sites(5, "øøøøøøøøøøøø.a{1}").removeprefix(_HEAD)
+    return f"{_HEAD}environments:\n{windows}  a:\n    heartbeats:\n{heartbeats}    variables:\n{variables}{domains}"
+
+
+Case = tuple[str, Mapping[str, object], str | None]
+COSTLY: Mapping[str, Case] = {
+    "variables": (f"{_HEAD}environments:\n" + "".join(
+        f" e{e}:\n  variables:\n" + "".join(f"   V{n}: a\n" for n in range(999)) for e in range(4)), {}, None),
+    "variables again and again": (f"{_HEAD}environments:\n a0: &a {{variables: {{" + ",".join(
+        f"A{n}: b" for n in range(497)) + "}}\n" + "".join(f" a{n}: *a\n" for n in range(1, 9)), {}, None),
+    "a long variable again and again": (_variables(
+        f"A: &a '{'a' * 40_000}'", *(f"B{n}: *a" for n in range(12))), {}, None),
+    "heartbeats": (_heartbeats(*_at(500, "* * *")), {}, None),
+    "heartbeats that come every 28 years": (_heartbeats(*_at(500, "*/28 2 1#5")), {}, None),
+    "heartbeats that never come": (_heartbeats(*_at(500, "*/31 * 1#5")), {}, (
+        "line 5: environments.a.heartbeats.h0.cron: '0 0 */31 * 1#5' never comes")),
+    "heartbeats of many terms": (_heartbeats(*[f"{','.join(['*/1'] * 40)} 1 * * *"] * 119), {}, None),
+    "more of them": (_heartbeats(*[f"{','.join(['*/1'] * 40)} 1 * * *"] * 240), {}, (
+        "line 2: environments: has 40,080 characters of cron expressions: 20,000 are the most in a document")),
+    "heartbeats with all that they have": (f"{_ENVIRONMENT}    heartbeats:\n" + "".join(
+        f"      h{n}: {{period: {n}m, timezone: {_ZONES[n % 6]}, grace: 30m, max_runtime: 2h, paused: true}}\n"
+        for n in range(1, 450)), {}, None),
+    "too many heartbeats": (_heartbeats(*_at(501, "* * *")), {}, (
+        "line 2: environments: has 501 heartbeats: 500 are the most in a document")),
+    "queues": (f"{_ENVIRONMENT}    queues: {{" + ",".join(f"q{n}" for n in range(1000)) + "}", {}, None),
+    "domains": (_sites(20, "a{1}"), {}, None),
+    "domains that are none": (_sites(20, "a/{1}"), {}, (
+        "line 3: sites.s0.domains[0]: 'a/0' is no origin: write https://shop.example, or https://*.shop.example")),
+    "domains beyond ASCII": (_sites(5, "øøøøøøøøøøøøøø.a{1}"), {}, None),
+    "domains far beyond ASCII": (_sites(20, "'${{a}}.a{1}'"), {"a": f"{'ø' * 50}." * 4 + "ø"}, (
+        "line 2: sites: has 208,800 characters of domains that are not in ASCII: 5,000 are the most in a document")),
+    "goals": (_goals("{{name: g{0}, path: /}}"), {}, None),
+    "goals with wrong keys": (_goals("{{nane: g{0}, pth: /}}"), {}, (
+        "line 3: sites.s0.goals[0].nane: unknown; do you mean name?")),
+    "addresses": (f"{_HEAD}delete: [" + ",".join(
+        f"environments.a.variables.A{n}" for n in range(1000)) + "]", {}, None),
+    "addresses of nothing": (f"{_HEAD}delete: [" + ",".join(["environments." + "a." * 15] * 1000) + "]", {}, (
+        "line 2: delete[0]: is no address: one is environments.staging, environments.production.heartbeats.nightly or "
+        'sites["shop.example"].goals.Signup')),
+    "environments with wrong keys": (f"{_HEAD}environments:\n" + "".join(
+        f"  e{n}: {{nane: a, typ: a, ordr: 1, brnch: a, replica: 1, stat: a, lock: true, widow: ~, wake: 1}}\n"
+        for n in range(100)), {}, "line 3: environments.e0.nane: unknown; do you mean name?"),
+    "bindings": (_variables(*(f"V{n}: ${{b{n}}}" for n in range(1000))), {
+        f"b{n}": "x" * 250 for n in range(1000)}, None),
+    "one binding often": (_variables(f"V: '{'${b}' * 12_000}'"), {"b": "x" * 10}, None),
+    "one binding far too often": (_variables(f"V: '{'${b}' * 12_000}'"), {"b": "\U0001f680" * 30_000}, (
+        "line 5: environments.a.variables.V: with bindings, the texts up to here have more than 1,000,000 characters")),
+    "a wide binding": (_variables(*(f"V{n}: '${{b}}.'" for n in range(33))), {"b": "\U0001f680" * 30_000}, None),
+    "an empty binding again and again": (_variables(
+        f"V: &a '{'${b}' * 1000}'", *(f"W{n}: *a" for n in range(120))), {"b": ""}, None),
+    "bindings that are missing": (_variables(f"V: '{''.join(f'${{b{n}}}' for n in range(6000))}'"), {}, (
+        "b0: is missing: line 5 has it, at environments.a.variables.V")),
+    "what begins no binding": (_variables(*(f"V{n}: '{'${' * 20}'" for n in range(800))), {}, (
+        "line 5: environments.a.variables.V0: holds a ${ that begins no binding: a binding is like ${name}, and a "
+        "plain ${ is written $${")),
+    "what is no binding": (_variables(f"V: '{'$${' * 16_000}'"), {}, None),
+    "bindings that nothing uses": (_HEAD, {f"b{n}": "x" for n in range(1000)}, (
+        "b0: is used nowhere in the document: take it away, or name it in a value; keys have no bindings")),
+    "too many bindings": (_HEAD, {f"b{n}": "x" for n in range(100_000)}, "are 100,000: 1,000 are the most"),
+    "all of it": (_whole(), {"b": "x" * 1000}, None),
+}  # fmt: skip
+"""Text, bindings, and the first that is told; None: it is taken."""

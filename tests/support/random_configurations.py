@@ -1,0 +1,352 @@
+"""Strategies: projects as they may be, and configuration documents that are valid on them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from control_api.configuration.addresses import (
+    GOALS,
+    PROJECT,
+    VARIABLES,
+    Address,
+    Kind,
+    find_kind,
+    read_address,
+    write_address,
+)
+from control_api.configuration.documents.document import VERSION, ConfigurationDocument, Wanted
+from control_api.configuration.state import Present, ProjectState
+from control_api.configuration.values import FIELDS, NEEDED, Keep, Secret, Value
+from control_api.environments.windows import DAYS
+from control_api.git_refs import is_ref
+from control_api.slugs import is_name
+from pipeline_contracts.durations import write_duration
+from tests.support.serve_control import VARIABLE_KEYS
+
+LINEAGE = "prj_01j00000000000000000000000"
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+def digest(value: str) -> str:
+    """That of a variable in the project of `states`."""
+    return VARIABLE_KEYS.digest(value, LINEAGE)
+
+
+# What YAML, one version or another, takes for something else than a text, or ends a text at.
+HOSTILE = (
+    "no", "017", "1e3", "~", "2026-01-01", "null", "Null", "true", "FALSE", "0x1f", "0o17", ".inf", ".nan", "-.5",
+    "1_000", "12:30", "12:30:45", "0b11", "on", "y", "=", "<<", "---", "...", "99999999999999999999999", "+1", "1.",
+    "${x}", "$${x}", "$$${", "a$", "${", "{$", "a: b", "a:", ": a", "a #b", "#a", "'", "'a'", '"', '"a"', "\\", "\\n",
+    "a\\", "- a", "-", "-a", "? a", "?", "{a}", "{", "[a]", "]", "&a", "*a", "!a", "!!str a", "|", ">", "%YAML", "@a",
+    "`a", ",", "a, b", "a,b", "a  b", "/", "/a b", "東京 🚀", "é", "e\u0301", "ß: 1", "keep", "a]", "a}: b",
+)  # fmt: skip
+_letters = st.characters(exclude_categories=["C", "Z"]) | st.sampled_from(" $:{}#'\"\\-,")
+_texts = st.text(_letters, min_size=1, max_size=12).map(str.strip)
+_names = st.sampled_from(HOSTILE) | _texts.filter(is_name)
+_slugs = st.sampled_from(
+    (
+        "production",
+        "staging",
+        "no",
+        "on",
+        "null",
+        "true",
+        "1e3",
+        "0x1f",
+        "2026-01-01",
+        "nan",
+        "a-1",
+        "2fa",
+        "y",
+    )
+) | st.text("ae01", min_size=1, max_size=5).filter(lambda slug: not slug.isdigit())
+_branches = (st.sampled_from(HOSTILE) | _texts).filter(is_ref)
+_zones = st.sampled_from(("UTC", "Europe/Oslo", "America/St_Johns", "Etc/GMT+1"))
+_clock = st.sampled_from(("00:00", "09:00", "16:30", "23:59"))
+_origins = st.sampled_from(
+    ("https://shop.example", "https://*.shop.example", "http://localhost:8080", "http://[::1]:3000")
+) | st.integers(0, 99).map(lambda number: f"https://a-rather-long-name-{number}.example")
+_crons = st.sampled_from(("0 3 * * *", "*/5 * * * *", "0 9 * * MON-FRI", "15 2 1 * *"))
+_periods = st.sampled_from((1, 59, 60, 90, 1800, 3600, 5400, 86_400, 366 * 86_400)).map(write_duration)
+_variable_names = st.sampled_from(("APP_ENV", "DATABASE_URL", "no", "null", "NULL", "y", "_", "a1", "True"))
+_variable_values = st.sampled_from(("", "1", "no", "two\nlines\n", "${x}")) | st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12
+)
+_windows = st.builds(
+    lambda days, begin, end, zone: {
+        "days": [day for day in DAYS if day in days],
+        "from": begin,
+        "to": end,
+        "timezone": zone,
+    },
+    st.sets(st.sampled_from(DAYS), min_size=1),
+    _clock,
+    _clock,
+    _zones,
+)
+_GIVEN: Mapping[Kind, Mapping[str, st.SearchStrategy[Any]]] = {
+    "project": {"name": _names},
+    "environment": {
+        "name": _names,
+        "type": st.sampled_from(("development", "staging", "production")),
+        "order": st.integers(0, 1000) | st.integers(1, 3),
+        "branch": st.none() | _branches,
+        "replicas": st.integers(1, 20),
+        "state": st.sampled_from(("running", "hibernated")),
+        "locked": st.booleans(),
+        "window": st.none() | _windows,
+        "approval.deploys": st.booleans(),
+        "approval.variables": st.booleans(),
+        "wake_on_request": st.booleans(),
+    },
+    "heartbeat": {
+        "timezone": _zones,
+        "grace": _periods | st.just("0s"),
+        "max_runtime": _periods,
+        "failures_before_down": st.integers(1, 1000),
+        "paused": st.booleans(),
+    },
+    "queue": {},
+    "site": {"domains": st.lists(_origins, min_size=1, max_size=6, unique=True), "timezone": _zones},
+}
+_schedules = st.one_of(
+    _crons.map(lambda cron: {"cron": cron, "period": None}),
+    _periods.map(lambda period: {"cron": None, "period": period}),
+)
+_targets = st.one_of(
+    _names.map(lambda event: {"event": event}),
+    _texts.map(lambda path: {"path": f"/{path}"}),
+)
+_secrets = _variable_values.map(lambda value: Secret(digest(value), value))
+# What holds them, their names and what they are.
+_MEMBERS: Mapping[Kind, tuple[str, st.SearchStrategy[str], st.SearchStrategy[Any]]] = {
+    "environment": (VARIABLES, _variable_names, _secrets),
+    "site": (GOALS, _names, _targets),
+}
+
+
+@st.composite
+def states(draw: Any) -> ProjectState:
+    """Projects with everything that documents are about, called as badly as can be."""
+    addresses: list[Address] = [PROJECT]
+    slugs = draw(st.lists(_slugs, max_size=4, unique=True))
+    previews = slugs[3:]
+    for slug in slugs[:3]:
+        addresses.append(("environments", slug))
+        for holder in ("heartbeats", "queues"):
+            names = draw(st.lists(_names, max_size=2, unique=True))
+            addresses += [("environments", slug, holder, name) for name in names]
+    addresses += [("sites", name) for name in draw(st.lists(_names, max_size=2, unique=True))]
+    resources = {address: Present(address, _draw_present(draw, address)) for address in addresses}
+    environments = [address for address in addresses if find_kind(address) == "environment"]
+    awaiting = draw(st.sets(st.sampled_from(environments))) if environments else ()
+    return ProjectState(LINEAGE, draw(st.integers(0, 9)), resources, frozenset(awaiting), frozenset(previews))
+
+
+def _draw_present(draw: Draw, address: Address) -> dict[str, Value]:
+    kind = kind_of(address)
+    fields: dict[str, Value] = dict(draw(_schedules)) if kind == "heartbeat" else {}
+    for field, strategy in _GIVEN[kind].items():
+        default = FIELDS[kind][field]
+        fields[field] = draw(strategy if default is None else st.just(default) | strategy)
+    if kind not in _MEMBERS:
+        return fields
+    holder, names, values = _MEMBERS[kind]
+    for name in draw(st.sets(names, max_size=3)):
+        value = draw(values)
+        # What is stored is told by its digest alone.
+        fields[write_address((holder, name))] = Secret(value.digest) if isinstance(value, Secret) else value
+    return fields
+
+
+def _members(resource: Present | Wanted) -> Sequence[Address]:
+    """The addresses of its variables or goals."""
+    fields = sorted(resource.fields.keys() - FIELDS[kind_of(resource.address)].keys())
+    return [read_address(f"{write_address(resource.address)}.{field}") for field in fields]
+
+
+def kind_of(address: Address) -> Kind:
+    """What kind of resource has this address."""
+    kind = find_kind(address)
+    assert kind is not None
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class RandomDocument:
+    """A document; as a tree of what stands in its YAML; and the bindings that this wants. Every line is 1."""
+
+    document: ConfigurationDocument
+    tree: Mapping[str, Any]
+    bindings: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Its YAML."""
+        return write_tree(self.tree)
+
+
+@st.composite
+def documents_for(draw: Any, state: ProjectState) -> RandomDocument:
+    """Documents that make, change, keep and delete resources and members of the project as it is."""
+    deleted = _draw_deleted(draw, state)
+    wanted = [
+        Wanted(address, _draw_wanted(draw, address, state, deleted), 1)
+        for address in _draw_addresses(draw, state, deleted)
+    ]
+    bindings: dict[str, str] = {}
+    tree: dict[str, Any] = {"version": VERSION}
+    bound = [_plant(draw, tree, one, bindings) for one in wanted]
+    if deleted:
+        tree["delete"] = [write_address(address).replace("${", "$${") for address in deleted]
+    return RandomDocument(ConfigurationDocument(bound, dict.fromkeys(deleted, 1)), tree, bindings)
+
+
+def _draw_deleted(draw: Draw, state: ProjectState) -> Sequence[Address]:
+    """Resources and members, of which some are gone already."""
+    there = [address for address in state.resources if address != PROJECT]
+    there += [member for present in state.resources.values() for member in _members(present)]
+    there += [("environments", "gone"), ("sites", "gone", GOALS, "Gone")]
+    chosen: Sequence[Address] = draw(st.lists(st.sampled_from(there), max_size=3, unique=True))
+    # What goes with something else need not be named.
+    return [one for one in chosen if not any(_is_within(one, other) for other in chosen)]
+
+
+def _is_within(address: Address, other: Address) -> bool:
+    return len(address) > len(other) and address[: len(other)] == other
+
+
+def _draw_addresses(draw: Draw, state: ProjectState, deleted: Sequence[Address]) -> Sequence[Address]:
+    """Of what the document says something: what there is, and what there is not yet."""
+
+    def choose(holder: Address, strategy: st.SearchStrategy[str]) -> Sequence[Address]:
+        there = [one for one in state.resources if one[:-1] == holder and draw(st.booleans())]
+        more = [(*holder, name) for name in sorted(draw(st.sets(strategy, max_size=1)))]
+        return [one for one in dict.fromkeys([*there, *more]) if one not in deleted]
+
+    addresses: list[Address] = [PROJECT] if draw(st.booleans()) else []
+    for environment in choose(("environments",), _slugs.filter(lambda slug: slug not in state.previews)):
+        addresses.append(environment)
+        for holder in ("heartbeats", "queues"):
+            addresses += choose((*environment, holder), _names)
+    return [*addresses, *choose(("sites",), _names)]
+
+
+def _draw_wanted(
+    draw: Draw, address: Address, state: ProjectState, deleted: Sequence[Address]
+) -> dict[str, Value]:
+    """The fields that the document says of a resource."""
+    kind, present = kind_of(address), state.resources.get(address)
+    needed = [] if present is not None else [name for group in NEEDED[kind] for name in group]
+    fields: dict[str, Value] = {}
+    if kind == "heartbeat" and (needed or draw(st.booleans())):
+        fields |= draw(_schedules)
+    for field, strategy in _GIVEN[kind].items():
+        if field in needed or draw(st.booleans()):
+            fields[field] = draw(strategy)
+    if kind not in _MEMBERS:
+        return fields
+    holder, names, values = _MEMBERS[kind]
+    for member in _members(present) if present is not None else ():
+        if member not in deleted and draw(st.booleans()):
+            value = draw(st.just(Keep.KEEP) | values if kind == "environment" else values)
+            fields[write_address(member[-2:])] = value
+    for name in sorted(draw(st.sets(names, max_size=2))):
+        if (*address, holder, name) not in deleted:
+            fields.setdefault(write_address((holder, name)), draw(values))
+    return fields
+
+
+def _plant(draw: Draw, tree: dict[str, Any], wanted: Wanted, bindings: dict[str, str]) -> Wanted:
+    """Write the resource into the tree, some of its texts as bindings; gives it with the fields that are bound."""
+    for part in wanted.address:
+        tree = tree.setdefault(part, {})
+    members = {write_address(member[-2:]): member[-2:] for member in _members(wanted)}
+    bound = set()
+    for field, value in wanted.fields.items():
+        if field in ("cron", "period") and value is None:
+            continue
+        before = len(bindings)
+        written = _bind(draw, value, bindings)
+        if len(bindings) > before:
+            bound.add(field)
+        outer, inner = members.get(field, field.partition(".")[::2])
+        if outer == GOALS:
+            tree.setdefault(GOALS, []).append({"name": _escape(inner), **written})
+        elif inner:
+            tree.setdefault(outer, {})[inner] = written
+        else:
+            tree[outer] = written
+    return replace(wanted, bound=frozenset(bound))
+
+
+def _bind(draw: Draw, value: Any, bindings: dict[str, str]) -> Any:
+    """The value as it is written. Of its texts, each may come from a binding as a whole or in part."""
+    match value:
+        case str():
+            begin, end = draw(_cuts(value))
+            if begin is None or value[:begin].endswith("$"):
+                return _escape(value)
+            name = f"b{len(bindings)}"
+            bindings[name] = value[begin:end]
+            return f"{_escape(value[:begin])}${{{name}}}{_escape(value[end:])}"
+        case Keep():
+            return {"keep": True}
+        case Secret():
+            return _bind(draw, value.value, bindings)
+        case Mapping():
+            return {key: _bind(draw, member, bindings) for key, member in value.items()}
+        case list():
+            return [_bind(draw, item, bindings) for item in value]
+        case _:
+            return value
+
+
+def _cuts(text: str) -> st.SearchStrategy[tuple[int | None, int]]:
+    """From where to where of a text a binding gives it; None: nowhere."""
+    places = st.integers(0, len(text))
+    inside = st.tuples(places, places).map(lambda both: (min(both), max(both)))
+    return st.just((None, 0)) | st.just((None, 0)) | st.just((0, len(text))) | inside
+
+
+def _escape(text: str) -> str:
+    return text.replace("${", "$${")
+
+
+def write_tree(tree: Any) -> str:
+    """YAML on one line, that of JSON but for the escapes: YAML knows no surrogates."""
+    match tree:
+        case None:
+            return "null"
+        case bool():
+            return "true" if tree else "false"
+        case str():
+            return f'"{"".join(map(_write_character, tree))}"'
+        case Mapping():
+            return (
+                f"{{{', '.join(f'{write_tree(key)}: {write_tree(value)}' for key, value in tree.items())}}}"
+            )
+        case list():
+            return f"[{', '.join(map(write_tree, tree))}]"
+        case _:
+            return str(tree)
+
+
+def _write_character(character: str) -> str:
+    if character.isascii() and character.isprintable() and character not in '"\\':
+        return character
+    return f"\\U{ord(character):08x}"
+
+
+def shuffle_tree(tree: Any, random: Random) -> Any:
+    """The same with the keys of its mappings in another order."""
+    if isinstance(tree, list):
+        return [shuffle_tree(item, random) for item in tree]
+    if not isinstance(tree, Mapping):
+        return tree
+    keys = list(tree)
+    random.shuffle(keys)
+    return {key: shuffle_tree(tree[key], random) for key in keys}
