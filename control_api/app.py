@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
 from control_api.allowed_methods import allowed_methods
+from control_api.configuration.routes import router as configuration
 from control_api.database import Sessions
 from control_api.deployments.log_streams import LogStreams
 from control_api.deployments.routes import router as deployments
@@ -22,8 +24,10 @@ from control_api.projects.routes import router as projects
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
 from control_api.reference.routes import router as reference
+from control_api.schemas.routes import router as schemas
 from control_api.sites.routes import router as sites
 from control_api.variables.sealing import SealingKeys
+from control_api.workflows.routes import router as workflows
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from pipeline_contracts.request_ids import request_id
@@ -98,8 +102,10 @@ def build_control(
     receipt_key: bytes,
     variable_keys: SealingKeys,
     addresses: ClientAddresses | None = None,
+    wake_applications: Callable[[], None] = lambda: None,
 ) -> FastAPI:
-    """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies."""
+    """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies;
+    `wake_applications` is called once a configuration's application has something to do."""
     handlers: dict[Any, Any] = {
         Problem: _on_problem,
         RequestValidationError: _on_validation,
@@ -122,6 +128,7 @@ def build_control(
     # Another secret, made of the same one: what seals a page must not seal a receipt.
     app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
     app.state.variable_keys = variable_keys
+    app.state.wake_applications = wake_applications
     app.state.client_addresses = addresses or ClientAddresses(())
     app.state.log_streams = LogStreams(sessions)
     app.add_middleware(_RequestIds)
@@ -132,7 +139,10 @@ def build_control(
     api.include_router(projects)
     api.include_router(deployments)
     api.include_router(environments)
+    api.include_router(workflows)
+    api.include_router(configuration)
     api.include_router(sites)
+    api.include_router(schemas)
     api.include_router(reference)
     app.include_router(api)
     return app

@@ -6,12 +6,24 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from sqlalchemy import Connection, DateTime, Dialect, Index, MetaData, TypeDecorator, event, make_url, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    DateTime,
+    Dialect,
+    Index,
+    MetaData,
+    TypeDecorator,
+    event,
+    make_url,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute
 
 from control_api.database_errors import DatabaseAway, is_behind, reason, translate_errors
 from control_api.postgres import open_postgres
@@ -109,6 +121,24 @@ def insert_unless_there(session: AsyncSession, table: type[Base], values: Mappin
     about to insert such a row, it waits for the end of that one."""
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     return insert(table).values(values).on_conflict_do_nothing()
+
+
+async def hold_row(
+    session: AsyncSession, kept: InstrumentedAttribute[Any], *conditions: ColumnElement[bool]
+) -> bool:
+    """Let nobody else change the row that meets the conditions until the end of the transaction; False where there is
+    none. `kept` is any column of it that is part of no key, and stays what it is.
+
+    An update, because SQLite locks nothing when it reads.
+    """
+    held = await session.execute(
+        update(kept.class_)
+        .where(*conditions)
+        .values({kept: kept})
+        .returning(kept)
+        .execution_options(synchronize_session=False)
+    )
+    return held.first() is not None
 
 
 def open_sessions(engine: AsyncEngine) -> Sessions:

@@ -10,11 +10,15 @@ from control_api.environments.operations import MOST_REPLICAS
 from control_api.git_refs import LONGEST_REF, is_ref
 from control_api.json_body import read_json_body
 from control_api.json_fields import JsonFields
+from control_api.workflows.strict_yaml import LONGEST_TEXT
 from pipeline_contracts.deploy_states import EnvironmentState
 
 _LONGEST_NOTE = 500
 # A dotenv text of 256 KiB in which JSON writes each character as \u00XX.
 _MOST_VARIABLES_BYTES = 6 * 256 * 1024 + 1024
+# The longest document, of characters beyond U+FFFF, which JSON writes as two of \uXXXX. What is a little longer is
+# refused as a text that is too long, not as a body.
+_MOST_DOCUMENT_BYTES = 12 * LONGEST_TEXT + 64 * 1024
 
 
 def _fields(fields: Mapping[str, tuple[Any, str, bool]]) -> JsonFields:
@@ -55,6 +59,15 @@ _SCALE = _fields(
 )
 _RUNTIME = _fields({"state": (EnvironmentState, "must be running or hibernated", True)})
 _VARIABLES = _fields({"variables": (str, "must be a string of KEY=value lines", True)})
+# The document's bindings in it: 256 KiB, in which JSON writes each character as \u00XX.
+_MOST_CONFIGURATION_BYTES = _MOST_DOCUMENT_BYTES + _MOST_VARIABLES_BYTES
+_CONFIGURATION = _fields(
+    {
+        "document": (str, "must be a string of YAML", True),
+        "bindings": (dict[str, Any], "must be an object of strings", True),
+    }
+)
+_WORKFLOW = _fields({"workflow": (str, "must be a string of YAML", True)})
 
 
 async def read_deploy(request: Request) -> tuple[bytes, str | None]:
@@ -94,6 +107,20 @@ async def read_runtime(request: Request) -> EnvironmentState:
 async def read_variables(request: Request) -> str:
     """The variables as dotenv text."""
     text: str = _VARIABLES.read(await read_json_body(request, _MOST_VARIABLES_BYTES), _anything)["variables"]
+    return text
+
+
+async def read_configuration_wish(request: Request) -> tuple[bytes, str, dict[str, Any]]:
+    """The body as it came, the configuration document as YAML, of any length that the body may have, and its
+    bindings, of any kind."""
+    body = await read_json_body(request, _MOST_CONFIGURATION_BYTES)
+    values = _CONFIGURATION.read(body, _anything)
+    return body, values["document"], values["bindings"]
+
+
+async def read_workflow_text(request: Request) -> str:
+    """The workflow document as YAML, of any length that the body may have."""
+    text: str = _WORKFLOW.read(await read_json_body(request, _MOST_DOCUMENT_BYTES), _anything)["workflow"]
     return text
 
 

@@ -8,6 +8,7 @@ from control_api import reading
 from control_api.accounts import actions as accounts
 from control_api.accounts import person_actions, token_actions
 from control_api.audit import actions as audit
+from control_api.configuration import actions as configuration
 from control_api.deployments import actions as deployments
 from control_api.deployments import follow_action, queue_actions
 from control_api.engines import Action, Engines, Wanted, read_id
@@ -179,4 +180,5 @@ ACTIONS: Mapping[str, Action] = {
     **runtime.ACTIONS,
     **variables.ACTIONS,
     **workflows.ACTIONS,
+    **configuration.ACTIONS,
 }

@@ -17,8 +17,9 @@ from storage_backends.column_store.interface import QueryRefused
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _MOST_EVENTS = 1000
-# A dotenv text of 256 KiB in which JSON writes each character as \u00XX.
-_MOST_BYTES = 6 * 256 * 1024 + 4096
+# A dotenv text or bindings of 256 KiB, in which JSON writes each character as \u00XX, and a document of 50,000
+# characters, beyond U+FFFF two of \uXXXX each.
+_MOST_BYTES = 6 * 256 * 1024 + 12 * 50_000 + 4096
 
 
 def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Application:

@@ -23,6 +23,7 @@ from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
 from consumers.scan_heartbeats import running_scan
 from control_api.app import build_control
+from control_api.configuration.worker import ApplicationWorker, applying
 from control_api.database import Sessions, open_engine, open_sessions
 from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.idempotency.forget_old import keep_forgetting
@@ -118,7 +119,9 @@ async def run_platform(
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
         addresses = read_trusted(settings.trusted_proxies)
-        control = build_control(sessions, store, receipt_key, variable_keys, addresses)
+        worker = ApplicationWorker(sessions, directory, variable_keys)
+        await stack.enter_async_context(applying(worker, is_alone=True))
+        control = build_control(sessions, store, receipt_key, variable_keys, addresses, worker.wake)
         stack.push_async_callback(control.state.log_streams.close)
         edge = await stack.enter_async_context(
             assembled_edge(

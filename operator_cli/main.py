@@ -3,7 +3,9 @@
 import argparse
 import importlib
 import importlib.metadata
+import os
 import sys
+from typing import NoReturn
 
 from operator_cli.failure import CommandFailed
 from pipeline_contracts.settings import BadSettings
@@ -41,6 +43,7 @@ _COMMANDS = {
     "environment": "make, list, show, change and remove environments",
     "repository": "connect projects to the Git repositories that they are deployed from",
     "workflow": "set, show and check how a project is built, released and run",
+    "config": "plan and apply how a project shall be, as a document",
     "variables": "show and set the variables of environments, and rotate the key that seals them",
     "deploy": "deploy to an environment, and follow it until it is live",
     "rollback": "make the release before the live one live again",
@@ -57,11 +60,23 @@ _COMMANDS = {
     "audit": "show who changed what, when and from where",
     "settings": "list all PHAROS_* variables",
 }
+# Commands that say something else with 2: of them, wrong arguments and settings are EX_USAGE.
+_TWO_IS_TAKEN = frozenset({"config"})
+
+
+class _Parser(argparse.ArgumentParser):
+    """Of those commands."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(os.EX_USAGE, f"{self.prog}: error: {message}\n")
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The parser of `pharos` with the arguments of one command, or with the names of all of them."""
-    parser = argparse.ArgumentParser(
+    # The parsers of commands and actions are made from the same class.
+    make = _Parser if command in _TWO_IS_TAKEN else argparse.ArgumentParser
+    parser = make(
         prog="pharos",
         description="Deploys applications, takes in their telemetry, watches their jobs and measures their sites.",
     )
@@ -77,14 +92,15 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2: wrong arguments or settings."""
+    """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2 (of `config` 64): wrong arguments or
+    settings."""
     chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
     arguments = build_parser(chosen).parse_args()
     try:
         status = arguments.run(arguments)
     except BadSettings as error:
         print(f"pharos: bad settings\n{error}", file=sys.stderr)
-        status = 2
+        status = os.EX_USAGE if chosen in _TWO_IS_TAKEN else 2
     except CommandFailed as error:
         print(f"pharos: {error}", file=sys.stderr)
         status = 1

@@ -1,4 +1,5 @@
-"""The states of deployments, environments and variable changes, and every move that is allowed between them.
+"""The states of deployments, environments, variable changes and a configuration's operations, and every move that is
+allowed between them.
 
 The one table that the control plane and the deployer ask. `contract.md` of the public API names the same moves; what
 stands nowhere here is refused.
@@ -51,7 +52,17 @@ class ChangeState(StrEnum):
     """A newer change of the same environment came first: it replaces all variables, as this one would have."""
 
 
-State = DeploymentStatus | EnvironmentState | ChangeState
+class OperationStatus(StrEnum):
+    """Where one operation of a configuration's application is."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+State = DeploymentStatus | EnvironmentState | ChangeState | OperationStatus
 
 _DEPLOYMENT: Final[Mapping[DeploymentStatus, frozenset[DeploymentStatus]]] = {
     DeploymentStatus.QUEUED: frozenset(
@@ -79,11 +90,20 @@ _CHANGE: Final[Mapping[ChangeState, frozenset[ChangeState]]] = {
     ChangeState.REJECTED: frozenset(),
     ChangeState.SUPERSEDED: frozenset(),
 }
+_OPERATION: Final[Mapping[OperationStatus, frozenset[OperationStatus]]] = {
+    OperationStatus.PENDING: frozenset({OperationStatus.RUNNING, OperationStatus.CANCELED}),
+    OperationStatus.RUNNING: frozenset({OperationStatus.SUCCEEDED, OperationStatus.FAILED}),
+    OperationStatus.SUCCEEDED: frozenset(),
+    # Tried again.
+    OperationStatus.FAILED: frozenset({OperationStatus.PENDING}),
+    OperationStatus.CANCELED: frozenset({OperationStatus.PENDING}),
+}
 # A table a kind: members of two StrEnums that have the same text are equal, and would be one key.
 MOVES: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
     DeploymentStatus: _DEPLOYMENT,
     EnvironmentState: _ENVIRONMENT,
     ChangeState: _CHANGE,
+    OperationStatus: _OPERATION,
 }
 """Of each kind: from each state to those that may follow it."""
 

@@ -12,6 +12,13 @@ class FieldError:
 
     field: str
     message: str
+    line: int | None = None
+    """The line of a document, from 1."""
+
+    def to_document(self) -> dict[str, object]:
+        """The item of `errors`."""
+        told: dict[str, object] = {"field": self.field, "message": self.message}
+        return told if self.line is None else {**told, "line": self.line}
 
 
 class Problem(Exception):
@@ -45,7 +52,7 @@ class Problem(Exception):
             "detail": self.detail,
         }
         if self.errors:
-            document["errors"] = [{"field": e.field, "message": e.message} for e in self.errors]
+            document["errors"] = [error.to_document() for error in self.errors]
         return {**document, **self.members}
 
 
@@ -114,6 +121,46 @@ class DeployRunning(Problem):
     status = 409
     slug = "deploy-running"
     title = "A deploy is running"
+
+
+class ReviewExpired(Problem):
+    """A configuration review whose 15 minutes are over."""
+
+    status = 409
+    slug = "review-expired"
+    title = "The review has expired"
+
+
+class ReviewApplied(Problem):
+    """A configuration review that was applied already; `application_id` names its application."""
+
+    status = 409
+    slug = "review-applied"
+    title = "The review was applied already"
+
+
+class ProjectChanged(Problem):
+    """The project is no longer as the review's plan saw it."""
+
+    status = 409
+    slug = "project-changed"
+    title = "The project has changed since the review"
+
+
+class ApplicationRunning(Problem):
+    """An application of the project is not finished; `application_id` names it."""
+
+    status = 409
+    slug = "application-running"
+    title = "An application is running"
+
+
+class OperationNotPossible(Problem):
+    """An operation that cannot be canceled, or tried again, as it is now."""
+
+    status = 409
+    slug = "operation-not-possible"
+    title = "Not possible for this operation now"
 
 
 class PayloadTooLarge(Problem):

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import uvicorn
 
 from control_api.app import build_control
+from control_api.configuration.worker import ApplicationWorker, applying
 from control_api.database import open_engine, open_sessions
 from control_api.health import add_health, database_check
 from control_api.idempotency.forget_old import keep_forgetting
@@ -53,9 +54,11 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         forgetting = asyncio.create_task(keep_forgetting(sessions, stop), name="old answers")
         stack.push_async_callback(end_task, forgetting)
         addresses = read_trusted(settings.trusted_proxies)
-        app = build_control(
-            sessions, store, receipt_key.encode(), read_sealing_keys(variables_key), addresses
+        keys = read_sealing_keys(variables_key)
+        worker = await stack.enter_async_context(
+            applying(ApplicationWorker(sessions, directory, keys), is_alone=False)
         )
+        app = build_control(sessions, store, receipt_key.encode(), keys, addresses, worker.wake)
         stack.push_async_callback(app.state.log_streams.close)
         add_health(app, {"database": database_check(sessions)})
         serving = _Server(

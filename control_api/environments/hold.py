@@ -1,8 +1,9 @@
 """Keeps others from changing an environment while one transaction does."""
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database import hold_row
 from control_api.projects.tables import Environment
 from control_api.runtime.tables import EnvironmentLease
 from pipeline_contracts.errors import NotFound
@@ -11,17 +12,10 @@ from pipeline_contracts.errors import NotFound
 async def hold_environment(session: AsyncSession, environment: Environment) -> None:
     """Let nobody else change the environment or its variables until the end of the transaction.
 
-    An update, because SQLite locks nothing when it reads. It gives `environment` the present settings: what was read
-    before a body came may be half a minute old. Raises `NotFound` where it was removed since it was looked for.
+    It gives `environment` the present settings: what was read before a body came may be half a minute old. Raises
+    `NotFound` where it was removed since it was looked for.
     """
-    held = await session.execute(
-        update(Environment)
-        .where(Environment.id == environment.id)
-        .values(position=Environment.position)
-        .returning(Environment.id)
-        .execution_options(synchronize_session=False)
-    )
-    if held.scalar_one_or_none() is None:
+    if not await hold_row(session, Environment.position, Environment.id == environment.id):
         raise NotFound("The account has no such environment.")
     await session.refresh(environment)
 

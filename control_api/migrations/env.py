@@ -4,6 +4,7 @@ from alembic import context
 
 import control_api.accounts.tables
 import control_api.audit.tables
+import control_api.configuration.tables
 import control_api.deployments.tables
 import control_api.idempotency.tables
 import control_api.monitors.tables

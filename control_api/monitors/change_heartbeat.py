@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database import hold_row
 from control_api.monitors.operations import HeartbeatSettings, settings_of
 from control_api.monitors.tables import Heartbeat, HeartbeatState
 from control_api.refusals import Refused
@@ -18,17 +18,10 @@ from pipeline_contracts.times import to_epoch_ms
 async def hold_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> HeartbeatState:
     """Let neither consumers nor anybody else change the heartbeat until the end of the transaction.
 
-    An update, because SQLite locks nothing when it reads. It gives the present state, and `heartbeat` the present
-    settings. Raises `Refused` where it was removed since it was looked for.
+    It gives the present state, and `heartbeat` the present settings. Raises `Refused` where it was removed since it was
+    looked for.
     """
-    held = await session.execute(
-        update(HeartbeatState)
-        .where(HeartbeatState.heartbeat_id == heartbeat.id)
-        .values(version=HeartbeatState.version)
-        .returning(HeartbeatState.heartbeat_id)
-        .execution_options(synchronize_session=False)
-    )
-    if held.scalar_one_or_none() is None:
+    if not await hold_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id == heartbeat.id):
         raise Refused(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
     await session.refresh(heartbeat)
     return await session.get_one(HeartbeatState, heartbeat.id, populate_existing=True)

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.accounts.operations import lock_account
 from control_api.accounts.tables import Account
 from control_api.audit.operations import Actor, record
+from control_api.configuration.tables import Application, Operation, Review
 from control_api.database import Base
 from control_api.deployments.tables import Deployment, DeploymentLine
 from control_api.projects.tables import Environment, Project, ProjectRole
@@ -42,6 +43,10 @@ async def remove_project(
         await session.execute(_all_of(Repository, Repository.project_id == project.id))
         await session.execute(_all_of(ProjectRole, ProjectRole.project_id == project.id))
         await session.execute(_all_of(Workflow, Workflow.project_id == project.id))
+        applications = select(Application.id).where(Application.project_id == project.id)
+        await session.execute(_all_of(Operation, Operation.application_id.in_(applications)))
+        await session.execute(_all_of(Application, Application.project_id == project.id))
+        await session.execute(_all_of(Review, Review.project_id == project.id))
         gone = await session.execute(_all_of(Project, Project.id == project.id).returning(Project.id))
     except IntegrityError:
         raise Refused("Something was added to the project meanwhile: run the command again.") from None

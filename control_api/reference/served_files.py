@@ -36,8 +36,7 @@ class ServedFile:
 @lru_cache
 def document_file() -> ServedFile:
     """The OpenAPI document as JSON."""
-    plain = orjson.dumps(load_document())
-    return _served("application/json", plain, gzip.compress(plain, mtime=0))
+    return pack_file("application/json", orjson.dumps(load_document()))
 
 
 @lru_cache
@@ -48,10 +47,14 @@ def page_file(name: str) -> ServedFile | None:
         return None
     source = _PAGE / "source" / name
     if source.exists():
-        plain = source.read_bytes()
-        return _served(content_type, plain, gzip.compress(plain, mtime=0))
+        return pack_file(content_type, source.read_bytes())
     packed = (_PAGE / "built" / f"{name}.gz").read_bytes()
     return _served(content_type, gzip.decompress(packed), packed)
+
+
+def pack_file(content_type: str, plain: bytes) -> ServedFile:
+    """A file of these bytes."""
+    return _served(content_type, plain, gzip.compress(plain, mtime=0))
 
 
 def _served(content_type: str, plain: bytes, gzipped: bytes) -> ServedFile:

@@ -20,6 +20,7 @@ from control_api.reasons import read_reason
 from control_api.refusals import Refused, refusing
 from control_api.variables import operations
 from control_api.variables.dotenv import read_dotenv
+from control_api.variables.reseal import reseal
 from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
 from pipeline_contracts.deploy_states import ChangeState
@@ -165,11 +166,11 @@ async def _decide(
 
 
 async def _rotate_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Seal up to 500 sets, and as many changes, under the first of the keys; asked again until nothing is `left`."""
+    """Seal up to 500 rows of each table under the first of the keys; asked again until nothing is `left`."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session, session.begin():
         with _opening():
-            resealed = await operations.reseal(session, keys, MOST_RESEALED)
+            resealed = await reseal(session, keys, MOST_RESEALED)
         if resealed.done:
             details = {"sets": resealed.done}
             record(session, operator(wanted), None, "variables.reseal", f"key {keys.key_id}", now, details)

@@ -1,11 +1,9 @@
-"""What is done with variables: replaced, proposed, decided on, sealed again under another key."""
+"""What is done with variables: replaced, proposed, decided on, opened."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Person
@@ -17,8 +15,6 @@ from control_api.projects.tables import Environment
 from control_api.variables.sealing import Sealed, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
 from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove, check_move
-
-_SEALED = (VariableSet, VariableChange)
 
 
 async def replace_variables(
@@ -148,51 +144,3 @@ def open_variables(
     if row is None or row.sealed is None or row.key_id is None:
         return {}
     return keys.open(Sealed(row.key_id, row.sealed), environment_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Resealed:
-    """How many sets and changes were sealed again, and how many are left."""
-
-    done: int
-    left: int
-
-
-async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Resealed:
-    """Seal again, with the present key, up to `most` sets and as many changes that an older one has sealed.
-
-    Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
-    """
-    done = [await _reseal(session, keys, table, most) for table in _SEALED]
-    left = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _SEALED]
-    return Resealed(sum(done), sum([(await session.execute(query)).scalar_one() for query in left]))
-
-
-def _is_stale(table: type[VariableSet] | type[VariableChange], keys: SealingKeys) -> ColumnElement[bool]:
-    return table.sealed.is_not(None) & (table.key_id != keys.key_id)
-
-
-async def _reseal(
-    session: AsyncSession, keys: SealingKeys, table: type[VariableSet] | type[VariableChange], most: int
-) -> int:
-    query = (
-        select(table.id, table.key_id, table.sealed, Environment.public_id)
-        .join(Environment, Environment.id == table.environment_id)
-        .where(_is_stale(table, keys))
-        .order_by(table.id)
-        .limit(most)
-    )
-    rows: Sequence[Any] = (await session.execute(query)).all()
-    done = 0
-    for number, key_id, sealed, environment_id in rows:
-        fresh = keys.seal(keys.open(Sealed(key_id, sealed), environment_id), environment_id)
-        # As it was read: a change that was decided on meanwhile must not get its variables back.
-        written = await session.execute(
-            update(table)
-            .where(table.id == number, table.key_id == key_id)
-            .values(key_id=fresh.key_id, sealed=fresh.data)
-            .returning(table.id)
-            .execution_options(synchronize_session=False)
-        )
-        done += len(written.all())
-    return done

@@ -2,15 +2,15 @@
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
+from control_api.projects.hold import hold_project
 from control_api.projects.tables import Project
 from control_api.workflows.document import WorkflowDocument
 from control_api.workflows.read_workflow import read_workflow
 from control_api.workflows.tables import Workflow
-from pipeline_contracts.errors import NotFound
 
 
 async def set_workflow(
@@ -22,7 +22,8 @@ async def set_workflow(
     Raises `DocumentFault`, and `NotFound` where the project was removed since it was looked for.
     """
     document = read_workflow(text)
-    await _hold_project(session, project)
+    # Versions are counted: one is made at a time.
+    await hold_project(session, project)
     present = await present_workflow(session, project.id)
     if present is not None and present.text == text:
         return present.version, document
@@ -42,19 +43,3 @@ async def present_workflow(session: AsyncSession, project_id: int) -> Workflow |
         select(Workflow).where(Workflow.project_id == project_id).order_by(Workflow.version.desc()).limit(1)
     )
     return (await session.execute(query)).scalar_one_or_none()
-
-
-async def _hold_project(session: AsyncSession, project: Project) -> None:
-    """Let nobody else set the project's workflow until the end of the transaction: versions are counted.
-
-    An update, because SQLite locks nothing when it reads.
-    """
-    held = await session.execute(
-        update(Project)
-        .where(Project.id == project.id)
-        .values(name=Project.name)
-        .returning(Project.id)
-        .execution_options(synchronize_session=False)
-    )
-    if held.scalar_one_or_none() is None:
-        raise NotFound("The account has no such project.")

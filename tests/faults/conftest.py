@@ -1,12 +1,13 @@
-"""A deployer that may be killed, over one database a module."""
+"""A deployer that may be killed, over one database a module, and a configuration that is being applied."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.databases import empty_database
+from tests.support.databases import KINDS, empty_database
 from tests.support.deploy_stage import open_stage
 from tests.support.deployer_process import deployer_process
+from tests.support.fifty_operations import Fifty, prepare_fifty
 from tests.support.killed_deployer import Killed
 
 
@@ -36,3 +37,12 @@ async def at_work(killed: Killed) -> AsyncIterator[Killed]:
     await killed.stage.settle(killed.deployer)
     yield killed
     killed.deployer.order("")
+
+
+@pytest.fixture(scope="session", params=KINDS)
+async def fifty(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Fifty]:
+    """A database of which tests get copies."""
+    async with empty_database(request.param, request, tmp_path_factory.mktemp("fifty")) as url:
+        yield await prepare_fifty(url)

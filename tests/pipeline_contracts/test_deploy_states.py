@@ -13,6 +13,7 @@ from pipeline_contracts.deploy_states import (
     DeploymentStatus,
     EnvironmentState,
     ForbiddenMove,
+    OperationStatus,
     State,
     check_move,
 )
@@ -40,10 +41,19 @@ applied            no  no  no  no
 rejected           no  no  no  no
 superseded         no  no  no  no
 """
+# From, and whether it may become: pending, running, succeeded, failed, canceled.
+OPERATION = """
+pending            no  yes no  no  yes
+running            no  no  yes yes no
+succeeded          no  no  no  no  no
+failed             yes no  no  no  no
+canceled           yes no  no  no  no
+"""
 KINDS: list[tuple[type[State], str]] = [
     (DeploymentStatus, DEPLOYMENT),
     (EnvironmentState, ENVIRONMENT),
     (ChangeState, CHANGE),
+    (OperationStatus, OPERATION),
 ]
 
 
@@ -82,18 +92,20 @@ def test_each_move(was: State, wanted: State, allowed: bool) -> None:
 
 
 def test_no_state_of_one_kind_becomes_one_of_another() -> None:
-    """Also where their texts are equal, which makes them equal: `running` and `rejected` are of two kinds each."""
+    """Also where their texts are equal, which makes them equal: `running` is of three kinds."""
     every = [state for kind, _ in KINDS for state in kind]
     pairs = [
         (was, wanted) for was, wanted in itertools.product(every, every) if type(was) is not type(wanted)
     ]
-    assert len(pairs) == 2 * (8 * 2 + 8 * 4 + 2 * 4)
+    assert len(pairs) == 2 * (8 * 2 + 8 * 4 + 8 * 5 + 2 * 4 + 2 * 5 + 4 * 5)
     assert [pair for pair in pairs if _is_allowed(*pair)] == []
     assert {str(state) for state in DeploymentStatus} & {str(state) for state in EnvironmentState} == {
         "running"
     }
     assert not _is_allowed(EnvironmentState.HIBERNATED, DeploymentStatus.RUNNING)
     assert not _is_allowed(ChangeState.PENDING, DeploymentStatus.REJECTED)
+    assert not _is_allowed(OperationStatus.PENDING, DeploymentStatus.CANCELED)
+    assert not _is_allowed(DeploymentStatus.RUNNING, OperationStatus.SUCCEEDED)
 
 
 def test_there_is_a_table_of_each_kind_with_all_of_its_states() -> None:
@@ -122,3 +134,16 @@ def test_every_deployment_can_be_finished() -> None:
             new = {wanted for was in new for wanted in DeploymentStatus if _is_allowed(was, wanted)} - reached
             reached |= new
         assert FINAL & reached, status
+
+
+def test_an_operation_succeeds_once_and_what_has_not_succeeded_still_can() -> None:
+    ended = {
+        was for was in OperationStatus if not any(_is_allowed(was, wanted) for wanted in OperationStatus)
+    }
+    assert ended == {OperationStatus.SUCCEEDED}
+    for status in OperationStatus:
+        way = {status}
+        while OperationStatus.SUCCEEDED not in way:
+            further = way | {wanted for was in way for wanted in OperationStatus if _is_allowed(was, wanted)}
+            assert further != way, status
+            way = further

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from yarl import URL
 
 from control_api.accounts.operations import SCOPES, create_account, create_person
 from control_api.accounts.tables import Account, ApiToken, Person
 from control_api.app import build_control
+from control_api.audit.tables import AuditEntry
 from control_api.database import Base, Sessions, open_engine, open_sessions
 from control_api.deployments.tables import Deployment, DeploymentLine, Release
 from control_api.projects.find import Place
@@ -34,6 +35,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
 from tests.support.accounts import migrated
 from tests.support.databases import copied_database
+from tests.support.reviews import Reviewed, make_reviewed
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 RECEIPT_KEY = b"a receipt key of the test suite, 32+"
@@ -100,6 +102,8 @@ class Tenant:
     ingest_key: str = ""
     """Of `shop/production`."""
     site: Site | None = None
+    reviewed: dict[str, Reviewed] = field(default_factory=dict)
+    """What each project, by its slug, has of a configuration."""
 
     def token(self, person: str = "owner", scopes: frozenset[str] = ALL_SCOPES) -> str:
         return self.tokens[person, scopes]
@@ -287,7 +291,14 @@ async def prepare(url: str) -> Prepared:
     """Bring an empty database to this version, and make the accounts."""
     now = datetime.now(UTC)
     async with migrated(url) as engine, open_sessions(engine)() as session, session.begin():
-        return Prepared(url, *[await make_tenant(session, name, now) for name in ("Acme", "Other")])
+        acme, other = [await make_tenant(session, name, now) for name in ("Acme", "Other")]
+        for tenant in (acme, other):
+            for slug, project in tenant.projects.items():
+                tenant.reviewed[slug] = await make_reviewed(session, VARIABLE_KEYS, project, now)
+        # Tests look at all that is noted.
+        await session.flush()
+        await session.execute(delete(AuditEntry))
+        return Prepared(url, acme, other)
 
 
 @contextlib.asynccontextmanager

@@ -19,16 +19,17 @@ _BASE64_PIECE = 10
 
 
 class Needles:
-    """Parts of secrets that all quoting and escaping leaves as they are, and what base64 makes of them."""
+    """Parts of secrets that all quoting and escaping leaves as they are, and what base64 makes of them; `more` is
+    looked for as it is."""
 
-    def __init__(self, parts: Iterable[str]) -> None:
-        self._plain = [part.encode() for part in parts]
-        self._encoded = [piece for part in self._plain for piece in _in_base64(part)]
+    def __init__(self, parts: Iterable[str], more: Iterable[bytes] = ()) -> None:
+        plain = [part.encode() for part in parts]
+        self._needles = [*plain, *(piece for part in plain for piece in _in_base64(part)), *more]
 
     def within(self, data: bytes | str) -> bool:
         """Whether any of them is in it."""
         held = data.encode() if isinstance(data, str) else data
-        return any(needle in held for needle in (*self._plain, *self._encoded))
+        return any(needle in held for needle in self._needles)
 
 
 def _in_base64(part: bytes) -> Iterator[bytes]:

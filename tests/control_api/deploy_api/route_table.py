@@ -1,5 +1,7 @@
 """Every route of the control plane, with what it needs: the table that the tests of authorization go through."""
 
+import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +11,12 @@ from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
 from tests.support.deploy_platform import RECEIPT_KEY, Tenant
 
+_PARAMETER = re.compile("{([a-z]+)}")
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One route. `path` is the application's own without `/api`; what its parameter names is `named`."""
+    """One route. `path` is the application's own without `/api`."""
 
     method: str
     path: str
@@ -32,16 +36,18 @@ class Row:
         return not isinstance(self.needs, CredentialKind)
 
     @property
-    def named(self) -> str | None:
-        """The path's parameter."""
-        return self.path.partition("{")[2].partition("}")[0] or None
+    def parameters(self) -> list[str]:
+        """What the path's parameters name, in their order."""
+        return _PARAMETER.findall(self.path)
 
-    def at(self, identity: object) -> str:
-        """The address of this one."""
-        before, brace, rest = self.path.partition("{")
-        return f"{before}{identity}{rest.partition('}')[2]}" if brace else self.path
+    def at(self, identity: object, **named: object) -> str:
+        """The address of these; `identity` for each parameter that is not `named`."""
+        return _PARAMETER.sub(lambda found: str(named.get(found[1], identity)), self.path)
 
 
+_CONFIGURATION = "/v1/projects/{project}/configuration"
+_OPERATION = f"{_CONFIGURATION}/applications/{{application}}/operations/{{operation}}"
+_DOCUMENT = {"document": "version: 2\nproject: {name: Shop}\n", "bindings": {}}
 _REPORT = {"deployment_id": "0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e1f", "version": "1"}
 
 ROWS = [
@@ -71,36 +77,60 @@ ROWS = [
         Right.DEPLOY,
         {"variables": "A=1"},
     ),
+    Row(
+        "PUT",
+        "/v1/projects/{project}/workflow",
+        "deploy:write",
+        Right.DEPLOY,
+        {"workflow": "version: 1\nprocesses: {web: {command: serve}}"},
+    ),
+    Row("POST", f"{_CONFIGURATION}/plan", "deploy:write", Right.DEPLOY, _DOCUMENT),
+    Row("POST", f"{_CONFIGURATION}/reviews", "deploy:write", Right.DEPLOY, _DOCUMENT, 201),
+    Row("POST", f"{_CONFIGURATION}/reviews/{{review}}/apply", "deploy:write", Right.DEPLOY),
+    Row("GET", f"{_CONFIGURATION}/applications/{{application}}", "deploy:read", Right.READ),
+    Row("POST", f"{_OPERATION}/{{action}}", "deploy:write", Right.DEPLOY),
     Row("GET", "/v1/analytics/sites", "analytics:read"),
     Row("GET", "/v1/analytics/sites/{site}/report", "analytics:read"),
     Row("POST", "/v1/deployments", CredentialKind.INGEST_KEY, body=_REPORT, status=201),
     Row("GET", "/v1/ingest/receipts/{receipt}", CredentialKind.INGEST_KEY),
 ]
 
+OPEN = {("GET", "/schemas/workflow-1.json"), ("GET", "/schemas/configuration-2.json")}
+"""Routes that need nothing: what they give is the same for everybody."""
 
-def identities(row: Row, tenant: Tenant) -> list[str | int]:
-    """All that name what this tenant has for the route: a number, a public ID, or both."""
-    environment = tenant.environment("shop/development")
-    project = tenant.projects["shop"]
+
+def identities(parameter: str, tenant: Tenant, project: str = "shop") -> list[str | int]:
+    """All that name what this tenant has for the parameter: a number, a public ID, or both."""
+    environment = tenant.environment(f"{project}/development")
+    reviewed = tenant.reviewed[project]
     assert tenant.site is not None
-    match row.named:
-        case "project":
-            return [project.public_id, project.id]
-        case "environment":
-            return [environment.public_id, environment.id]
-        case "build":
-            return [tenant.deployments["development"].id]
-        case "site":
-            return [tenant.site.id]
-        case "receipt":
-            of = tenant.environment("shop/production").public_id
-            return [seal_receipt(receipt_name(of, "a batch"), of, RECEIPT_KEY)]
-    return []
+    of_production = tenant.environment(f"{project}/production").public_id
+    known: dict[str, list[str | int]] = {
+        "project": [tenant.projects[project].public_id, tenant.projects[project].id],
+        "environment": [environment.public_id, environment.id],
+        "build": [tenant.deployments["development"].id],
+        "site": [tenant.site.id],
+        "receipt": [seal_receipt(receipt_name(of_production, "a batch"), of_production, RECEIPT_KEY)],
+        "review": [reviewed.review],
+        "application": [reviewed.application],
+        "operation": [reviewed.operation],
+        "action": ["cancel"],
+    }
+    return known[parameter]
 
 
-def address(row: Row, tenant: Tenant) -> str:
-    """The route's address with something of this tenant."""
-    return row.at(next(iter(identities(row, tenant)), ""))
+def addresses(row: Row, tenant: Tenant) -> list[str]:
+    """The route's addresses with something of this tenant."""
+    each = (identities(parameter, tenant) for parameter in row.parameters)
+    return [
+        row.at("", **dict(zip(row.parameters, chosen, strict=True))) for chosen in itertools.product(*each)
+    ]
+
+
+def address(row: Row, tenant: Tenant, **named: object) -> str:
+    """One of them; what is `named` so is put in its place."""
+    own = {parameter: identities(parameter, tenant)[0] for parameter in row.parameters}
+    return row.at("", **{**own, **named})
 
 
 def body_of(row: Row, tenant: Tenant) -> dict[str, Any] | None:

@@ -7,7 +7,8 @@ import pytest
 from control_api.audit.operations import Actor
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, Project
-from control_api.variables.operations import Resealed, decide_change, present_variables, reseal
+from control_api.variables.operations import decide_change, present_variables
+from control_api.variables.reseal import Resealed, reseal
 from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
 from control_api.variables.tables import VariableChange
 from pipeline_contracts.deploy_states import ChangeState

@@ -1,14 +1,14 @@
 """How many statements a read takes does not depend on how much there is."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, insert, select
+from sqlalchemy import func, insert, select
 
+from control_api.configuration.tables import Operation
 from control_api.deployments.tables import Deployment, DeploymentLine
 from control_api.projects.tables import Environment, Project, ProjectRole
 from control_api.repositories.tables import Repository
@@ -18,6 +18,7 @@ from pipeline_contracts.times import format_time
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.control_api.deploy_api.route_table import ROWS, address, credential
 from tests.support.deploy_platform import Platform, Prepared, open_platform
+from tests.support.statements import noted_statements
 
 NOW = datetime.now(UTC)
 
@@ -80,6 +81,11 @@ async def _fill(platform: Platform, count: int) -> None:
             "text": "x",
         }
         await add(DeploymentLine, [line] * count)
+        application = acme.reviewed["shop"].application
+        query = select(func.count()).where(Operation.application_id == application)
+        first = (await session.execute(query)).scalar_one()
+        operation = {"application_id": application, "action": "{}", "status": "canceled"}
+        await add(Operation, [{**operation, "position": first + n} for n in range(count)])
         sites = [{"public_id": (i := make_identifier("sit", 0)), "name": i} for _ in range(count)]
         site = {"project_id": projects[0], "timezone": "UTC", "domains": "[]", "created_at": NOW}
         await add(Site, [{**site, **name} for name in sites])
@@ -87,20 +93,6 @@ async def _fill(platform: Platform, count: int) -> None:
         await add(
             Goal, [{"site_id": acme.site.id, "created_at": NOW, "event": None, **goal} for goal in goals]
         )
-
-
-@contextmanager
-def _statements(platform: Platform) -> Iterator[list[str]]:
-    seen: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        seen.append(statement)
-
-    event.listen(platform.engine.sync_engine, "before_cursor_execute", note)
-    try:
-        yield seen
-    finally:
-        event.remove(platform.engine.sync_engine, "before_cursor_execute", note)
 
 
 async def _count(platform: Platform) -> dict[str, int]:
@@ -114,7 +106,7 @@ async def _count(platform: Platform) -> dict[str, int]:
                 token = platform.acme.token(who) if row.is_for_people else credential(row, platform.acme)
                 # The first call of a minute notes the token's use.
                 await platform.call("GET", path + query, token=token)
-                with _statements(platform) as statements:
+                with noted_statements(platform.engine) as statements:
                     answer = await platform.call("GET", path + query, token=token)
                 assert answer.status == 200
                 counts[f"{who}: {row.path}{query}"] = len(statements)

@@ -34,6 +34,15 @@ OPERATIONS = {
     ("PATCH", "/v1/environments/{environment}/scale"): "deploy:write",
     ("PATCH", "/v1/environments/{environment}/runtime"): "deploy:write",
     ("PUT", "/v1/environments/{environment}/variables"): "deploy:write",
+    ("PUT", "/v1/projects/{project}/workflow"): "deploy:write",
+    ("POST", "/v1/projects/{project}/configuration/plan"): "deploy:write",
+    ("POST", "/v1/projects/{project}/configuration/reviews"): "deploy:write",
+    ("POST", "/v1/projects/{project}/configuration/reviews/{review}/apply"): "deploy:write",
+    ("GET", "/v1/projects/{project}/configuration/applications/{application}"): "deploy:read",
+    (
+        "POST",
+        "/v1/projects/{project}/configuration/applications/{application}/operations/{operation}/{action}",
+    ): "deploy:write",
     ("POST", "/v1/deployments"): "ingestKey",
     ("POST", "/v1/ingest"): "ingestKey",
     ("GET", "/v1/ingest/receipts/{receipt}"): "ingestKey",
@@ -48,6 +57,9 @@ OPERATIONS = {
     ("GET", "/v1/analytics/sites/{site}/report"): "analytics:read",
     ("OPTIONS", "/v1/collect/{publicId}"): "none",
     ("POST", "/v1/collect/{publicId}"): "none",
+    # Beside the public API: what editors take.
+    ("GET", "/schemas/workflow-1.json"): "none",
+    ("GET", "/schemas/configuration-2.json"): "none",
 }
 
 

@@ -1,0 +1,196 @@
+"""Configurations as an operator handles them: planned, reviewed, applied, followed, exported."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.configuration.addresses import write_address
+from control_api.configuration.application_status import WISHES
+from control_api.configuration.applications import (
+    describe_application,
+    describe_operation,
+    operations_of,
+)
+from control_api.configuration.apply_review import apply_review
+from control_api.configuration.control_operation import control_operation
+from control_api.configuration.documents.bindings import BadBindings
+from control_api.configuration.documents.read_document import read_configuration
+from control_api.configuration.documents.write_document import write_document
+from control_api.configuration.read_state import read_state
+from control_api.configuration.reviews import describe_review, open_review, plan_project
+from control_api.configuration.tables import Application, Operation, Review
+from control_api.engines import Action, Engines, Wanted, read_id
+from control_api.projects.choose import choose_project
+from control_api.projects.describe import name_project
+from control_api.projects.members import choose_asker
+from control_api.projects.tables import Project
+from control_api.refusals import Refused, refusing
+from control_api.variables.sealing import CannotOpen
+from control_api.workflows.faults import DocumentFault
+
+_MOST_LISTED = 50
+
+
+async def _plan(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: project_id (may be left out where there is one), document (YAML), bindings."""
+    keys = engines.sealing_keys()
+    async with engines.sessions() as session:
+        project = await choose_project(session, wanted.get("project_id"))
+        with _refusing():
+            plan = await plan_project(session, keys, project, *_read(wanted))
+    return {"project": name_project(project), "plan": plan.to_json()}
+
+
+async def _review(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The same, and the plan is frozen for 15 minutes. `wanted`: as for a plan, and by (an e-mail address, which may be
+    left out)."""
+    keys = engines.sealing_keys()
+    async with engines.sessions() as session, session.begin():
+        project = await choose_project(session, wanted.get("project_id"))
+        actor = await choose_asker(session, project, wanted)
+        with _refusing():
+            plan = await plan_project(session, keys, project, *_read(wanted))
+        review = await open_review(session, keys, project, plan, actor, now)
+        return {"project": name_project(project), "review": describe_review(review, now)}
+
+
+def _read(wanted: Wanted) -> tuple[str, Mapping[str, Any]]:
+    return str(wanted.get("document") or ""), wanted.get("bindings") or {}
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except DocumentFault as error:
+        raise Refused(
+            "\n".join(["The document cannot be used:", *(f"  {fault}" for fault in error.faults)])
+        ) from error
+    except BadBindings as error:
+        told = (f"  {name}: {why}" if name else f"  {why}" for name, why in error.faults)
+        raise Refused("\n".join(["The bindings cannot be used:", *told])) from error
+    except CannotOpen as error:
+        raise Refused(str(error)) from error
+
+
+async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Start a review's application. `wanted`: review_id, by (an e-mail address; needed where variables are changed for
+    which a second person has to agree)."""
+    keys = engines.sealing_keys()
+    number = read_id(wanted, "review_id")
+    async with engines.sessions() as session, session.begin():
+        project, review = await _find(session, Review, number, "review")
+        actor = await choose_asker(session, project, wanted)
+        if actor.person_id is None:
+            await _check_askable(session, engines, project, review)
+        with _refusing(), refusing("The review", "make a new one."):
+            application = await apply_review(session, keys, project, number, actor, now)
+        return await _described(session, project, application)
+
+
+async def _check_askable(session: AsyncSession, engines: Engines, project: Project, review: Review) -> None:
+    """Whoever asks must not be the one who agrees."""
+    state = await read_state(session, engines.sealing_keys(), project)
+    guarded = {
+        write_address(address)
+        for address, present in state.resources.items()
+        if present.fields.get("approval.variables")
+    }
+    for action in json.loads(review.plan)["actions"]:
+        sets_variables = any(change["field"].startswith("variables.") for change in action["changes"])
+        if sets_variables and action["action"] == "update" and action["resource"] in guarded:
+            raise Refused(
+                f"A second person has to agree to variables of {action['resource']}: say who asks for them with --by "
+                "EMAIL."
+            )
+
+
+async def _find(session: AsyncSession, table: Any, number: int, kind: str) -> tuple[Project, Any]:
+    query = select(Project, table).join(table, table.project_id == Project.id).where(table.id == number)
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        raise Refused(f"There is no {kind} {number}; `pharos config applications` shows what was applied.")
+    return row[0], row[1]
+
+
+async def _described(session: AsyncSession, project: Project, application: Application) -> dict[str, Any]:
+    operations = await operations_of(session, application.id)
+    return {"project": name_project(project), **describe_application(application, operations)}
+
+
+async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """An application with its operations. `wanted`: id."""
+    async with engines.sessions() as session:
+        project, application = await _find(session, Application, read_id(wanted, "id"), "application")
+        return await _described(session, project, application)
+
+
+async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The newest applications, the newest first, each with the `counts` of its operations by status. `wanted`:
+    project_id, which may be left out."""
+    async with engines.sessions() as session:
+        newest = select(Application, Project).join(Project, Project.id == Application.project_id)
+        if (called := wanted.get("project_id")) is not None:
+            newest = newest.where(Project.id == (await choose_project(session, called)).id)
+        rows = (await session.execute(newest.order_by(Application.id.desc()).limit(_MOST_LISTED))).all()
+        counts: dict[int, dict[str, int]] = {application.id: {} for application, _ in rows}
+        by_status = (
+            select(Operation.application_id, Operation.status, func.count())
+            .where(Operation.application_id.in_(counts))
+            .group_by(Operation.application_id, Operation.status)
+        )
+        for number, status, count in await session.execute(by_status):
+            counts[number][status] = count
+    listed = []
+    for application, project in rows:
+        told = {"project": name_project(project), **describe_application(application, [])}
+        del told["operations"]
+        listed.append({**told, "counts": counts[application.id]})
+    return listed
+
+
+async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Cancel an operation, or have it tried again. `wanted`: application_id, operation_id, action."""
+    wish = str(wanted.get("action"))
+    if wish not in WISHES:
+        raise Refused(f"An operation takes {' or '.join(sorted(WISHES))}.")
+    numbers = read_id(wanted, "application_id"), read_id(wanted, "operation_id")
+    async with engines.sessions() as session, session.begin():
+        project, _ = await _find(session, Application, numbers[0], "application")
+        actor: Actor = await choose_asker(session, project, wanted)
+        with refusing("The operation", "`pharos config show` says how it is."):
+            operation = await control_operation(session, project, *numbers, wish, actor, now)
+        return describe_operation(operation)
+
+
+async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """The project as it is, as a document. `wanted`: project_id. `fault` says why it would not be taken: there may be
+    more in a project than a document may say; else it is null."""
+    keys = engines.sealing_keys()
+    async with engines.sessions() as session:
+        project = await choose_project(session, wanted.get("project_id"))
+        with _refusing():
+            document = write_document(await read_state(session, keys, project))
+    fault = None
+    try:
+        read_configuration(document, {}, lambda value: keys.digest(value, project.public_id))
+    except DocumentFault as error:
+        fault = f"The document would not be taken as it is: {error}."
+    return {"project": name_project(project), "document": document, "fault": fault}
+
+
+ACTIONS: Mapping[str, Action] = {
+    "configuration/plan": _plan,
+    "configuration/review": _review,
+    "configuration/apply": _apply,
+    "configuration/show": _show,
+    "configuration/list": _list,
+    "configuration/operate": _operate,
+    "configuration/export": _export,
+}

@@ -1,0 +1,138 @@
+"""A review is applied: its actions become operations, which a worker carries out."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor, record
+from control_api.configuration.application_status import ApplicationStatus
+from control_api.configuration.applications import move_operation
+from control_api.configuration.plan import Action
+from control_api.configuration.renew_actions import read_renewal
+from control_api.configuration.reviews import find_review
+from control_api.configuration.sealed_actions import open_actions, seal_actions
+from control_api.configuration.tables import Application, Operation, Review
+from control_api.projects.hold import hold_project
+from control_api.projects.tables import Project
+from control_api.variables.sealing import Sealed, SealingKeys
+from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.errors import ApplicationRunning, ProjectChanged, ReviewApplied, ReviewExpired
+from pipeline_contracts.times import format_time
+
+
+async def apply_review(
+    session: AsyncSession,
+    keys: SealingKeys,
+    project: Project,
+    review_id: int | None,
+    actor: Actor,
+    now: datetime,
+) -> Application:
+    """Start the review's application. What earlier applications have left undone is called off.
+
+    All that the review rests on is looked at in the transaction that starts it, while the project is held: of any
+    number who apply it at once, one does. Raises `NotFound`, `ReviewExpired`, `ReviewApplied`, `ApplicationRunning`,
+    `ProjectChanged` and `CannotOpen`.
+    """
+    await hold_project(session, project)
+    review = await find_review(session, project, review_id)
+    await _check_open(session, review, now)
+    await _check_idle(session, project)
+    assert review.sealed is not None and review.key_id is not None
+    sealed = Sealed(review.key_id, review.sealed)
+    renewal = await read_renewal(session, keys, project, sealed.key_id)
+    if renewal.was.fingerprint() != review.fingerprint:
+        raise ProjectChanged("The project is not as the review saw it any more: make a new one.")
+    application = Application(
+        project_id=project.id,
+        review_id=review.id,
+        status=ApplicationStatus.SUCCEEDED.value,
+        source=actor.source,
+        person_id=actor.person_id,
+        token_id=actor.token_id,
+        request_id=actor.request_id,
+        created_at=now,
+    )
+    session.add(application)
+    await session.flush()
+    await _call_off_earlier(session, application, now)
+    actions = renewal.renew(open_actions(keys, sealed, project.public_id))
+    _add_operations(session, keys, project, application, actions, now)
+    review.applied_at, review.sealed, review.key_id = now, None, None
+    subject, details = f"project {project.public_id}", {"review": review.id, "application": application.id}
+    record(session, actor, project.account_id, "configuration.apply", subject, now, details)
+    await session.flush()
+    return application
+
+
+async def _check_open(session: AsyncSession, review: Review, now: datetime) -> None:
+    if review.applied_at is not None:
+        query = select(Application.id).where(Application.review_id == review.id)
+        members = {"application_id": (await session.execute(query)).scalar_one()}
+        raise ReviewApplied(
+            f"It was applied at {format_time(review.applied_at)}: application {members['application_id']}.",
+            members=members,
+        )
+    # By another machine's clock it may have been given up a moment earlier.
+    if now >= review.expires_at or review.sealed is None:
+        raise ReviewExpired(f"It was valid until {format_time(review.expires_at)}: make a new one.")
+
+
+async def _check_idle(session: AsyncSession, project: Project) -> None:
+    query = select(Application.id).where(
+        Application.project_id == project.id, Application.status == ApplicationStatus.RUNNING
+    )
+    running = (await session.execute(query)).scalar_one_or_none()
+    if running is not None:
+        raise ApplicationRunning(
+            f"Application {running} of the project is not finished: wait for it, then make a new review.",
+            members={"application_id": running},
+        )
+
+
+async def _call_off_earlier(session: AsyncSession, application: Application, now: datetime) -> None:
+    """Whatever the earlier ones wanted, this one was planned without it; none of their operations comes back."""
+    earlier = select(Application.id).where(
+        Application.project_id == application.project_id, Application.id < application.id
+    )
+    of_earlier = Operation.application_id.in_(earlier)
+    waiting = select(Operation).where(of_earlier, Operation.status == OperationStatus.PENDING)
+    for operation in (await session.execute(waiting.order_by(Operation.id))).scalars().all():
+        called_off = f"Called off: application {application.id} came first."
+        await move_operation(session, operation, OperationStatus.CANCELED, now, error=called_off)
+    await session.execute(
+        update(Operation)
+        .where(of_earlier, Operation.sealed.is_not(None))
+        .values(sealed=None, key_id=None)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _add_operations(
+    session: AsyncSession,
+    keys: SealingKeys,
+    project: Project,
+    application: Application,
+    actions: Sequence[Action],
+    now: datetime,
+) -> None:
+    if not actions:
+        application.finished_at = now
+        return
+    application.status = ApplicationStatus.RUNNING.value
+    for position, action in enumerate(actions):
+        sealed = seal_actions(keys, [action], project.public_id)
+        session.add(
+            Operation(
+                application_id=application.id,
+                position=position,
+                action=json.dumps(action.to_json()),
+                key_id=sealed.key_id,
+                sealed=sealed.data,
+                status=OperationStatus.PENDING.value,
+                attempts=0,
+            )
+        )

@@ -1,0 +1,63 @@
+"""Carries out one action of a plan, in a transaction that the caller opens and ends."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.configuration.addresses import Kind
+from control_api.configuration.effects.environment import carry_out_on_environment
+from control_api.configuration.effects.heartbeat import carry_out_on_heartbeat
+from control_api.configuration.effects.project import carry_out_on_project
+from control_api.configuration.effects.queue import carry_out_on_queue
+from control_api.configuration.effects.site import carry_out_on_site
+from control_api.configuration.effects.task import CannotCarryOut, Task, ToTell
+from control_api.configuration.plan import Action, Verb
+from control_api.projects.tables import Project
+from control_api.refusals import Refused
+from control_api.variables.sealing import CannotOpen, SealingKeys
+from pipeline_contracts.deploy_states import ForbiddenMove
+from pipeline_contracts.errors import Problem
+
+__all__ = ["CannotCarryOut", "ToTell", "carry_out"]
+
+_EFFECTS: Mapping[Kind, Callable[[Task], Awaitable[ToTell]]] = {
+    "project": carry_out_on_project,
+    "environment": carry_out_on_environment,
+    "heartbeat": carry_out_on_heartbeat,
+    "queue": carry_out_on_queue,
+    "site": carry_out_on_site,
+}
+_DONE: Mapping[Verb, str] = {"create": "made", "update": "changed", "delete": "removed"}
+
+
+async def carry_out(
+    session: AsyncSession, keys: SealingKeys, project: Project, action: Action, actor: Actor, now: datetime
+) -> ToTell:
+    """Make, change or remove what the action says; gives what the edges have to be told after the commit.
+
+    What is as it shall be already, or is gone already, is left alone: to carry an action out twice changes nothing.
+    Raises `CannotCarryOut`, after which the transaction has to be rolled back, where something is neither as the plan
+    has seen it nor as it shall be, or is in the way; and what the database raises.
+    """
+    task = Task(session, keys, project, action, actor, now)
+    try:
+        told = await _EFFECTS[action.kind](task)
+        await session.flush()
+    except IntegrityError:
+        # Its text has the statement's values.
+        raise _cannot(
+            task,
+            "something of that name was made, or what it is in was removed, meanwhile; make a new review.",
+        ) from None
+    except (Refused, CannotOpen, ForbiddenMove) as error:
+        raise _cannot(task, str(error)) from error
+    except Problem as error:
+        raise _cannot(task, error.detail) from error
+    return told
+
+
+def _cannot(task: Task, why: str) -> CannotCarryOut:
+    return CannotCarryOut(f"{task.called} cannot be {_DONE[task.action.verb]}: {why}")

@@ -1,0 +1,306 @@
+"""Carries applications out, wherever a control plane runs: operation by operation, each once, whatever ends in between.
+
+An operation is taken up in one transaction, carried out in the next together with the note that it is done, and only
+what the edges have to be told, which is noted there too, comes behind that; telling them again is harmless. Whoever
+finds an operation that was begun and not ended goes on from what the database says of it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.configuration.application_status import ApplicationStatus, find_next
+from control_api.configuration.applications import move_operation, settle_application
+from control_api.configuration.effects.carry_out import CannotCarryOut, ToTell, carry_out
+from control_api.configuration.renew_actions import open_anew
+from control_api.configuration.reviews import forget_reviews
+from control_api.configuration.tables import Application, Operation
+from control_api.database import Sessions
+from control_api.database_errors import DatabaseAway, is_behind
+from control_api.projects.hold import hold_project
+from control_api.projects.tables import Project
+from control_api.sites.operations import live_sites
+from control_api.variables.sealing import CannotOpen, Sealed, SealingKeys
+from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.errors import NotFound, StorageUnavailable
+from storage_backends.key_directory.interface import KeyDirectory
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+_LEASE = timedelta(seconds=15)
+_FORGET_SECONDS = 60.0
+_FAULT = "It failed here, and the control plane's log says why. Try it again, or make a new review."
+
+Step = Literal["begun", "carried out", "told"]
+OnStep = Callable[[Step, int], Awaitable[None]]
+"""Gets each step and the operation's position."""
+
+
+async def no_step(step: Step, position: int) -> None:
+    """What happens between the steps outside fault tests."""
+
+
+class _LeaseLost(Exception):
+    """The application is not this worker's any more."""
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether the same may work later though nobody mends anything."""
+    # What the database cannot do now may also be what the edges cannot be told: it is both kinds of error.
+    is_away = isinstance(error, _LeaseLost | DatabaseAway | PoolExhausted)
+    return is_away or (isinstance(error, ProgrammingError) and is_behind(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An operation that was taken up, and whose it is."""
+
+    operation_id: int
+    position: int
+    to_tell: ToTell | None
+    """Not None: it is carried out but for this."""
+    project_id: int
+
+
+class ApplicationWorker:
+    """One worker; there may be one in each control plane."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        directory: KeyDirectory,
+        keys: SealingKeys,
+        *,
+        lease: timedelta = _LEASE,
+        on_step: OnStep = no_step,
+    ) -> None:
+        self._sessions = sessions
+        self._directory = directory
+        self._keys = keys
+        self._lease = lease
+        self._on_step = on_step
+        self._holder = secrets.token_hex(16)
+        self._news = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something was applied, or tried again, and is committed."""
+        self._news.set()
+
+    def stop(self) -> None:
+        """Let `run` end behind the operation that it is at."""
+        self._stop.set()
+        self._news.set()
+
+    async def free_all(self) -> None:
+        """Take applications from workers that are gone, before their leases run out. For who knows that there is no
+        other worker."""
+        async with self._sessions() as session, session.begin():
+            held = Application.holder.is_not(None)
+            await session.execute(update(Application).where(held).values(holder=None, leased_until=None))
+
+    async def run(self) -> None:
+        """Until `stop`."""
+        forget_at = 0.0
+        clock = asyncio.get_running_loop().time
+        is_away = False
+        while not self._stop.is_set():
+            self._news.clear()
+            try:
+                if clock() >= forget_at:
+                    await self._forget()
+                    forget_at = clock() + _FORGET_SECONDS
+                while not self._stop.is_set() and (number := await self._claim()) is not None:
+                    await self._work(number)
+                is_away = False
+            except SQLAlchemyError as error:
+                if not is_away:
+                    logger.warning("applications wait for the database: %s", error)
+                is_away = True
+            except Exception:
+                # One bad row must not end them all; its lease keeps it back for a while.
+                logger.exception("an application could not be carried on with")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._news.wait()
+
+    async def _forget(self) -> None:
+        async with self._sessions() as session, session.begin():
+            await forget_reviews(session, datetime.now(UTC))
+
+    async def _claim(self) -> int | None:
+        """An application to carry on with; None: there is none that nobody is at."""
+        now = datetime.now(UTC)
+        free = (Application.status == ApplicationStatus.RUNNING) & or_(
+            Application.leased_until.is_(None), Application.leased_until < now
+        )
+        async with self._sessions() as session, session.begin():
+            # Read first: on SQLite a write that finds nothing would still keep others from writing.
+            oldest = select(Application.id).where(free).order_by(Application.id).limit(1)
+            number = (await session.execute(oldest)).scalar_one_or_none()
+            if number is None:
+                return None
+            claimed = await session.execute(
+                update(Application)
+                .where(Application.id == number, free)
+                .values(holder=self._holder, leased_until=now + self._lease)
+                .returning(Application.id)
+                .execution_options(synchronize_session=False)
+            )
+            return claimed.scalar_one_or_none()
+
+    async def _work(self, number: int) -> None:
+        try:
+            while not self._stop.is_set() and (begun := await self._begin(number)) is not None:
+                await self._on_step("begun", begun.position)
+                await self._finish(number, begun)
+        except _LeaseLost:
+            # Or its operations that were left were canceled.
+            logger.info("application %d is not this worker's any more", number)
+        if self._stop.is_set():
+            await self._let_go(number)
+
+    async def _begin(self, number: int) -> _Begun | None:
+        """Take up the next operation, or the one in the middle of which a worker ended; None: nothing is to be done."""
+        now = datetime.now(UTC)
+        async with self._sessions() as session, session.begin():
+            application = await self._hold(session, number, now)
+            # Not the whole of each: there may be thousands, and this is asked for every one of them.
+            all_of = select(Operation.id, Operation.status).where(Operation.application_id == number)
+            operations = (await session.execute(all_of.order_by(Operation.position))).all()
+            place = find_next([OperationStatus(status) for _, status in operations])
+            if place is None:
+                await settle_application(session, application, now)
+                return None
+            operation = await session.get_one(Operation, operations[place][0])
+            if operation.status == OperationStatus.PENDING:
+                await move_operation(session, operation, OperationStatus.RUNNING, now, started_at=now)
+            operation.attempts += 1
+            to_tell = None if operation.to_tell is None else ToTell.from_json(operation.to_tell)
+            return _Begun(operation.id, operation.position, to_tell, application.project_id)
+
+    async def _hold(self, session: AsyncSession, number: int, now: datetime) -> Application:
+        """The application, which nobody else moves until the end of the transaction, for another while."""
+        mine = (Application.id == number) & (Application.holder == self._holder)
+        held = await session.execute(
+            update(Application)
+            .where(mine)
+            .values(leased_until=now + self._lease)
+            .returning(Application.id)
+            .execution_options(synchronize_session=False)
+        )
+        if held.scalar_one_or_none() is None:
+            raise _LeaseLost
+        return await session.get_one(Application, number, populate_existing=True)
+
+    async def _finish(self, number: int, begun: _Begun) -> None:
+        try:
+            await self._carry_through(number, begun)
+        except (CannotCarryOut, CannotOpen) as error:
+            await self._end(number, begun, OperationStatus.FAILED, str(error))
+        except Exception as error:
+            if _is_passing(error):
+                raise
+            # Begun again and again it would hold up all that is to be applied, and nobody could cancel it.
+            logger.exception("operation %d of application %d has failed", begun.operation_id, number)
+            await self._end(number, begun, OperationStatus.FAILED, _FAULT)
+
+    async def _carry_through(self, number: int, begun: _Begun) -> None:
+        to_tell = begun.to_tell
+        if to_tell is None:
+            to_tell = await self._carry_out(number, begun)
+            await self._on_step("carried out", begun.position)
+            if not to_tell:
+                return
+        try:
+            await self._tell(to_tell)
+        except StorageUnavailable as error:
+            if _is_passing(error):
+                raise
+            told = f"It is done, but the edges could not be told: {error} Try it again, which tells them."
+            await self._end(number, begun, OperationStatus.FAILED, told)
+            return
+        await self._on_step("told", begun.position)
+        await self._end(number, begun, OperationStatus.SUCCEEDED, None)
+
+    async def _carry_out(self, number: int, begun: _Begun) -> ToTell:
+        now = datetime.now(UTC)
+        async with self._sessions() as session, session.begin():
+            project = await session.get(Project, begun.project_id)
+            if project is None:
+                raise CannotCarryOut("The project was removed.")
+            try:
+                # Before the application: whoever cancels an operation holds both in this order.
+                await hold_project(session, project)
+            except NotFound:
+                raise CannotCarryOut("The project was removed.") from None
+            application = await self._hold(session, number, now)
+            operation = await session.get_one(Operation, begun.operation_id)
+            if operation.sealed is None or operation.key_id is None:
+                raise CannotCarryOut("What it was to do is not kept any more: make a new review.")
+            sealed = Sealed(operation.key_id, operation.sealed)
+            (action,) = await open_anew(session, self._keys, project, sealed)
+            actor = Actor(
+                application.source, application.person_id, application.token_id, application.request_id
+            )
+            to_tell = await carry_out(session, self._keys, project, action, actor, now)
+            operation.sealed = operation.key_id = None
+            if to_tell:
+                operation.to_tell = to_tell.to_json()
+            else:
+                await move_operation(session, operation, OperationStatus.SUCCEEDED, now, error=None)
+            await session.flush()
+            return to_tell
+
+    async def _tell(self, to_tell: ToTell) -> None:
+        """Key by key: of a list of all keys, the directory would not believe that one is gone or another which it was
+        told of a few minutes ago."""
+        async with self._sessions() as session:
+            entries = [entry for site in to_tell.sites for entry in await live_sites(session, site)]
+        for entry in entries:
+            await self._directory.publish(entry)
+        for digest in to_tell.forget:
+            await self._directory.revoke(digest)
+
+    async def _end(self, number: int, begun: _Begun, to: OperationStatus, error: str | None) -> None:
+        now = datetime.now(UTC)
+        async with self._sessions() as session, session.begin():
+            await self._hold(session, number, now)
+            operation = await session.get_one(Operation, begun.operation_id, populate_existing=True)
+            if to is OperationStatus.SUCCEEDED:
+                operation.to_tell = None
+            await move_operation(session, operation, to, now, error=error)
+        if error is not None:
+            logger.warning("operation %d of application %d has failed: %s", begun.operation_id, number, error)
+
+    async def _let_go(self, number: int) -> None:
+        """Another worker may go on at once."""
+        mine = (Application.id == number) & (Application.holder == self._holder)
+        async with self._sessions() as session, session.begin():
+            await session.execute(update(Application).where(mine).values(holder=None, leased_until=None))
+
+
+@asynccontextmanager
+async def applying(worker: ApplicationWorker, *, is_alone: bool) -> AsyncIterator[ApplicationWorker]:
+    """The worker at work; at the end it is behind an operation. `is_alone`: no other worker has the same database."""
+    if is_alone:
+        await worker.free_all()
+    task = asyncio.create_task(worker.run(), name="applications")
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await task

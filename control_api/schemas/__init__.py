@@ -1,0 +1,1 @@
+"""JSON Schemas of the documents that people write, for their editors and for checks without a Pharos."""

@@ -1,0 +1,26 @@
+"""How the API turns a document down."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from control_api.workflows.faults import DocumentFault, Fault
+from pipeline_contracts.errors import FieldError, InvalidInput
+
+
+@contextmanager
+def refusing_document(member: str) -> Iterator[None]:
+    """What is wrong with a document of any kind is `InvalidInput`, with every fault's place and line. `member` is where
+    the body has the document's text."""
+    try:
+        yield
+    except DocumentFault as error:
+        raise InvalidInput(
+            "Nothing was changed. Mend the places below and send it again.",
+            errors=[_refuse(fault, member) for fault in error.faults],
+        ) from error
+
+
+def _refuse(fault: Fault, member: str) -> FieldError:
+    # A document that is a list begins its paths with an index.
+    dot = "." if fault.path and not fault.path.startswith("[") else ""
+    return FieldError(f"{member}{dot}{fault.path}", f"line {fault.line}: {fault.message}", fault.line)

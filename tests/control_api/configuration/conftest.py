@@ -1,0 +1,35 @@
+"""A project whose configuration changes it, on both databases: a copy of a prepared one for each test."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.changed_project import ChangedProject, PreparedProject, open_project, prepare_project
+from tests.support.databases import KINDS, empty_database
+from tests.support.deploy_platform import Platform
+from tests.support.prepared_platform import platform, prepared
+from tests.support.reviewed_project import ReviewedProject
+
+__all__ = ["configured", "platform", "prepared", "prepared_project", "reviewed"]
+
+
+@pytest.fixture(scope="session", params=KINDS)
+async def prepared_project(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[PreparedProject]:
+    async with empty_database(request.param, request, tmp_path_factory.mktemp("prepared")) as url:
+        yield await prepare_project(url)
+
+
+@pytest.fixture
+async def configured(prepared_project: PreparedProject, tmp_path: Path) -> AsyncIterator[ChangedProject]:
+    """One of its own for each test."""
+    async with open_project(prepared_project, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reviewed(platform: Platform) -> ReviewedProject:
+    """A project on a control plane that is asked over HTTP."""
+    return ReviewedProject(platform)

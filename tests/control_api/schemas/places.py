@@ -1,0 +1,31 @@
+"""Documents that are changed in one place."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+Place = tuple[Any, Any]
+"""A mapping or list, and the key or index in it."""
+
+
+def _places(value: Any) -> Iterator[Place]:
+    members = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, member in members:
+        yield value, key
+        yield from _places(member)
+
+
+def change_somewhere(document: Any, data: st.DataObject, values: Sequence[Any]) -> Any:
+    """The document, in which one value is one of these, or gone, or which has a key that nobody knows."""
+    holder, key = data.draw(st.sampled_from([*_places(document)]), label="place")
+    match data.draw(st.sampled_from(["put", "put", "put", "remove", "add"]), label="change"):
+        case "remove":
+            del holder[key]
+        case "add" if isinstance(holder, dict):
+            holder["unknown_key"] = data.draw(st.sampled_from(values), label="value")
+        case _:
+            holder[key] = data.draw(st.sampled_from(values), label="value")
+    return document

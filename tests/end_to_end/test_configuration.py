@@ -1,0 +1,151 @@
+"""Configurations on a running platform: what is applied holds for deployments, for sites and for monitors."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.configuration_texts import CONTRACT
+from tests.support.configuring import Configuring, new_project
+from tests.support.deployed_apps import page_app
+from tests.support.deploying import Deploying, deploying, wait_until
+from tests.support.fifty_operations import AFTER, BEFORE, BINDINGS, COUNT, DELETED
+from tests.support.repositories import Repository
+
+_SITE = "version: 2\nsites: {told: {domains: [%s]}}\n"
+_KNOWN_WITHIN = 5.0
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploying]:
+    with deploying(tmp_path_factory.mktemp("configured"), PHAROS_DEPLOY_DRAIN_SECONDS="1") as made:
+        yield made
+
+
+@pytest.fixture
+def project(installation: Deploying, request: pytest.FixtureRequest) -> Configuring:
+    """One of its own for each test."""
+    return new_project(installation.platform, request.node.name[:60])
+
+
+def _collect(project: Configuring, tracker_id: str, origin: str) -> int:
+    """The answer's status to a page view."""
+    event = {"id": str(uuid.uuid4()), "type": "pageview", "path": "/"}
+    headers = {
+        "Content-Type": "text/plain;charset=UTF-8",
+        "Origin": origin,
+        "User-Agent": "Mozilla/5.0 Firefox/140.0",
+    }
+    body = json.dumps({"events": [event]}).encode()
+    return project.platform.request(
+        "POST", f"/api/v1/collect/{tracker_id}", body=body, headers=headers
+    ).status
+
+
+def _signal(project: Configuring, heartbeat: int, key: str) -> int:
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    body = json.dumps({"run_id": str(uuid.uuid4()), "signal": "success"}).encode()
+    return project.platform.request(
+        "POST", f"/api/v1/heartbeats/{heartbeat}", body=body, headers=headers
+    ).status
+
+
+def test_the_contracts_document(project: Configuring) -> None:
+    database = "postgresql://shop:secret@db.internal/shop"
+    planned = project.plan(CONTRACT, production_database=database)
+    assert planned["summary"] == {"create": 4, "update": 1, "delete": 0}
+    assert [action["resource"] for action in planned["actions"]] == [
+        "project",
+        "environments.production",
+        "environments.production.heartbeats.nightly-backup",
+        "environments.production.queues.default",
+        "sites.www",
+    ]
+    applied = project.bring_about(CONTRACT, production_database=database)
+    told = [{name: one[name] for name in ("action", "resource", "changes")} for one in applied["operations"]]
+    assert told == planned["actions"]
+    assert [(one["status"], one["error"], one["attempts"]) for one in applied["operations"]] == [
+        ("succeeded", None, 1)
+    ] * 5
+    described = project.call("GET", f"projects/{project.project}").json["data"]
+    (environment,) = described["environments"]
+    assert (described["name"], environment["desired_replicas"], environment["state"]) == (
+        "Shop",
+        2,
+        "running",
+    )
+    # From now on variables wait for a second person, and nothing is planned over those that wait.
+    project.bring_about(CONTRACT, production_database="another")
+    again = project.plan(CONTRACT, production_database="another")
+    assert again["awaiting_approval"] == ["environments.production.variables"]
+    assert project.plan(CONTRACT, production_database=database)["summary"]["update"] == 1
+
+
+def test_a_site_is_served_where_its_configuration_says(project: Configuring) -> None:
+    one, other = "https://one.example", "https://other.example"
+    project.bring_about(_SITE % f'"{one}"')
+    (site,) = [site for site in project.operate("site", "list") if site["name"] == "told"]
+    tracker = site["tracker_id"]
+    assert (_collect(project, tracker, one), _collect(project, tracker, other)) == (202, 403)
+    project.bring_about(_SITE % f'"{one}", "{other}"')
+    wait_until(lambda: _collect(project, tracker, other) == 202, _KNOWN_WITHIN)
+    project.bring_about(_SITE % f'"{other}"')
+    wait_until(lambda: _collect(project, tracker, one) == 403, _KNOWN_WITHIN)
+    assert _collect(project, tracker, other) == 202
+    project.bring_about("version: 2\ndelete: [sites.told]\n")
+    wait_until(lambda: _collect(project, tracker, other) == 404, _KNOWN_WITHIN)
+
+
+def test_keys_of_monitors_end_with_them(project: Configuring) -> None:
+    document = "version: 2\nenvironments: {live: {type: production, heartbeats: {%s}}}\n"
+    project.bring_about(document % "one: {period: 1h}, other: {period: 1h}")
+    rows = {
+        row["name"]: row["id"]
+        for row in project.operate("heartbeat", "list")
+        if row["name"] in ("one", "other")
+    }
+    keys = {name: project.operate("heartbeat", "new-key", str(rows[name]))["key"] for name in rows}
+    assert {_signal(project, rows[name], key) for name, key in keys.items()} == {202}
+    project.bring_about("version: 2\ndelete: [environments.live.heartbeats.one]\n")
+    wait_until(lambda: _signal(project, rows["one"], keys["one"]) == 401, _KNOWN_WITHIN)
+    assert _signal(project, rows["other"], keys["other"]) == 202
+    project.bring_about("version: 2\ndelete: [environments.live]\n")
+    wait_until(lambda: _signal(project, rows["other"], keys["other"]) == 401, _KNOWN_WITHIN)
+
+
+def test_what_is_live_follows_its_configuration(installation: Deploying, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "app.git")
+    repository.commit(page_app("live"))
+    app = installation.new_app("Configured app", repository)
+    app.bring_live()
+    project = Configuring(installation.platform, installation.operate("project", "show", app.project)["id"])
+    document = "version: 2\nenvironments: {production: {type: production, replicas: %d, state: %s}}\n"
+    project.bring_about(document % (3, "running"))
+    wait_until(lambda: len(app.instances()) == 3)
+    project.bring_about(document % (3, "hibernated"))
+    wait_until(lambda: app.get()[0] == 503)
+    wait_until(lambda: app.runners() == [])
+    project.bring_about(document % (1, "running"))
+    wait_until(lambda: app.is_up() and len(app.instances()) == 1)
+    assert app.get() == (200, "live")
+    project.bring_about("version: 2\ndelete: [environments.production]\n")
+    wait_until(lambda: app.get()[0] == 404)
+    wait_until(lambda: app.runners() == [])
+
+
+def test_a_killed_platform_goes_on_where_it_was(installation: Deploying, project: Configuring) -> None:
+    project.bring_about(BEFORE, **BINDINGS)
+    (site,) = [site for site in project.operate("site", "list") if site["name"] == "old-1"]
+    number = project.begin(AFTER + DELETED, **BINDINGS)
+    for _ in range(2):
+        installation.platform.kill()
+        installation.start()
+    ended = project.end(number)
+    assert [one["status"] for one in ended["operations"]] == ["succeeded"] * COUNT
+    assert project.plan(AFTER + DELETED, **BINDINGS)["actions"] == []
+    told = [entry for entry in project.operate("audit", "--limit", "1000") if entry["source"] == "127.0.0.1"]
+    removed = [entry["subject"] for entry in told if entry["action"].endswith(".remove")]
+    assert len(removed) == len({*removed}) >= 15
+    assert _collect(project, site["tracker_id"], "https://one.example") == 404

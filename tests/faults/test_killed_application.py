@@ -1,0 +1,228 @@
+"""An application of fifty operations is killed with -9 at each of them, and ends as if nothing had been: all of it is
+there, and once."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+
+from control_api.configuration.applications import operations_of
+from control_api.configuration.worker import Step
+from control_api.database import Sessions
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
+from tests.support.databases import copied_database
+from tests.support.engines import or_skip
+from tests.support.fifty_operations import (
+    COUNT,
+    Fifty,
+    Outcome,
+    carry_out_all,
+    live_entries,
+    opened,
+    plan_again,
+    read_outcome,
+)
+from tests.support.killed_application import Lives, living
+from tests.support.redis_server import RedisServer, running_redis
+
+_STEPS = ("begun", "carried out", "told")
+# What another control plane waits for, where it cannot know that the one before is gone.
+_LEASE_SECONDS = 0.1
+_MOST_LIVES = 1000
+_FEWEST_KILLS = 3
+_on_sqlite = pytest.mark.parametrize("fifty", ["sqlite"], indirect=True)
+_on_postgres = pytest.mark.parametrize("fifty", ["postgres"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with or_skip(running_redis(tmp_path_factory.mktemp("killed-redis"))) as running:
+        yield running
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The database to copy, and what comes of it where nobody is killed."""
+
+    fifty: Fifty
+    undisturbed: Outcome
+
+    telling: Sequence[int]
+    """The positions of the operations of which the edges are told."""
+
+
+@pytest.fixture(scope="module")
+async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    telling = []
+
+    async def note(step: Step, position: int) -> None:
+        if step == "told":
+            telling.append(position)
+
+    folder = tmp_path_factory.mktemp("undisturbed")
+    async with copied_database(fifty.url, folder) as url, opened(url) as sessions:
+        await carry_out_all(sessions, InProcessKeyDirectory(), on_step=note)
+        return Prepared(fifty, await read_outcome(sessions, fifty), telling)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The application in a database and a key directory of its own, and the workers that carry it out."""
+
+    prepared: Prepared
+    sessions: Sessions
+    directory: RedisKeyDirectory
+    workers: Sequence[Lives]
+
+    async def attempts(self) -> list[int]:
+        """How often each operation was begun."""
+        async with self.sessions() as session:
+            operations = await operations_of(session, self.prepared.fifty.application_id)
+            return [operation.attempts for operation in operations]
+
+    async def check_complete(self) -> None:
+        """All is as if nobody had been killed, and the edges know it."""
+        fifty = self.prepared.fifty
+        outcome = await read_outcome(self.sessions, fifty)
+        assert outcome == self.prepared.undisturbed
+        assert {(status, error) for _, _, status, error in outcome.operations} == {("succeeded", None)}
+        assert await plan_again(self.sessions, fifty) == []
+        entries = {entry.digest: entry for entry in await live_entries(self.sessions)}
+        known = {digest: await self.directory.find(digest) for digest in fifty.digests | entries.keys()}
+        assert known == {digest: entries.get(digest) for digest in known}
+        assert None in known.values() and entries.keys() - fifty.digests
+
+
+@asynccontextmanager
+async def _stage(
+    prepared: Prepared, redis: RedisServer, folder: Path, *, workers: int = 1
+) -> AsyncIterator[Stage]:
+    redis.restart()
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(copied_database(prepared.fifty.url, folder))
+        sessions = await stack.enter_async_context(opened(url))
+        directory = await open_redis_key_directory(redis.url, follow=False)
+        stack.push_async_callback(directory.close)
+        entries = await live_entries(sessions)
+        await directory.publish_all(entries)
+        # Made a moment ago, as far as the directory knows: what is told of single keys is kept for a while.
+        for entry in entries:
+            await directory.publish(entry)
+        alone = ["--alone"] if url.startswith("sqlite") else []
+        living_there = [
+            await stack.enter_async_context(
+                living(folder, url, redis.url, *alone, lease_seconds=_LEASE_SECONDS)
+            )
+            for _ in range(workers)
+        ]
+        yield Stage(prepared, sessions, directory, living_there)
+
+
+async def _kill_at(stage: Stage, steps: Sequence[tuple[str, int]]) -> None:
+    """One life for each of the steps, and a last one that nobody ends."""
+    (lives,) = stage.workers
+    for step, position in steps:
+        await lives.begin(f"{step} {position}")
+        assert await lives.end(), f"never at {step} {position}: {lives.told()}"
+    await lives.begin()
+    assert not await lives.end()
+
+
+@_on_sqlite
+def test_fifty_operations_of_all_kinds_are_applied(prepared: Prepared) -> None:
+    operations = prepared.undisturbed.operations
+    assert len(operations) == COUNT
+    kinds = [
+        (action, "project" if resource == "project" else resource.split(".")[-2])
+        for action, resource, _, _ in operations
+    ]
+    others = {"environments", "heartbeats", "queues", "sites"}
+    changed = others - {"queues"} | {"project"}
+    assert set(kinds) == {("update", kind) for kind in changed} | {
+        (action, kind) for action in ("create", "delete") for kind in others
+    }
+    assert {status for _, _, status, _ in operations} == {"succeeded"}
+    # Each has left its trace; those of environments, more than one where variables or a lock are part of it.
+    assert len(prepared.undisturbed.audited) >= COUNT
+
+
+@_on_sqlite
+async def test_a_kill_at_every_step_of_each_operation(
+    prepared: Prepared, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    telling = prepared.telling
+    kills = [
+        (step, position)
+        for position in range(COUNT)
+        for step in _STEPS
+        # The others are done when they are carried out.
+        if step != "told" or position in telling
+    ]
+    async with _stage(prepared, redis_server, tmp_path) as stage:
+        await _kill_at(stage, kills)
+        await stage.check_complete()
+        assert await stage.attempts() == [4 if position in telling else 2 for position in range(COUNT)]
+
+
+@_on_sqlite
+async def test_a_kill_when_the_edges_were_just_told(
+    prepared: Prepared, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    telling = prepared.telling
+    async with _stage(prepared, redis_server, tmp_path) as stage:
+        await _kill_at(stage, [("told", position) for position in telling])
+        await stage.check_complete()
+        assert await stage.attempts() == [1 + (position in telling) for position in range(COUNT)]
+
+
+@_on_postgres
+async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, tmp_path: Path) -> None:
+    telling = prepared.telling
+    others = [position for position in range(COUNT) if position not in telling]
+    chosen = [*zip(cycle(_STEPS), telling[::3]), *zip(cycle(_STEPS[:2]), others[::5])]
+    assert {step for step, _ in chosen} == set(_STEPS)
+    async with _stage(prepared, redis_server, tmp_path) as stage:
+        await _kill_at(stage, sorted(chosen, key=itemgetter(1)))
+        await stage.check_complete()
+
+
+@pytest.mark.parametrize("seed", range(2))
+@_on_sqlite
+async def test_kills_at_random_moments(
+    seed: int, prepared: Prepared, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    async with _stage(prepared, redis_server, tmp_path) as stage:
+        kills = await _kill_at_random(stage.workers[0], random.Random(seed), 0.2)
+        assert kills >= _FEWEST_KILLS, "it was finished before the kills came"
+        await stage.check_complete()
+
+
+@_on_postgres
+async def test_two_workers_that_are_killed_at_random_moments(
+    prepared: Prepared, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    async with _stage(prepared, redis_server, tmp_path, workers=2) as stage:
+        moments = random.Random(1)
+        kills = await asyncio.gather(*(_kill_at_random(lives, moments, 0.4) for lives in stage.workers))
+        assert sum(kills) >= _FEWEST_KILLS, "it was finished before the kills came"
+        await stage.check_complete()
+
+
+async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) -> int:
+    """Until nothing is left to do, each after `longest` seconds at most; gives how often it was killed."""
+    for count in range(_MOST_LIVES):
+        await lives.begin()
+        ending = asyncio.create_task(lives.end())
+        # Longer by and by, so that it comes to an end on any machine.
+        await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 200))
+        lives.kill()
+        if not await ending:
+            return count
+    raise AssertionError(f"never finished: {lives.told()}")

@@ -1,0 +1,254 @@
+"""People change what an application of fifty operations is about while it runs: what they did stays, the operation in
+whose way it is fails and says so, and all of the rest can be carried out."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_api.refusals import Refused
+from tests.support.fifty_among_people import WISH, Shop, open_shop
+from tests.support.fifty_operations import COUNT, Fifty, until_ended
+
+_SECONDS = 60
+
+
+@pytest.fixture
+async def shop(fifty: Fifty, tmp_path: Path) -> AsyncIterator[Shop]:
+    async with open_shop(fifty, tmp_path) as opened:
+        yield opened
+
+
+def _find(application: Any, resource: str) -> Any:
+    (found,) = [one for one in application["operations"] if one["resource"] == resource]
+    return found
+
+
+def _statuses(application: Any) -> Counter[str]:
+    return Counter(one["status"] for one in application["operations"])
+
+
+def _check_failed_at(application: Any, resource: str, error: str) -> Any:
+    """That this operation alone has failed, what was before it is done, and what is behind it waits."""
+    failed = _find(application, resource)
+    place = application["operations"].index(failed)
+    assert (application["status"], failed["status"], failed["error"]) == ("failed", "failed", error)
+    assert _statuses(application) == {"succeeded": place, "failed": 1, "pending": COUNT - place - 1}
+    assert 0 < place < COUNT - 1
+    return failed
+
+
+async def test_what_was_scaled_meanwhile_is_not_scaled_back(shop: Shop) -> None:
+    shop.people["begun", "environments.production"] = lambda: shop.scale("production", 7)
+    async with shop.working():
+        failed = _check_failed_at(
+            await shop.ended(),
+            "environments.production",
+            "environments.production was changed meanwhile: replicas; make a new review.",
+        )
+        # Nothing of it was done: it has other settings as well.
+        assert (await shop.shown("production"))["name"] == "Production"
+        await shop.operate(failed, "retry")
+        again = _find(await shop.ended(), "environments.production")
+        assert (again["status"], again["attempts"], again["error"]) == ("failed", 2, failed["error"])
+        await shop.scale("production", 1)
+        await shop.operate(again, "retry")
+        application = await shop.ended()
+    assert (application["status"], _statuses(application)) == ("succeeded", {"succeeded": COUNT})
+    await shop.check_as_wanted()
+
+
+async def test_a_new_review_goes_on_from_what_people_did(shop: Shop) -> None:
+    shop.people["begun", "environments.production"] = lambda: shop.scale("production", 7)
+    async with shop.working():
+        failed = await shop.ended()
+        done = _statuses(failed)["succeeded"]
+        applied = await shop.apply_anew()
+        before = await shop.application()
+    assert (applied["status"], len(applied["operations"])) == ("succeeded", COUNT - done)
+    scaled = [
+        one for one in _find(applied, "environments.production")["changes"] if one["field"] == "replicas"
+    ]
+    assert scaled == [{"field": "replicas", "from": 7, "to": 3}]
+    # The earlier one has left what it had not begun to the new one, for good.
+    assert _statuses(before) == {"succeeded": done, "failed": 1, "canceled": COUNT - done - 1}
+    errors = {one["error"] for one in before["operations"] if one["status"] == "canceled"}
+    assert errors == {f"Called off: application {applied['id']} came first."}
+    for one in before["operations"]:
+        status, told = await shop.ask(one, "retry")
+        assert (status, told["type"]) == (409, "/problems/operation-not-possible")
+    await shop.check_as_wanted()
+
+
+async def test_what_is_renamed_meanwhile_keeps_that_name(shop: Shop) -> None:
+    async def rename() -> None:
+        # The configuration has another name for the one, and nothing to say of the other's.
+        await shop.act("environments/set", id="qa", name="Trials")
+        await shop.act("environments/set", id="staging", name="Rehearsal")
+
+    shop.people["begun", "environments.qa"] = rename
+    async with shop.working():
+        failed = _check_failed_at(
+            await shop.ended(),
+            "environments.qa",
+            "environments.qa was changed meanwhile: name; make a new review.",
+        )
+        assert (await shop.shown("qa"))["name"] == "Trials"
+        await shop.act("environments/set", id="qa", name="Qa")
+        await shop.operate(failed, "retry")
+        assert (await shop.ended())["status"] == "succeeded"
+    assert (await shop.shown("staging"))["name"] == "Rehearsal"
+    await shop.check_as_wanted()
+
+
+async def test_what_is_removed_meanwhile_does_not_come_back_by_itself(shop: Shop) -> None:
+    async def remove() -> None:
+        # That one is to go anyway.
+        await shop.act("environments/remove", id="old-2")
+        await shop.act("environments/remove", id="staging")
+
+    shop.people["begun", "environments.staging"] = remove
+    async with shop.working():
+        failed = _check_failed_at(
+            await shop.ended(),
+            "environments.staging",
+            "environments.staging was removed meanwhile; make a new review.",
+        )
+        await shop.operate(failed, "retry")
+        assert _find(await shop.ended(), "environments.staging")["error"] == failed["error"]
+        applied = await shop.apply_anew()
+    assert applied["status"] == "succeeded"
+    assert _find(applied, "environments.staging")["action"] == "create"
+    resources = [one["resource"] for one in applied["operations"]]
+    assert {"environments.old-1", "environments.old-3"} <= {*resources}
+    assert "environments.old-2" not in resources
+    await shop.check_as_wanted()
+
+
+async def test_what_was_to_go_and_is_gone_already_is_done(shop: Shop) -> None:
+    async def remove() -> None:
+        await shop.act("environments/remove", id="old-2")
+
+    shop.people["begun", "environments.old-2"] = remove
+    async with shop.working():
+        application = await shop.ended()
+    assert (application["status"], _statuses(application)) == ("succeeded", {"succeeded": COUNT})
+    await shop.check_as_wanted()
+
+
+async def test_what_was_to_go_and_was_changed_meanwhile_stays(shop: Shop) -> None:
+    shop.people["begun", "environments.old-2"] = lambda: shop.scale("old-2", 2)
+    async with shop.working():
+        failed = _check_failed_at(
+            await shop.ended(),
+            "environments.old-2",
+            "environments.old-2 was changed meanwhile: replicas; make a new review.",
+        )
+        assert (await shop.shown("old-2"))["desired_replicas"] == 2
+        assert failed["action"] == "delete"
+        assert (await shop.apply_anew())["status"] == "succeeded"
+    with pytest.raises(Refused):
+        await shop.shown("old-2")
+    await shop.check_as_wanted()
+
+
+async def test_an_operation_that_is_called_off_in_time_is_left_out(shop: Shop) -> None:
+    resource = "environments.production.heartbeats.backup"
+
+    async def cancel() -> None:
+        await shop.operate(_find(await shop.application(), resource), "cancel")
+
+    shop.people["begun", "environments.production"] = cancel
+    async with shop.working():
+        application = await shop.ended()
+        assert application["status"] == "canceled"
+        assert _statuses(application) == {"succeeded": COUNT - 1, "canceled": 1}
+        (left,) = (await shop.configure("POST", "plan", WISH))["actions"]
+        assert left["resource"] == resource
+        await shop.operate(_find(application, resource), "retry")
+        assert (await shop.ended())["status"] == "succeeded"
+    await shop.check_as_wanted()
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_people_who_are_at_it_all_the_time(shop: Shop, seed: int) -> None:
+    did: Counter[str] = Counter()
+    chances = [random.Random(2 * seed + one) for one in range(2)]
+    errors = []
+    async with shop.working():
+        enough = asyncio.Event()
+        async with asyncio.TaskGroup() as people:
+            for chance in chances:
+                people.create_task(_meddle(shop, chance, did, enough))
+            for _ in range(3):
+                ended = await _apply_among_people(shop)
+                errors += [one["error"] for one in ended["operations"] if one["status"] == "failed"]
+            enough.set()
+        await shop.ended()
+        assert (await shop.apply_anew())["status"] == "succeeded"
+    assert did.total() > 20 and len(did) > 4, did
+    assert [error for error in errors if not error.endswith("make a new review.")] == []
+    await shop.check_as_wanted()
+
+
+async def _meddle(shop: Shop, chance: random.Random, did: Counter[str], enough: asyncio.Event) -> None:
+    """What is turned down is turned down."""
+    while not enough.is_set():
+        slug = chance.choice(["production", "staging", "qa", "careful", "canary", "old-1", "old-2"])
+        deed = chance.choice([_scale, _change_state, _rename, _lock, _remove, _create, _operate])
+        try:
+            await deed(shop, slug, chance)
+            did[deed.__name__] += 1
+        except Refused:
+            did["refused"] += 1
+
+
+async def _scale(shop: Shop, slug: str, chance: random.Random) -> None:
+    number = (await shop.shown(slug))["number"]
+    await shop.call("PATCH", f"environments/{number}/scale", {"replicas": chance.randint(1, 9)})
+
+
+async def _change_state(shop: Shop, slug: str, chance: random.Random) -> None:
+    number = (await shop.shown(slug))["number"]
+    state = chance.choice(["running", "hibernated"])
+    await shop.call("PATCH", f"environments/{number}/runtime", {"state": state})
+
+
+async def _rename(shop: Shop, slug: str, chance: random.Random) -> None:
+    await shop.act("environments/set", id=slug, name=f"Name {chance.random()}")
+
+
+async def _lock(shop: Shop, slug: str, chance: random.Random) -> None:
+    await shop.act("environments/lock", id=slug, reason="Nobody deploys now.")
+
+
+async def _remove(shop: Shop, slug: str, chance: random.Random) -> None:
+    # Of that one, the document wants a variable to be kept.
+    if slug != "production":
+        await shop.act("environments/remove", id=slug)
+
+
+async def _create(shop: Shop, slug: str, chance: random.Random) -> None:
+    project = str(shop.fifty.project_id)
+    await shop.act("environments/create", project_id=project, name=slug, slug=slug, type="staging")
+
+
+async def _operate(shop: Shop, slug: str, chance: random.Random) -> None:
+    operation = chance.choice((await shop.application())["operations"])
+    await shop.ask(operation, chance.choice(["cancel", "retry"]))
+
+
+async def _apply_among_people(shop: Shop) -> Any:
+    """A new review, as often as the project has changed before it is applied; the application at its end."""
+    async with asyncio.timeout(_SECONDS):
+        while True:
+            await until_ended(shop.sessions)
+            review = await shop.configure("POST", "reviews", WISH)
+            status, told = await shop.call("POST", f"{shop.configuration}/reviews/{review['id']}/apply")
+            if status == 200:
+                return await shop.ended(told["data"]["id"])
+            assert status == 409, told

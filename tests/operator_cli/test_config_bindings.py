@@ -1,0 +1,165 @@
+"""Where the values come from that a configuration document binds to names."""
+
+import argparse
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_api.schemas.load_schema import CONFIGURATION, WORKFLOW, load_schema
+from operator_cli.configuration_bindings import add_document_arguments, read_wanted
+from operator_cli.failure import CommandFailed
+from tests.support.commands import CLEAN, run_in
+
+SECRET = "hunter2"
+
+
+def read(*given: str) -> dict[str, Any]:
+    parser = argparse.ArgumentParser()
+    add_document_arguments(parser)
+    return read_wanted(parser.parse_args(given))
+
+
+def refused(*given: str) -> str:
+    with pytest.raises(CommandFailed) as refusal:
+        read(*given)
+    told = str(refusal.value)
+    assert SECRET not in told
+    return told
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> str:
+    path = tmp_path / "shop.yaml"
+    path.write_text("version: 2\n")
+    return str(path)
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """Standard input."""
+    content = io.BytesIO()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
+    return content
+
+
+def test_flags_win_over_files_and_later_ones_over_earlier(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first.env", tmp_path / "second.env"
+    first.write_text("A=first\nB=first\nC=first\nD=first\n")
+    second.write_text("# of this machine\nB=second\nC=second\nD=second\n")
+    monkeypatch.setenv("C", "environment")
+    monkeypatch.setenv("A", "not asked for")
+    files = ("--bind-file", str(first), "--bind-file", str(second))
+    told = read(document, "--bind", "D=flag", *files, "--bind", "C", "--bind", "D=a=b ")
+    assert told == {
+        "project_id": None,
+        "document": "version: 2\n",
+        "bindings": {"A": "first", "B": "second", "C": "environment", "D": "a=b "},
+    }
+    assert read(document, "--project", "shop")["project_id"] == "shop"
+
+
+def test_a_file_is_dotenv(document: str, tmp_path: Path) -> None:
+    file = tmp_path / "bindings.env"
+    file.write_text("export KEY=\"two\\nlines\"\nEMPTY=\nRAW='$x # y' # a comment\n")
+    bindings = read(document, "--bind-file", str(file))["bindings"]
+    assert bindings == {"KEY": "two\nlines", "EMPTY": "", "RAW": "$x # y"}
+    assert read(document, "--bind", "EMPTY=")["bindings"] == {"EMPTY": ""}
+
+
+def test_standard_input_is_read_once(document: str, stdin: io.BytesIO) -> None:
+    stdin.write(b"A=piped\n")
+    stdin.seek(0)
+    assert read(document, "--bind-file", "-")["bindings"] == {"A": "piped"}
+    stdin.seek(0)
+    assert read("-")["document"] == "A=piped\n"
+    told = "Standard input can be read once: name a file for the document or for its bindings."
+    assert refused("-", "--bind-file", "-") == told
+    assert refused(document, "--bind-file", "-", "--bind-file", "-") == told
+
+
+def test_bindings_that_cannot_be_read(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "bindings.env"
+    file.write_text(f"A=1\n{SECRET}\nB='{SECRET}\n")
+    assert refused(document, "--bind-file", str(file)).splitlines() == [
+        "The bindings cannot be read.",
+        f"{file}: line 2: there is no =",
+        f"{file}: line 3: the single quote is not closed on its line",
+    ]
+    missing = str(tmp_path / "missing.env")
+    assert (
+        refused(document, "--bind-file", missing) == f"{missing} cannot be read: No such file or directory."
+    )
+    monkeypatch.delenv("A", raising=False)
+    assert refused(document, "--bind", "A") == (
+        "--bind A: there is no environment variable A. Set it, or write A=VALUE."
+    )
+    # A value whose name was forgotten must not be repeated.
+    for given in (f"={SECRET}", f"{SECRET}!", f"1{SECRET}", f"{SECRET}-{SECRET}=x", "", "é=1", "A" * 101):
+        assert refused(document, "--bind", given).startswith("--bind takes NAME=VALUE or NAME; ")
+    assert refused(document, "--bind", f"A={SECRET}\udcff") == "--bind A: the value is no text in UTF-8."
+
+
+def test_documents_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    assert refused(str(path)) == f"{path} cannot be read: No such file or directory."
+    path.write_text("😀" * 50_000)
+    assert read(str(path))["document"] == "😀" * 50_000
+    path.write_text("😀" * 50_001)
+    assert refused(str(path)) == f"{path} has more than 50,000 characters, which is the most."
+
+
+def test_what_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    """2 would say that something changes: what is wrong ends with 1, and wrong arguments and settings with 64."""
+    run = run_in(tmp_path)
+    done = run("config", "plan", "missing.yaml")
+    told = "pharos: missing.yaml cannot be read: No such file or directory.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+    (tmp_path / "shop.yaml").write_text("version: 2\n")
+    done = run("config", "plan", "shop.yaml", "--bind", "A")
+    assert (done.returncode, done.stdout) == (1, "")
+    done = run("config", "plan", "shop.yaml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pharos: Nothing runs on .pharos.")
+    for arguments, told in (
+        ((), "the following arguments are required: ACTION"),
+        (("plam",), "invalid choice: 'plam'"),
+        (("plan",), "the following arguments are required: FILE"),
+        (("plan", "shop.yaml", "--bogus"), "unrecognized arguments: --bogus"),
+        (("--project", "plan", "shop.yaml"), "unrecognized arguments: --project"),
+        (("plan", "shop.yaml", "--bind"), "expected one argument"),
+        (("show", "newest"), "invalid int value"),
+    ):
+        done = run("config", *arguments)
+        assert (done.returncode, done.stdout) == (64, "")
+        assert told in done.stderr
+    wrong = run_in(tmp_path, {**CLEAN, "PHAROS_NONSENSE": "1"})
+    done = wrong("config", "plan", "shop.yaml")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert "PHAROS_NONSENSE" in done.stderr
+    # As it is everywhere else.
+    assert wrong("workflow", "show").returncode == run("workflow", "show", "--bogus").returncode == 2
+
+
+def test_the_help_tells_the_exit_statuses_and_where_secrets_belong(tmp_path: Path) -> None:
+    done = run_in(tmp_path)("config", "plan", "--help")
+    assert done.returncode == 0
+    told = " ".join(done.stdout.split())
+    assert "Exit status 0: nothing changes; 1: there is no plan" in told
+    assert "2: something changes; 64: wrong arguments or settings" in told
+    assert "Whoever may list processes here sees VALUE: for secrets take a file" in told
+
+
+def test_schemas_are_printed_where_nothing_runs(tmp_path: Path) -> None:
+    run = run_in(tmp_path)
+    for arguments, name in (
+        ((), CONFIGURATION),
+        (("configuration",), CONFIGURATION),
+        (("workflow",), WORKFLOW),
+    ):
+        done = run("config", "schema", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.encode() == load_schema(name)

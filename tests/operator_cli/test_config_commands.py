@@ -1,0 +1,267 @@
+"""`pharos config` on both kinds of installation; what is applied is carried out by the one that runs."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Run, ask, refused, tell
+from tests.support.configured import KEY, SECRET, Given, applied, make_project, write_document
+from tests.support.followed import Start
+from tests.support.platform_process import PlatformProcess
+
+DRAWN = """\
++ environments.live
+    + type: production
+    + variables.URL: ••• DIGEST
+
++ environments.live.heartbeats.nightly
+    + cron: "0 3 * * *"
+    + grace: 30m
+
++ environments.live.queues.default
+
+3 to create, 0 to change, 0 to delete.
+"""
+MADE = """\
+succeeded  + environments.live
+succeeded  + environments.live.heartbeats.nightly
+succeeded  + environments.live.queues.default
+"""
+
+
+@pytest.fixture(scope="module")
+def more_settings() -> Mapping[str, str]:
+    return {"PHAROS_VARIABLES_KEY": KEY}
+
+
+@pytest.fixture
+def project(pharos: Run) -> str:
+    """A project of its own, on either installation."""
+    return make_project(pharos)
+
+
+@pytest.fixture
+def live(on_socket: PlatformProcess) -> str:
+    """The same where what is applied is carried out."""
+    return make_project(on_socket.run)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Given:
+    """A document, and what it needs."""
+    return write_document(tmp_path)
+
+
+def without_digests(text: str) -> str:
+    """A plan that is drawn, in which the first word behind each mask stands as DIGEST."""
+    words = [line.split("••• ") for line in text.split("\n")]
+    return "\n".join("••• DIGEST".join([parts[0], *(part[8:] for part in parts[1:])]) for parts in words)
+
+
+def test_a_plan_says_by_its_status_whether_something_changes(
+    pharos: Run, project: str, given: Given, tmp_path: Path
+) -> None:
+    mine = ("--project", project)
+    done = pharos("config", "plan", *given, *mine)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert without_digests(done.stdout) == DRAWN
+    done = pharos("config", "plan", *given, *mine, "--json")
+    assert (done.returncode, done.stderr) == (2, "")
+    told = json.loads(done.stdout)
+    assert (told["project"]["slug"], told["plan"]["summary"]["create"]) == (project, 3)
+    assert SECRET not in done.stdout
+    (tmp_path / "same.yaml").write_text("version: 2\n")
+    done = pharos("config", "plan", str(tmp_path / "same.yaml"), *mine)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"No changes: {project} is as the document says.\n"
+    assert ask(pharos, "config", "plan", str(tmp_path / "same.yaml"), *mine)["plan"]["actions"] == []
+    assert ask(pharos, "environment", "list", *mine) == []
+
+
+def test_what_is_refused_has_a_line_for_each_fault(
+    pharos: Run, project: str, given: Given, tmp_path: Path
+) -> None:
+    mine = ("--project", project)
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("version: 2\nenvironmets: {}\nenvironments:\n  live: {type: production, replicas: 0}\n")
+    for command in ("plan", "apply"):
+        done = pharos("config", command, str(bad), *mine)
+        assert (done.returncode, done.stdout) == (1, "")
+        head, *faults = done.stderr.splitlines()
+        assert head == "pharos: The document cannot be used:"
+        assert [fault[:9] for fault in faults] == ["  line 2:", "  line 4:"]
+        done = pharos("config", command, given[0], "--bind", f"other={SECRET}", *mine)
+        assert (done.returncode, done.stdout) == (1, "")
+        head, *faults = done.stderr.splitlines()
+        assert "url" in done.stderr and "other" in done.stderr and len(faults) == 2
+        assert SECRET not in done.stderr
+    long = tmp_path / "long.yaml"
+    long.write_text(f"version: 2\n# {'x' * 50_000}\n")
+    done = pharos("config", "plan", str(long), *mine)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "50,000" in done.stderr
+    line = refused(pharos, "config", "plan", given[0], "--project", "nowhere")
+    assert line == "There is no project nowhere; `pharos project list` shows all."
+    line = "There is no application 999999; `pharos config applications` shows what was applied."
+    assert refused(pharos, "config", "show", "999999") == line
+    assert refused(pharos, "config", "retry", "999999", "1") == line
+    told = tell(pharos, "config", "applications", *mine)
+    assert told == "No applications yet. `pharos config apply FILE` makes one.\n"
+
+
+def test_a_document_is_applied(on_socket: PlatformProcess, live: str, given: Given) -> None:
+    run, mine = on_socket.run, ("--project", live)
+    told = tell(run, "config", "apply", *given, *mine, "--yes")
+    number = applied(run, live)["id"]
+    assert without_digests(told) == f"{DRAWN}{MADE}Application {number} is carried out.\n"
+    done = run("config", "plan", *given, *mine)
+    assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
+    told = tell(run, "config", "apply", *given, *mine, "--yes")
+    assert told == f"No changes: {live} is as the document says.\n"
+    assert ask(run, "config", "apply", *given, *mine, "--yes") is None
+    assert ask(run, "variables", "show", f"{live}/live")["names"] == ["URL"]
+    assert [one["name"] for one in ask(run, "heartbeat", "list") if one["name"] == "nightly"]
+    (listed,) = ask(run, "config", "applications", *mine)
+    assert (listed["id"], listed["counts"]) == (number, {"succeeded": 3})
+    told = tell(run, "config", "applications", *mine)
+    assert " ".join(told.splitlines()[1].split()).startswith(f"{number} {live} succeeded 3 succeeded ")
+    shown = tell(run, "config", "show", str(number))
+    assert shown.startswith(f"Application {number} of {live}: succeeded\nreview ")
+    first = applied(run, live)["operations"][0]["id"]
+    assert f"\nOperation {first}: succeeded\n+ environments.live\n    + type: production\n" in shown
+    assert SECRET not in shown + told
+    line = refused(run, "config", "retry", str(number), str(first))
+    assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be."
+    (entry, *_) = [one for one in ask(run, "audit") if one["action"] == "configuration.apply"]
+    assert entry["details"]["application"] == number
+
+
+def test_json_of_an_application(on_socket: PlatformProcess, live: str, given: Given) -> None:
+    run = on_socket.run
+    told = ask(run, "config", "apply", *given, "--project", live, "--yes")
+    assert (told["status"], told["project"]["slug"]) == ("succeeded", live)
+    assert [(one["action"], one["status"]) for one in told["operations"]] == [("create", "succeeded")] * 3
+    assert told == ask(run, "config", "show", str(told["id"]))
+    assert SECRET not in json.dumps(told)
+
+
+def test_what_is_removed_is_shown(
+    on_socket: PlatformProcess, live: str, given: Given, tmp_path: Path
+) -> None:
+    run, mine = on_socket.run, ("--project", live)
+    ask(run, "config", "apply", *given, *mine, "--yes")
+    less = tmp_path / "less.yaml"
+    less.write_text(
+        "version: 2\nenvironments:\n  live: {replicas: 2, variables: {URL: '${new}'}}\n"
+        "delete: [environments.live.queues.default]\n"
+    )
+    done = run("config", "plan", str(less), "--bind", "new=other", *mine)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert without_digests(done.stdout) == (
+        """\
+~ environments.live
+    ~ replicas: 1 → 2
+    ~ variables.URL: ••• DIGEST → ••• DIGEST
+
+- environments.live.queues.default
+
+0 to create, 1 to change, 1 to delete.
+
+The document does not say these, and they stay as they are:
+    environments.live.heartbeats.nightly
+To remove a resource, a variable or a goal, list it under delete: in the document; to change anything else, say \
+it there.
+"""
+    )
+    before, after = (part.split()[0] for part in done.stdout.split("••• ")[1:])
+    assert before != after
+    done = run("config", "apply", str(less), "--bind", "new=other", *mine, "--json", stdin="yes\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("~ environments.live\n    ~ replicas: 1 → 2\n")
+    assert done.stderr.endswith(
+        "pharos: Without a terminal nobody can be asked whether to create 0, change 1 and delete 1 resources of "
+        f"{live}: add --yes to do it.\n"
+    )
+    assert ask(run, "config", "applications", *mine)[0]["counts"] == {"succeeded": 3}
+
+
+def test_variables_that_a_second_person_has_to_agree_to(
+    on_socket: PlatformProcess, live: str, given: Given
+) -> None:
+    run, mine = on_socket.run, ("--project", live)
+    email = f"{live}@config.example"
+    ask(run, "person", "add", email, "--name", "Asker")
+    ask(run, "project", "grant", live, email, "--role", "deployer")
+    ask(run, "environment", "create", "Live", "--type", "production", *mine)
+    ask(run, "environment", "set", f"{live}/live", "--variable-approval", "on")
+    done = run("config", "apply", *given, *mine, "--yes")
+    assert done.returncode == 1
+    assert "say who asks for them with --by EMAIL" in done.stderr
+    done = run("config", "apply", *given, *mine, "--yes", "--by", email)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ask(run, "variables", "show", f"{live}/live")["pending_change_id"] is not None
+    done = run("config", "plan", *given, *mine)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        "These wait for a second person, and are compared as they will be (`pharos approvals`):\n"
+        "    environments.live.variables\n"
+    ) in done.stdout
+
+
+def test_an_export_changes_nothing(
+    on_socket: PlatformProcess, live: str, given: Given, tmp_path: Path
+) -> None:
+    run, mine = on_socket.run, ("--project", live)
+    ask(run, "config", "apply", *given, *mine, "--yes")
+    exported = tell(run, "config", "export", *mine)
+    assert "URL" in exported and SECRET not in exported
+    done = run("config", "plan", "-", *mine, stdin=exported)
+    assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
+    into = tmp_path / "exported.yaml"
+    told = tell(run, "config", "export", *mine, "-o", str(into))
+    assert told == f"{into} is the document of {live}.\n"
+    assert into.read_text() == exported
+    assert into.stat().st_mode & 0o777 == 0o644
+    into.write_text("mine" * 10_000)
+    line = refused(run, "config", "export", *mine, "-o", str(into))
+    assert line == f"{into} is there already: name another file, or overwrite it with --force."
+    assert into.read_text() == "mine" * 10_000
+    tell(run, "config", "export", *mine, "-o", str(into), "--force")
+    assert into.read_text() == exported
+    line = refused(run, "config", "export", *mine, "-o", str(tmp_path))
+    assert "name another file" in line
+    line = refused(run, "config", "export", *mine, "-o", str(tmp_path / "no" / "such"))
+    assert line == f"{tmp_path / 'no' / 'such'} cannot be written: No such file or directory."
+    assert ask(run, "config", "export", *mine)["document"] == exported
+
+
+def test_an_export_that_is_too_long_says_so(on_socket: PlatformProcess, live: str, tmp_path: Path) -> None:
+    run, mine = on_socket.run, ("--project", live)
+    ask(run, "environment", "create", "Live", "--type", "production", *mine)
+    many = tmp_path / "many.env"
+    many.write_text("".join(f"{'A' * 100}_{number}=1\n" for number in range(1000)))
+    ask(run, "variables", "set", f"{live}/live", str(many))
+    done = run("config", "export", *mine)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "pharos: The document would not be taken as it is: line 1: has more than 50,000 characters. "
+        "Make several of it: what one of them leaves out stays as it is.\n"
+    )
+
+
+def test_a_pipe_that_is_closed_is_no_success(
+    on_socket: PlatformProcess, start: Start, live: str, given: Given
+) -> None:
+    """0 would say that nothing changes, or that all is as the document says."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    for command in (("plan",), ("apply", "--yes"), ("plan", "--json")):
+        arguments = ("config", *command, *given, "--project", live)
+        process = start(*arguments, socket=True, stdout=writing, stderr=subprocess.DEVNULL)
+        assert process.wait(30) == 1
+    os.close(writing)
+    assert ask(on_socket.run, "config", "applications", "--project", live) == []

@@ -1,0 +1,184 @@
+"""A project that configurations change, action by action, without a worker."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.configuration.addresses import Address
+from control_api.configuration.documents.document import ConfigurationDocument, Wanted
+from control_api.configuration.effects.carry_out import CannotCarryOut, ToTell, carry_out
+from control_api.configuration.plan import Action, make_plan
+from control_api.configuration.read_state import read_state
+from control_api.configuration.sealed_actions import open_actions, seal_actions
+from control_api.configuration.values import Secret, Value
+from control_api.database import Base, open_engine, open_sessions
+from control_api.projects.tables import Environment, Project
+from control_api.variables.sealing import SealingKeys
+from tests.support.accounts import migrated
+from tests.support.databases import copied_database
+from tests.support.operated import NOW, Operated, make_operated
+
+PRODUCTION: Address = ("environments", "production")
+"""What there is of the project at first."""
+STAGING: Address = ("environments", "staging")
+SOURCE = "203.0.113.7"
+
+
+@dataclass(slots=True)
+class ChangedProject:
+    """The project "shop", its operator, and somebody who has its configurations carried out."""
+
+    operated: Operated
+
+    @property
+    def keys(self) -> SealingKeys:
+        return self.operated.engines.sealing_keys()
+
+    @property
+    def project(self) -> Project:
+        return self.operated.project
+
+    def others(self) -> Actor:
+        """Somebody else."""
+        return Actor("operator kim")
+
+    def secret(self, value: str) -> Secret:
+        """A variable's value, as a document gives it."""
+        return Secret(self.keys.digest(value, self.project.public_id), value)
+
+    async def fields(self, address: Address) -> Mapping[str, Value] | None:
+        """What a plan sees of the resource; None where there is none."""
+        async with self.operated.engines.sessions() as session:
+            project = await session.get_one(Project, self.project.id)
+            present = (await read_state(session, self.keys, project)).resources.get(address)
+        return None if present is None else present.fields
+
+    async def plan(
+        self,
+        wanted: Mapping[Address, Mapping[str, Value]] | None = None,
+        deleted: Iterable[Address] = (),
+        bound: Iterable[str] = (),
+    ) -> Sequence[Action]:
+        """What becomes of the project by a document with these resources; `bound`: fields that a binding gave."""
+        resources = [
+            Wanted(address, fields, 1, frozenset(bound)) for address, fields in (wanted or {}).items()
+        ]
+        document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
+        async with self.operated.engines.sessions() as session:
+            project = await session.get_one(Project, self.project.id)
+            return make_plan(document, await read_state(session, self.keys, project)).actions
+
+    async def plan_one(
+        self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
+    ) -> Action:
+        """The one action by which the resource gets these fields; None: by which it goes."""
+        if fields is None:
+            (action,) = await self.plan(deleted=[address])
+        else:
+            (action,) = await self.plan({address: fields}, bound=bound)
+        return action
+
+    async def carry_out(self, action: Action, keys: SealingKeys | None = None) -> ToTell:
+        """As the worker does: what was sealed is opened, and carried out in one transaction."""
+        of = self.project.public_id
+        (opened,) = open_actions(self.keys, seal_actions(self.keys, [action], of), of)
+        actor = Actor(SOURCE, self.operated.people["deployer"].id)
+        async with self.operated.engines.sessions() as session, session.begin():
+            project = await session.get_one(Project, self.project.id)
+            return await carry_out(session, keys or self.keys, project, opened, actor, NOW)
+
+    async def bring_about(
+        self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()
+    ) -> ToTell:
+        """Plan this one action and carry it out."""
+        return await self.carry_out(await self.plan_one(address, fields, bound))
+
+    async def refused(self, action: Action, keys: SealingKeys | None = None) -> str:
+        """Why it cannot be carried out: one line that says what to do; nothing was written."""
+        before = await self.contents()
+        with pytest.raises(CannotCarryOut) as caught:
+            await self.carry_out(action, keys)
+        assert await self.contents() == before
+        (line,) = str(caught.value).splitlines()
+        assert line.endswith(".")
+        return line
+
+    async def repeated(self, action: Action) -> ToTell:
+        """The same once more, which writes nothing."""
+        before = await self.contents()
+        told = await self.carry_out(action)
+        assert await self.contents() == before
+        return told
+
+    async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table."""
+        async with self.operated.engines.sessions() as session:
+            return {
+                table.name: [
+                    tuple(row)
+                    for row in await session.execute(select(table).order_by(*table.primary_key.columns))
+                ]
+                for table in Base.metadata.sorted_tables
+            }
+
+    async def audited(self) -> list[tuple[str, Any]]:
+        """What was done by configurations, in order: action and details."""
+        entries = reversed(await self.operated.audited())
+        return [(action, details) for action, _, _, source, details in entries if source == SOURCE]
+
+    async def audit_text(self) -> str:
+        """All of the audit log."""
+        return json.dumps(await self.operated.audited(), ensure_ascii=False)
+
+    async def environment(self, slug: str = "production") -> Environment:
+        query = select(Environment).where(Environment.project_id == self.project.id, Environment.slug == slug)
+        async with self.operated.engines.sessions() as session:
+            return (await session.execute(query)).scalar_one()
+
+    @contextlib.asynccontextmanager
+    async def while_uncommitted(self, action: Action) -> AsyncIterator[AsyncSession]:
+        """A transaction of somebody else: the action, which comes before its end, waits for that and is refused."""
+        async with self.operated.engines.sessions() as session:
+            async with session.begin():
+                yield session
+                await session.flush()
+                carrying = asyncio.create_task(self.carry_out(action))
+                await asyncio.sleep(0.2)
+                assert not carrying.done()
+            with pytest.raises(CannotCarryOut, match="make a new review"):
+                await carrying
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProject:
+    """A database with the project in it, of which tests get copies."""
+
+    url: str
+    operated: Operated
+
+
+async def prepare_project(url: str) -> PreparedProject:
+    """Bring an empty database to this version, and fill it."""
+    async with migrated(url) as engine:
+        return PreparedProject(url, await make_operated(open_sessions(engine)))
+
+
+@contextlib.asynccontextmanager
+async def open_project(prepared: PreparedProject, folder: Path) -> AsyncIterator[ChangedProject]:
+    """The project on a copy of the database, which is in `folder` if it is a file, and gone at the end."""
+    async with copied_database(prepared.url, folder) as url:
+        engine = open_engine(url)
+        try:
+            engines = replace(prepared.operated.engines, sessions=open_sessions(engine))
+            yield ChangedProject(replace(prepared.operated, engines=engines))
+        finally:
+            await engine.dispose()

@@ -1,0 +1,71 @@
+"""Projects to which configuration documents are applied through commands."""
+
+import asyncio
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from control_api.configuration.tables import Application
+from control_api.configuration.worker import ApplicationWorker, applying
+from control_api.database import open_engine, open_sessions
+from control_api.variables.sealing import SealingKeys
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.commands import Run, ask
+
+KEY = "a secret of thirty-two characters"
+SECRET = "hunter2"
+DOCUMENT = """\
+version: 2
+environments:
+  live:
+    type: production
+    variables: {URL: "${url}"}
+    heartbeats: {nightly: {cron: "0 3 * * *", grace: 30m}}
+    queues: {default: {}}
+"""
+Given = tuple[str, ...]
+"""Arguments: a document's file, and what binds the names in it."""
+
+
+def make_project(pharos: Run) -> str:
+    """The slug of a project of its own, in which there is nothing."""
+    slug = f"config-{uuid.uuid4().hex[:8]}"
+    ask(pharos, "project", "create", slug)
+    return slug
+
+
+def write_document(folder: Path, text: str = DOCUMENT) -> Given:
+    """The text as a file in the folder, with `SECRET` for `url`."""
+    document, bindings = folder / "shop.yaml", folder / "shop.env"
+    document.write_text(text)
+    bindings.write_text(f"url={SECRET}\n")
+    return str(document), "--bind-file", str(bindings)
+
+
+def applied(pharos: Run, project: str) -> Any:
+    """The project's newest application, once there is one."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if listed := ask(pharos, "config", "applications", "--project", project):
+            return ask(pharos, "config", "show", str(listed[0]["id"]))
+        time.sleep(0.05)
+    raise AssertionError("nothing was applied")
+
+
+async def carry_out(database_url: str) -> None:
+    """What was applied in this database, with `KEY`; all of it, or up to what fails."""
+    engine = open_engine(database_url)
+    sessions = open_sessions(engine)
+    worker = ApplicationWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY))
+    running = select(Application.id).where(Application.status == "running")
+    async with applying(worker, is_alone=True):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            async with sessions() as session:
+                if not (await session.execute(running)).all():
+                    break
+            await asyncio.sleep(0.05)
+    await engine.dispose()

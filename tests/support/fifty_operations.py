@@ -1,0 +1,304 @@
+"""A project, and a configuration that changes it by fifty operations of all kinds: applied, and not carried out yet."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.accounts.operations import create_person
+from control_api.accounts.tables import ApiToken
+from control_api.audit.operations import Actor, newest_entries
+from control_api.configuration.application_status import ApplicationStatus
+from control_api.configuration.applications import describe_application, operations_of
+from control_api.configuration.apply_review import apply_review
+from control_api.configuration.read_state import read_state
+from control_api.configuration.reviews import open_review, plan_project
+from control_api.configuration.state import ProjectState
+from control_api.configuration.tables import Application
+from control_api.configuration.worker import ApplicationWorker, OnStep, applying, no_step
+from control_api.database import Base, Sessions, open_engine, open_sessions
+from control_api.monitors.operations import create_monitor_key, live_monitor_keys
+from control_api.monitors.tables import Heartbeat, Queue
+from control_api.projects.operations import create_ingest_key, live_ingest_keys
+from control_api.projects.tables import Environment, Project
+from control_api.sites.operations import live_sites
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+from tests.support.accounts import make_acme, migrated
+from tests.support.serve_control import VARIABLE_KEYS
+
+COUNT = 50
+SOURCE = "203.0.113.7"
+"""Whence the application came, in the audit log."""
+BINDINGS = {
+    "database": "postgresql://shop:pa'ss\"w\\ord@db.internal/shop",
+    "key": "-----BEGIN KEY-----\nåäö€\n-----END KEY-----\n",
+    "token": "tok_0123456789abcdef",
+}
+BEFORE = """\
+version: 2
+environments:
+  production:
+    type: production
+    branch: main
+    variables: {APP_ENV: production, DATABASE_URL: "${database}", STAYS: as it is}
+    heartbeats:
+      backup: {cron: "0 3 * * *"}
+      import: {period: 15m}
+      report: {period: 1d, grace: 30m}
+      clean-up: {period: 1h}
+      bills: {period: 1h, paused: true}
+      gone-1: {period: 1h}
+      gone-2: {period: 1h}
+      gone-3: {period: 1h}
+    queues: {gone-1: {}, gone-2: {}}
+  staging:
+    type: staging
+    variables: {APP_ENV: staging, TOKEN: "${token}"}
+    heartbeats: {gone-4: {period: 1h}, gone-5: {period: 1h}}
+    queues: {gone-3: {}, gone-4: {}}
+  qa: {type: staging, order: 1, wake_on_request: true}
+  careful: {type: staging, approval: {variables: true}}
+  old-1: {type: development, variables: {KEY: "${key}"}, heartbeats: {job: {period: 1h}}, queues: {default: {}}}
+  old-2: {type: development, locked: true, heartbeats: {job: {period: 1h}}}
+  old-3: {type: development, queues: {default: {}}}
+sites:
+  www:
+    domains: ["https://shop.example"]
+    goals: [{name: Purchase, event: purchase}, {name: Newsletter, path: /thanks}]
+  blog: {domains: ["https://blog.example"]}
+  docs: {domains: ["https://docs.example"], timezone: Europe/Oslo}
+  app: {domains: ["https://app.example"]}
+  old-1: {domains: ["https://one.example"], goals: [{name: Signup, path: /welcome}]}
+  old-2: {domains: ["https://two.example"]}
+  old-3: {domains: ["https://three.example"]}
+"""
+AFTER = """\
+version: 2
+project: {name: "The shop"}
+environments:
+  development: {type: development, branch: develop, variables: {DATABASE_URL: "${database}"}}
+  preview-of-all:
+    type: staging
+    order: 1
+    state: hibernated
+    locked: true
+    variables: {KEY: "${key}", LONGER: "token=${token}; key=${key}"}
+    heartbeats: {job: {period: 30m}, other-job: {cron: "30 4 * * 1", timezone: Europe/Oslo}}
+    queues: {default: {}, mails: {}}
+  canary: {type: production, order: 4, replicas: 2, window: {days: [mon, tue], from: "09:00", to: "16:00"}}
+  second: {type: production, order: 5, approval: {deploys: true, variables: true}, variables: {TOKEN: "${token}"}}
+  production:
+    name: Live
+    type: production
+    replicas: 3
+    window: {days: [mon, tue, wed, thu], from: "09:00", to: "16:00", timezone: Europe/Oslo}
+    approval: {deploys: true}
+    variables: {APP_ENV: live, DATABASE_URL: {keep: true}, TOKEN: "${token}"}
+    heartbeats:
+      backup: {cron: "30 3 * * *", timezone: Europe/Oslo}
+      import: {period: 10m, paused: true}
+      report: {period: 1d, grace: 1h}
+      clean-up: {cron: "0 * * * *"}
+      bills: {period: 1h, paused: false, failures_before_down: 3}
+      new-1: {period: 1h}
+      new-2: {period: 90s}
+      new-3: {period: 1h, paused: true}
+      new-4: {cron: "0 0 1 * *"}
+    queues: {default: {}, mails: {}}
+  staging:
+    type: staging
+    state: hibernated
+    wake_on_request: true
+    variables: {TOKEN: "another ${token}"}
+    heartbeats: {new-5: {period: 1h}, new-6: {period: 1h}}
+    queues: {default: {}}
+  qa: {type: staging, name: Quality, order: 0, locked: true}
+  careful: {type: staging, variables: {TOKEN: "${token}"}}
+sites:
+  www:
+    domains: ["https://shop.example", "https://*.shop.example"]
+    goals: [{name: Purchase, event: bought}, {name: Signup, path: /welcome}]
+  blog: {domains: ["https://news.example"]}
+  docs: {domains: ["https://docs.example"], timezone: UTC}
+  app: {domains: ["https://app.example", "http://localhost:8000"], goals: [{name: Start, path: /}]}
+  new-1: {domains: ["https://four.example"]}
+  new-2: {domains: ["https://five.example"], goals: [{name: Purchase, event: purchase}]}
+  new-3: {domains: ["https://six.example"], timezone: Europe/Oslo}
+  new-4: {domains: ["https://seven.example"]}
+"""
+DELETED = """\
+delete:
+  - environments.old-1
+  - environments.old-2
+  - environments.old-3
+  - environments.production.heartbeats.gone-1
+  - environments.production.heartbeats.gone-2
+  - environments.production.heartbeats.gone-3
+  - environments.staging.heartbeats.gone-4
+  - environments.staging.heartbeats.gone-5
+  - environments.production.queues.gone-1
+  - environments.production.queues.gone-2
+  - environments.staging.queues.gone-3
+  - environments.staging.queues.gone-4
+  - environments.staging.variables.APP_ENV
+  - sites.www.goals.Newsletter
+  - sites.old-1
+  - sites.old-2
+  - sites.old-3
+"""
+_IDENTIFIER = re.compile(r"\b(env|sit)_[0-9a-z]{26}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Fifty:
+    """The database with it. `api_token` may do everything; `digests` are those of all keys and trackers of before."""
+
+    url: str
+    project_id: int
+    application_id: int
+    api_token: str
+    digests: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: the same however often it was begun."""
+
+    state: ProjectState
+    audited: Sequence[tuple[str, str, str]]
+    """Of the application: action, kind of the subject, details without IDs that are drawn."""
+    rows: Mapping[str, int]
+    """How many each table has."""
+    operations: Sequence[tuple[str, str, str, str | None]]
+    """Action, resource, status and error."""
+
+
+async def prepare_fifty(url: str) -> Fifty:
+    """In an empty database. Every environment and every monitor has a key."""
+    now = datetime.now(UTC)
+    async with migrated(url) as engine:
+        sessions = open_sessions(engine)
+        async with sessions() as session, session.begin():
+            account, project, _ = await make_acme(session, now)
+            person = await create_person(session, account, "Kim", "kim@acme.example", "owner", now)
+            token = make_credential(CredentialKind.API_TOKEN)
+            session.add(
+                ApiToken(
+                    account_id=account.id,
+                    person_id=person.id,
+                    name="test",
+                    digest=digest_credential(token),
+                    scopes="account:read deploy:read deploy:write",
+                    created_at=now,
+                )
+            )
+        actor = Actor("198.51.100.1", person.id)
+        await _apply(sessions, project, BEFORE, ("database", "token", "key"), actor)
+        await carry_out_all(sessions, InProcessKeyDirectory())
+        async with sessions() as session, session.begin():
+            await _add_keys(session, now)
+        number = await _apply(sessions, project, AFTER + DELETED, tuple(BINDINGS), Actor(SOURCE, person.id))
+        digests = frozenset(entry.digest for entry in await live_entries(sessions))
+    return Fifty(url, project.id, number, token, digests)
+
+
+async def _apply(sessions: Sessions, project: Project, text: str, bound: Sequence[str], actor: Actor) -> int:
+    """The application's number."""
+    now = datetime.now(UTC)
+    async with sessions() as session, session.begin():
+        plan = await plan_project(
+            session, VARIABLE_KEYS, project, text, {name: BINDINGS[name] for name in bound}
+        )
+        review = await open_review(session, VARIABLE_KEYS, project, plan, actor, now)
+        return (await apply_review(session, VARIABLE_KEYS, project, review.id, actor, now)).id
+
+
+async def _add_keys(session: AsyncSession, now: datetime) -> None:
+    for environment in (await session.execute(select(Environment))).scalars().all():
+        await create_ingest_key(session, environment, now)
+    for heartbeat in (await session.execute(select(Heartbeat.id))).scalars().all():
+        await create_monitor_key(session, now, heartbeat_id=heartbeat)
+    for queue in (await session.execute(select(Queue.id))).scalars().all():
+        await create_monitor_key(session, now, queue_id=queue)
+
+
+async def carry_out_all(sessions: Sessions, directory: KeyDirectory, *, on_step: OnStep = no_step) -> None:
+    """Be a worker until nothing is left that could be done."""
+    worker = ApplicationWorker(sessions, directory, VARIABLE_KEYS, on_step=on_step)
+    async with applying(worker, is_alone=True):
+        await until_ended(sessions)
+
+
+async def until_ended(sessions: Sessions, look: Callable[[], None] = lambda: None) -> None:
+    """Until no application is running. `look` is called all the while."""
+    running = select(func.count()).where(Application.status == ApplicationStatus.RUNNING)
+    while True:
+        async with sessions() as session:
+            if not (await session.execute(running)).scalar_one():
+                return
+        look()
+        await asyncio.sleep(0.02)
+
+
+async def live_entries(sessions: Sessions) -> Sequence[KeyEntry]:
+    """All that a key directory has to know, and nothing else."""
+    now = datetime.now(UTC)
+    async with sessions() as session:
+        return [
+            *await live_ingest_keys(session, now),
+            *await live_monitor_keys(session, now),
+            *await live_sites(session),
+        ]
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Sessions]:
+    """Sessions on the database."""
+    engine = open_engine(url)
+    try:
+        yield open_sessions(engine)
+    finally:
+        await engine.dispose()
+
+
+async def plan_again(sessions: Sessions, fifty: Fifty) -> Sequence[Any]:
+    """The actions of a plan of the same document."""
+    async with sessions() as session:
+        project = await session.get_one(Project, fifty.project_id)
+        plan = await plan_project(session, VARIABLE_KEYS, project, AFTER + DELETED, BINDINGS)
+    return plan.to_json()["actions"]  # type: ignore[no-any-return]
+
+
+async def read_outcome(sessions: Sessions, fifty: Fifty) -> Outcome:
+    """What there is now."""
+    async with sessions() as session:
+        project = await session.get_one(Project, fifty.project_id)
+        application = await session.get_one(Application, fifty.application_id)
+        operations = await operations_of(session, application.id)
+        told = describe_application(application, operations)
+        entries = await newest_entries(session, 1000)
+        return Outcome(
+            await read_state(session, VARIABLE_KEYS, project),
+            [
+                (entry["action"], entry["subject"].partition(" ")[0], _without_ids(entry["details"]))
+                for entry in reversed(entries)
+                if entry["source"] == SOURCE
+            ],
+            {
+                table.name: (await session.execute(select(func.count()).select_from(table))).scalar_one()
+                for table in Base.metadata.sorted_tables
+            },
+            [(one["action"], one["resource"], one["status"], one["error"]) for one in told["operations"]],
+        )
+
+
+def _without_ids(details: Mapping[str, Any]) -> str:
+    return _IDENTIFIER.sub(r"\1_…", repr(details))

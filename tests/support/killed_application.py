@@ -1,0 +1,93 @@
+"""A worker of applications that is killed and started again, any number of times."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from tests.support.commands import CLEAN
+
+_ROOT = Path(__file__).parents[2]
+_LIFE_SECONDS = 60
+
+
+class Lives:
+    """`tests.faults.killable_application`, which is started once, and its lives, one after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._living: int | None = None
+        """Stands for the process itself: another one may get its ID once it has ended."""
+
+    async def begin(self, order: str = "") -> None:
+        """One that kills itself at this step of this operation: `begun 7`, `carried out 7`, `told 7`."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{order}\n".encode())
+        number = await self._read()
+        with suppress(ProcessLookupError):
+            self._living = os.pidfd_open(number)
+
+    def kill(self) -> None:
+        """`kill -9`; nothing where it has ended by itself."""
+        if self._living is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._living, signal.SIGKILL)
+
+    async def end(self) -> bool:
+        """Wait for its end: whether it was killed, or else has ended because nothing was left to do."""
+        status = await self._read()
+        self._let_go()
+        assert status in (0, signal.SIGKILL), f"ended with {status}: {self.told()}"
+        return status == signal.SIGKILL
+
+    def _let_go(self) -> None:
+        if self._living is not None:
+            os.close(self._living)
+            self._living = None
+
+    async def _read(self) -> int:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_LIFE_SECONDS):
+            line = await self._process.stdout.readline()
+        assert line, self.told()
+        return int(line)
+
+    def told(self) -> str:
+        """The end of its log."""
+        return self._log.read_text()[-4000:]
+
+    async def end_all(self) -> None:
+        """Kill what lives, and end."""
+        self.kill()
+        self._let_go()
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def living(
+    folder: Path, database: str, redis: str, *more: str, lease_seconds: float
+) -> AsyncIterator[Lives]:
+    """On a database and a key directory; `--alone` among `more`: there is no other worker."""
+    log = folder / "lives.log"
+    log.touch()
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.faults.killable_application", "--database", database),
+            *("--redis", redis, "--lease-seconds", str(lease_seconds), *more),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=output,
+            env=CLEAN,
+            cwd=_ROOT,
+        )
+    lives = Lives(process, log)
+    try:
+        yield lives
+    finally:
+        await lives.end_all()

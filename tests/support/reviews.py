@@ -1,0 +1,151 @@
+"""Reviews of a project's configuration that were planned by hand, and what may become of them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.configuration.addresses import PROJECT, Address
+from control_api.configuration.application_status import sum_up
+from control_api.configuration.documents.document import ConfigurationDocument, Wanted
+from control_api.configuration.plan import Action, Change, Plan, make_plan
+from control_api.configuration.read_state import read_state
+from control_api.configuration.reviews import VALID, open_review
+from control_api.configuration.sealed_actions import seal_actions
+from control_api.configuration.tables import Application, Operation, Review
+from control_api.configuration.values import Value
+from control_api.projects.tables import Project
+from control_api.variables.sealing import SealingKeys
+from pipeline_contracts.deploy_states import OperationStatus
+
+Resources = Mapping[Address, Mapping[str, Value]]
+"""What is wanted: fields by their resource."""
+SOURCE = "203.0.113.9"
+"""Where all of this is asked for from."""
+
+
+async def plan_by_hand(
+    session: AsyncSession,
+    keys: SealingKeys,
+    project: Project,
+    wanted: Resources,
+    deleted: Iterable[Address] = (),
+) -> Plan:
+    """What a document with these resources changes."""
+    resources = [Wanted(address, fields, 1) for address, fields in wanted.items()]
+    document = ConfigurationDocument(resources, dict.fromkeys(deleted, 1))
+    return make_plan(document, await read_state(session, keys, project))
+
+
+async def add_application(
+    session: AsyncSession,
+    keys: SealingKeys,
+    project: Project,
+    actions: Sequence[Action],
+    statuses: Sequence[OperationStatus],
+    now: datetime,
+) -> tuple[Application, Sequence[Operation]]:
+    """An application of these actions, each of which is where its status says; nothing was carried out."""
+    review = Review(
+        project_id=project.id,
+        fingerprint="sha256:",
+        plan=json.dumps(Plan("sha256:", actions, []).to_json()),
+        created_at=now,
+        expires_at=now + VALID,
+        applied_at=now,
+    )
+    session.add(review)
+    await session.flush()
+    status = sum_up(statuses)
+    application = Application(
+        project_id=project.id,
+        review_id=review.id,
+        status=status.value,
+        source=SOURCE,
+        created_at=now,
+        finished_at=None if status == "running" else now,
+    )
+    session.add(application)
+    await session.flush()
+    operations = [
+        _operation(keys, project, application, place, one, status, now)
+        for place, (one, status) in enumerate(zip(actions, statuses, strict=True))
+    ]
+    session.add_all(operations)
+    await session.flush()
+    return application, operations
+
+
+def _operation(
+    keys: SealingKeys,
+    project: Project,
+    application: Application,
+    position: int,
+    action: Action,
+    status: OperationStatus,
+    now: datetime,
+) -> Operation:
+    sealed = seal_actions(keys, [action], project.public_id)
+    is_begun = status in (OperationStatus.RUNNING, OperationStatus.SUCCEEDED, OperationStatus.FAILED)
+    is_ended = status not in (OperationStatus.PENDING, OperationStatus.RUNNING)
+    return Operation(
+        application_id=application.id,
+        position=position,
+        action=json.dumps(action.to_json()),
+        key_id=None if status is OperationStatus.SUCCEEDED else sealed.key_id,
+        sealed=None if status is OperationStatus.SUCCEEDED else sealed.data,
+        status=status.value,
+        error="It could not be." if status is OperationStatus.FAILED else None,
+        attempts=int(is_begun),
+        started_at=now if is_begun else None,
+        finished_at=now if is_ended else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What a project has, by its numbers: a review that is open and changes nothing, and an application of which one
+    operation has failed, and `operation` waits behind it."""
+
+    review: int
+    application: int
+    operation: int
+
+
+async def make_reviewed(
+    session: AsyncSession, keys: SealingKeys, project: Project, now: datetime
+) -> Reviewed:
+    """Give the project these. What is sealed of them is left out, so that it does not matter to tests of keys: only
+    `restore_reviewed` makes that the review can be applied."""
+    rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
+    states = (OperationStatus.FAILED, OperationStatus.PENDING)
+    application, operations = await add_application(session, keys, project, [rename] * 2, states, now)
+    plan = await plan_by_hand(session, keys, project, {})
+    review = await open_review(session, keys, project, plan, Actor(SOURCE), now)
+    for row in (review, *operations):
+        row.sealed = row.key_id = None
+    await session.flush()
+    return Reviewed(review.id, application.id, operations[1].id)
+
+
+async def restore_reviewed(
+    session: AsyncSession, keys: SealingKeys, project: Project, reviewed: Reviewed, now: datetime
+) -> None:
+    """Let these be as they were at first, with the project as it is now."""
+    await session.execute(delete(Application).where(Application.review_id == reviewed.review))
+    waits = {"status": OperationStatus.PENDING.value, "error": None, "finished_at": None}
+    await session.execute(update(Operation).where(Operation.id == reviewed.operation).values(**waits))
+    plan = await plan_by_hand(session, keys, project, {})
+    sealed = seal_actions(keys, plan.actions, project.public_id)
+    opened = {
+        "fingerprint": plan.fingerprint,
+        "key_id": sealed.key_id,
+        "sealed": sealed.data,
+        "expires_at": now + VALID,
+        "applied_at": None,
+    }
+    await session.execute(update(Review).where(Review.id == reviewed.review).values(**opened))
