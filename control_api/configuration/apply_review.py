@@ -39,10 +39,8 @@ async def apply_review(
     """
     await hold_project(session, project)
     review = await find_review(session, project, review_id)
-    await _check_open(session, review, now)
+    sealed = await _check_open(session, review, now)
     await _check_idle(session, project)
-    assert review.sealed is not None and review.key_id is not None
-    sealed = Sealed(review.key_id, review.sealed)
     renewal = await read_renewal(session, keys, project, sealed.key_id)
     if renewal.was.fingerprint() != review.fingerprint:
         raise ProjectChanged("The project is not as the review saw it any more: make a new one.")
@@ -68,7 +66,8 @@ async def apply_review(
     return application
 
 
-async def _check_open(session: AsyncSession, review: Review, now: datetime) -> None:
+async def _check_open(session: AsyncSession, review: Review, now: datetime) -> Sealed:
+    """Gives what it is to do."""
     if review.applied_at is not None:
         query = select(Application.id).where(Application.review_id == review.id)
         members = {"application_id": (await session.execute(query)).scalar_one()}
@@ -77,8 +76,10 @@ async def _check_open(session: AsyncSession, review: Review, now: datetime) -> N
             members=members,
         )
     # By another machine's clock it may have been given up a moment earlier.
-    if now >= review.expires_at or review.sealed is None:
+    # By another control plane's clock it may be over already, and its secrets given up.
+    if now >= review.expires_at or review.sealed is None or review.key_id is None:
         raise ReviewExpired(f"It was valid until {format_time(review.expires_at)}: make a new one.")
+    return Sealed(review.key_id, review.sealed)
 
 
 async def _check_idle(session: AsyncSession, project: Project) -> None:
