@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from control_api.refusals import Refused
 from deployer.identity import FolderInUse
 from embedded_app.allocator import keep_freed_memory
 from embedded_app.demo import running_demo
@@ -76,7 +77,12 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         async with contextlib.AsyncExitStack() as stack:
             print(_greeting(platform, data), flush=True)
             if arguments.demo:
-                shop = await stack.enter_async_context(running_demo(platform, data))
+                try:
+                    shop = await stack.enter_async_context(running_demo(platform, data))
+                except Refused as error:
+                    raise CommandFailed(
+                        f"The demo needs the first site: {error} Leave --demo out."
+                    ) from error
                 print(_demo_greeting(platform, data, shop), flush=True)
             await stop.wait()
             print("Draining: what was accepted is being stored.", flush=True)

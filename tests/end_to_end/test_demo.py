@@ -66,3 +66,14 @@ def test_started_again_the_past_is_not_made_twice(demo: PlatformProcess) -> None
     demo.wait_until_consumed()
     assert demo.query(count) == [before]
     assert before["rows"] == before["ids"]
+
+
+def test_without_the_first_site_there_is_no_demo(tmp_path: Path) -> None:
+    platform = PlatformProcess(tmp_path / "demo")
+    platform.start()
+    assert platform.run("site", "remove", "1", "--yes").returncode == 0
+    assert platform.stop() == 0
+    done = platform.run("up", "--demo", "--port", "0")
+    assert done.returncode == 1
+    told = "pharos: The demo needs the first site: There is no site 1; `pharos site list` shows all. Leave --demo out."
+    assert done.stderr.splitlines()[-1] == told
