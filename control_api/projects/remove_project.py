@@ -13,11 +13,13 @@ from control_api.audit.operations import Actor, record
 from control_api.configuration.tables import Application, Operation, Review
 from control_api.database import Base
 from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.projects.hold import hold_project
 from control_api.projects.tables import Environment, Project, ProjectRole
 from control_api.refusals import Refused
 from control_api.repositories.tables import Repository
 from control_api.sites.tables import Site
 from control_api.workflows.tables import Workflow
+from pipeline_contracts.errors import NotFound
 
 _MOST_NAMED = 5
 
@@ -26,12 +28,17 @@ async def remove_project(
     session: AsyncSession, account: Account, project: Project, actor: Actor, now: datetime
 ) -> int:
     """Delete a project of the account that has neither environments nor sites, with its deployments and their logs, its
-    repositories and the roles in it; gives how many deployments there were.
+    repositories, workflows and configurations, and the roles in it; gives how many deployments there were.
 
     Raises `Refused` for one that has environments or sites, and names them.
     """
     # Roles are given and taken while the account is held.
     await lock_account(session, account)
+    try:
+        # Before its applications, as by those who carry them out.
+        await hold_project(session, project)
+    except NotFound:
+        raise Refused("The project is removed already.") from None
     await _check_empty(session, project)
     mine = select(Deployment.id).where(Deployment.project_id == project.id)
     of_project = Deployment.project_id == project.id
@@ -47,11 +54,9 @@ async def remove_project(
         await session.execute(_all_of(Operation, Operation.application_id.in_(applications)))
         await session.execute(_all_of(Application, Application.project_id == project.id))
         await session.execute(_all_of(Review, Review.project_id == project.id))
-        gone = await session.execute(_all_of(Project, Project.id == project.id).returning(Project.id))
+        await session.execute(_all_of(Project, Project.id == project.id))
     except IntegrityError:
         raise Refused("Something was added to the project meanwhile: run the command again.") from None
-    if gone.scalar_one_or_none() is None:
-        raise Refused("The project is removed already.")
     details = {"name": project.name, "slug": project.slug, "deployments": count}
     record(session, actor, project.account_id, "project.remove", f"project {project.public_id}", now, details)
     return count

@@ -8,13 +8,12 @@ from datetime import datetime
 from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.operations import Actor
 from control_api.configuration.addresses import PROJECT, Address
 from control_api.configuration.application_status import sum_up
 from control_api.configuration.documents.document import ConfigurationDocument, Wanted
 from control_api.configuration.plan import Action, Change, Plan, make_plan
 from control_api.configuration.read_state import read_state
-from control_api.configuration.reviews import VALID, open_review
+from control_api.configuration.reviews import VALID
 from control_api.configuration.sealed_actions import seal_actions
 from control_api.configuration.tables import Application, Operation, Review
 from control_api.configuration.values import Value
@@ -50,14 +49,8 @@ async def add_application(
     now: datetime,
 ) -> tuple[Application, Sequence[Operation]]:
     """An application of these actions, each of which is where its status says; nothing was carried out."""
-    review = Review(
-        project_id=project.id,
-        fingerprint="sha256:",
-        plan=json.dumps(Plan("sha256:", actions, []).to_json()),
-        created_at=now,
-        expires_at=now + VALID,
-        applied_at=now,
-    )
+    review = _review(project, Plan("sha256:", actions, []), now)
+    review.applied_at = now
     session.add(review)
     await session.flush()
     status = sum_up(statuses)
@@ -78,6 +71,16 @@ async def add_application(
     session.add_all(operations)
     await session.flush()
     return application, operations
+
+
+def _review(project: Project, plan: Plan, now: datetime) -> Review:
+    return Review(
+        project_id=project.id,
+        fingerprint=plan.fingerprint,
+        plan=json.dumps(plan.to_json()),
+        created_at=now,
+        expires_at=now + VALID,
+    )
 
 
 def _operation(
@@ -124,10 +127,11 @@ async def make_reviewed(
     rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
     states = (OperationStatus.FAILED, OperationStatus.PENDING)
     application, operations = await add_application(session, keys, project, [rename] * 2, states, now)
+    for operation in operations:
+        operation.sealed = operation.key_id = None
     plan = await plan_by_hand(session, keys, project, {})
-    review = await open_review(session, keys, project, plan, Actor(SOURCE), now)
-    for row in (review, *operations):
-        row.sealed = row.key_id = None
+    review = _review(project, plan, now)
+    session.add(review)
     await session.flush()
     return Reviewed(review.id, application.id, operations[1].id)
 

@@ -8,10 +8,11 @@ import pytest
 from tests.support.changed_project import ChangedProject, PreparedProject, open_project, prepare_project
 from tests.support.databases import KINDS, empty_database
 from tests.support.deploy_platform import Platform
+from tests.support.eleven_operations import BEFORE
 from tests.support.prepared_platform import platform, prepared
 from tests.support.reviewed_project import ReviewedProject
 
-__all__ = ["configured", "platform", "prepared", "prepared_project", "reviewed"]
+__all__ = ["begun", "configured", "platform", "prepared", "prepared_project", "reviewed"]
 
 
 @pytest.fixture(scope="session", params=KINDS)
@@ -33,3 +34,10 @@ async def configured(prepared_project: PreparedProject, tmp_path: Path) -> Async
 def reviewed(platform: Platform) -> ReviewedProject:
     """A project on a control plane that is asked over HTTP."""
     return ReviewedProject(platform)
+
+
+@pytest.fixture
+async def begun(reviewed: ReviewedProject) -> ReviewedProject:
+    """The same with what the eleven operations change and remove."""
+    await reviewed.bring_about(BEFORE)
+    return reviewed

@@ -1,0 +1,116 @@
+"""A project, and a configuration of eleven operations of every kind; what comes of them, and what may be away."""
+
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.configuration.tables import Operation
+from control_api.database import Sessions
+from control_api.database_errors import DatabaseAway
+from control_api.sites.tables import Site
+from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from storage_backends.key_directory.interface import KeyEntry
+from tests.support.reviewed_project import ReviewedProject, statuses
+
+SECRET = "hunter2 hunter2 hunter2"
+BINDINGS = {"token": SECRET}
+# Of every kind; the site and what goes have to be told to the edges.
+BEFORE = """\
+environments:
+  old: {type: development, heartbeats: {job: {period: 1h}}}
+  staging: {variables: {A: "1"}, heartbeats: {nightly: {period: 1h}}}
+sites:
+  old: {domains: ["https://old.example"]}
+"""
+DOCUMENT = """\
+project: {name: The blog}
+environments:
+  development: {replicas: 2, state: hibernated, locked: true}
+  staging:
+    name: Test
+    variables: {A: "2", TOKEN: "${token}"}
+    heartbeats: {nightly: {period: 2h}, other: {cron: "0 3 * * *"}}
+    queues: {default: {}}
+  new: {type: staging, order: 4, variables: {TOKEN: "${token}"}, queues: {default: {}}}
+sites:
+  docs: {domains: ["https://docs.example"], goals: [{name: Signup, path: /welcome}]}
+delete: [environments.old, sites.old]
+"""
+COUNT = 11
+# In the audit log.
+EFFECTS = [
+    "project.set",
+    "environment.scale",
+    "environment.state",
+    "environment.lock",
+    "variables.replace",
+    "environment.set",
+    "heartbeat.set",
+    "heartbeat.create",
+    "queue.create",
+    "environment.create",
+    "variables.replace",
+    "queue.create",
+    "site.create",
+    "site.remove",
+    "environment.remove",
+]
+
+
+class Directory(InProcessKeyDirectory):
+    """One that can be away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = False
+
+    async def publish(self, entry: KeyEntry) -> None:
+        self._check()
+        await super().publish(entry)
+
+    async def revoke(self, digest: bytes) -> None:
+        self._check()
+        await super().revoke(digest)
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise StorageUnavailable("The key directory does not answer now.")
+
+
+class Database:
+    """Makes sessions, or fails as a database that is away does: so many times."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self.away: float = 0
+
+    def __call__(self) -> AsyncSession:
+        if self.away > 0:
+            self.away -= 1
+            raise DatabaseAway("The database does not answer now.")
+        return self._sessions()
+
+
+async def effects(begun: ReviewedProject) -> list[str]:
+    """What was carried out since the document was applied."""
+    actions = [action for action, _ in await begun.audited()]
+    last = max(place for place, action in enumerate(actions) if action == "configuration.apply")
+    return [action for action in actions[last:] if not action.startswith("configuration.")]
+
+
+async def check_done(begun: ReviewedProject, told: Any) -> None:
+    """All of it, each effect once; and a plan of the same changes nothing."""
+    assert statuses(told) == ["succeeded"] * COUNT, told
+    assert told["status"] == "succeeded"
+    assert sorted(await effects(begun)) == sorted(EFFECTS)
+    rows = await begun.rows(Operation, Operation.application_id == told["id"])
+    assert {(row.sealed, row.key_id, row.to_tell) for row in rows} == {(None, None, None)}
+    again = DOCUMENT.partition("delete:")[0]
+    plan = (await begun.ask("plan", again, BINDINGS)).data
+    assert plan["actions"] == []
+    assert "environments.old" not in plan["unmanaged"]
+    sites = {site.name: site.public_id for site in await begun.rows(Site)}
+    assert "old" not in sites
+    assert await begun.directory.find(digest_credential(sites["docs"])) is not None
