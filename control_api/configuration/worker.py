@@ -8,25 +8,24 @@ finds an operation that was begun and not ended goes on from what the database s
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import select
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
-from control_api.configuration.application_status import ApplicationStatus, find_next
+from control_api.configuration.application_leases import Holder, LeaseLost, free_all
+from control_api.configuration.application_status import find_next
 from control_api.configuration.applications import move_operation, settle_application
 from control_api.configuration.effects.carry_out import CannotCarryOut, ToTell, carry_out
 from control_api.configuration.renew_actions import open_anew
 from control_api.configuration.reviews import forget_reviews
-from control_api.configuration.tables import Application, Operation
+from control_api.configuration.tables import Operation
 from control_api.database import Sessions
 from control_api.database_errors import DatabaseAway, is_behind
 from control_api.projects.hold import hold_project
@@ -53,14 +52,10 @@ async def no_step(step: Step, position: int) -> None:
     """What happens between the steps outside fault tests."""
 
 
-class _LeaseLost(Exception):
-    """The application is not this worker's any more."""
-
-
 def _is_passing(error: Exception) -> bool:
     """Whether the same may work later though nobody mends anything."""
     # What the database cannot do now may also be what the edges cannot be told: it is both kinds of error.
-    is_away = isinstance(error, _LeaseLost | DatabaseAway | PoolExhausted)
+    is_away = isinstance(error, LeaseLost | DatabaseAway | PoolExhausted)
     return is_away or (isinstance(error, ProgrammingError) and is_behind(error))
 
 
@@ -90,9 +85,8 @@ class ApplicationWorker:
         self._sessions = sessions
         self._directory = directory
         self._keys = keys
-        self._lease = lease
         self._on_step = on_step
-        self._holder = secrets.token_hex(16)
+        self._holder = Holder(lease)
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
 
@@ -106,11 +100,9 @@ class ApplicationWorker:
         self._news.set()
 
     async def free_all(self) -> None:
-        """Take applications from workers that are gone, before their leases run out. For who knows that there is no
-        other worker."""
+        """Begin with what workers that are gone were at. For who knows that there is no other worker."""
         async with self._sessions() as session, session.begin():
-            held = Application.holder.is_not(None)
-            await session.execute(update(Application).where(held).values(holder=None, leased_until=None))
+            await free_all(session)
 
     async def run(self) -> None:
         """Until `stop`."""
@@ -142,32 +134,15 @@ class ApplicationWorker:
             await forget_reviews(session, datetime.now(UTC))
 
     async def _claim(self) -> int | None:
-        """An application to carry on with; None: there is none that nobody is at."""
-        now = datetime.now(UTC)
-        free = (Application.status == ApplicationStatus.RUNNING) & or_(
-            Application.leased_until.is_(None), Application.leased_until < now
-        )
         async with self._sessions() as session, session.begin():
-            # Read first: on SQLite a write that finds nothing would still keep others from writing.
-            oldest = select(Application.id).where(free).order_by(Application.id).limit(1)
-            number = (await session.execute(oldest)).scalar_one_or_none()
-            if number is None:
-                return None
-            claimed = await session.execute(
-                update(Application)
-                .where(Application.id == number, free)
-                .values(holder=self._holder, leased_until=now + self._lease)
-                .returning(Application.id)
-                .execution_options(synchronize_session=False)
-            )
-            return claimed.scalar_one_or_none()
+            return await self._holder.claim(session)
 
     async def _work(self, number: int) -> None:
         try:
             while not self._stop.is_set() and (begun := await self._begin(number)) is not None:
                 await self._on_step("begun", begun.position)
                 await self._finish(number, begun)
-        except _LeaseLost:
+        except LeaseLost:
             # Or its operations that were left were canceled.
             logger.info("application %d is not this worker's any more", number)
         if self._stop.is_set():
@@ -177,7 +152,7 @@ class ApplicationWorker:
         """Take up the next operation, or the one in the middle of which a worker ended; None: nothing is to be done."""
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            application = await self._hold(session, number, now)
+            application = await self._holder.hold(session, number, now)
             # Not the whole of each: there may be thousands, and this is asked for every one of them.
             all_of = select(Operation.id, Operation.status).where(Operation.application_id == number)
             operations = (await session.execute(all_of.order_by(Operation.position))).all()
@@ -191,20 +166,6 @@ class ApplicationWorker:
             operation.attempts += 1
             to_tell = None if operation.to_tell is None else ToTell.from_json(operation.to_tell)
             return _Begun(operation.id, operation.position, to_tell, application.project_id)
-
-    async def _hold(self, session: AsyncSession, number: int, now: datetime) -> Application:
-        """The application, which nobody else moves until the end of the transaction, for another while."""
-        mine = (Application.id == number) & (Application.holder == self._holder)
-        held = await session.execute(
-            update(Application)
-            .where(mine)
-            .values(leased_until=now + self._lease)
-            .returning(Application.id)
-            .execution_options(synchronize_session=False)
-        )
-        if held.scalar_one_or_none() is None:
-            raise _LeaseLost
-        return await session.get_one(Application, number, populate_existing=True)
 
     async def _finish(self, number: int, begun: _Begun) -> None:
         try:
@@ -247,7 +208,7 @@ class ApplicationWorker:
                 await hold_project(session, project)
             except NotFound:
                 raise CannotCarryOut("The project was removed.") from None
-            application = await self._hold(session, number, now)
+            application = await self._holder.hold(session, number, now)
             operation = await session.get_one(Operation, begun.operation_id)
             if operation.sealed is None or operation.key_id is None:
                 raise CannotCarryOut("What it was to do is not kept any more: make a new review.")
@@ -278,7 +239,7 @@ class ApplicationWorker:
     async def _end(self, number: int, begun: _Begun, to: OperationStatus, error: str | None) -> None:
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            await self._hold(session, number, now)
+            await self._holder.hold(session, number, now)
             operation = await session.get_one(Operation, begun.operation_id, populate_existing=True)
             if to is OperationStatus.SUCCEEDED:
                 operation.to_tell = None
@@ -287,10 +248,8 @@ class ApplicationWorker:
             logger.warning("operation %d of application %d has failed: %s", begun.operation_id, number, error)
 
     async def _let_go(self, number: int) -> None:
-        """Another worker may go on at once."""
-        mine = (Application.id == number) & (Application.holder == self._holder)
         async with self._sessions() as session, session.begin():
-            await session.execute(update(Application).where(mine).values(holder=None, leased_until=None))
+            await self._holder.let_go(session, number)
 
 
 @asynccontextmanager
