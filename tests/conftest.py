@@ -5,12 +5,17 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
 from tests.support.databases import KINDS, empty_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
+
+# How long an example takes, or is drawn, says nothing on a machine that has other things to do.
+settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pharos")
 
 
 @pytest.fixture(scope="session")
