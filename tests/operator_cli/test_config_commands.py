@@ -135,7 +135,7 @@ def test_a_document_is_applied(on_socket: PlatformProcess, live: str, given: Giv
     assert f"\nOperation {first}: succeeded\n+ environments.live\n    + type: production\n" in shown
     assert SECRET not in shown + told
     line = refused(run, "config", "retry", str(number), str(first))
-    assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be."
+    assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be tried again."
     (entry, *_) = [one for one in ask(run, "audit") if one["action"] == "configuration.apply"]
     assert entry["details"]["application"] == number
 
