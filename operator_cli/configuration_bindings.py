@@ -8,12 +8,8 @@ from typing import Any
 
 from operator_cli.environment import add_project_argument
 from operator_cli.failure import CommandFailed
-from operator_cli.read_text import read_text
+from operator_cli.read_text import read_document, read_variables
 
-MOST_CHARACTERS = 50_000
-# UTF-8 has four bytes at most for one.
-_MOST_BYTES = 4 * MOST_CHARACTERS
-_MOST_KIB = 256
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
@@ -47,7 +43,7 @@ def read_wanted(arguments: argparse.Namespace) -> dict[str, Any]:
         raise CommandFailed(
             "Standard input can be read once: name a file for the document or for its bindings."
         )
-    document = read_text(arguments.file, _MOST_BYTES, f"{MOST_CHARACTERS:,} characters")
+    document = read_document(arguments.file)
     bindings: dict[str, str] = {}
     for file in arguments.bind_file:
         bindings |= _read_file(file)
@@ -56,7 +52,7 @@ def read_wanted(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _read_file(file: str) -> dict[str, str]:
-    text = read_text(file, _MOST_KIB * 1024, f"{_MOST_KIB} KiB")
+    text = read_variables(file)
     # Only here: few documents are bound by files.
     from control_api.variables.dotenv import read_dotenv
     from pipeline_contracts.errors import InvalidInput

@@ -6,10 +6,9 @@ from typing import Any
 from operator_cli.ask import WHICH, add_ask_arguments, ask
 from operator_cli.environment import add_place_argument
 from operator_cli.failure import CommandFailed
-from operator_cli.read_text import read_text
+from operator_cli.read_text import read_variables
 from operator_cli.tell import tell
 
-_MOST_BYTES = 256 * 1024
 # Rounds in a row in which nothing could be sealed because others wrote the same meanwhile.
 _MOST_IDLE = 5
 
@@ -61,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
             wanted = {"environment_id": arguments.environment}
             return tell(arguments, ask(arguments, "variables/show", wanted), _show)
         case "set":
-            text = read_text(arguments.file, _MOST_BYTES, f"{_MOST_BYTES // 1024} KiB")
+            text = read_variables(arguments.file)
             wanted = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
             return tell(arguments, ask(arguments, "variables/set", wanted), _show_set)
     return tell(arguments, _rotate(arguments), _show_rotated)

@@ -9,7 +9,7 @@ from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.environment import add_project_argument
 from operator_cli.failure import CommandFailed
-from operator_cli.read_text import read_text
+from operator_cli.read_text import MOST_CHARACTERS, read_document
 from operator_cli.tell import tell
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ _ACTIONS = {
     "show": "print the YAML as it was set",
     "check": "say what is wrong with a YAML file; nothing needs to run for that, and nothing is set",
 }
-_MOST_CHARACTERS = 50_000
-# UTF-8 has four bytes at most for one.
-_MOST_BYTES = 4 * _MOST_CHARACTERS
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -96,10 +93,9 @@ def _tell_faults(arguments: argparse.Namespace, faults: "tuple[Fault, ...]") -> 
 
 def _read(file: str) -> str:
     """The file's text, of which no more is read than may be set. Raises `CommandFailed`."""
-    most = f"{_MOST_CHARACTERS:,} characters"
-    text = read_text(file, _MOST_BYTES, most)
-    if len(text) > _MOST_CHARACTERS:
-        raise CommandFailed(f"{file} has more than {most}, which is the most.")
+    text = read_document(file)
+    if len(text) > MOST_CHARACTERS:
+        raise CommandFailed(f"{file} has more than {MOST_CHARACTERS:,} characters, which is the most.")
     return text
 
 

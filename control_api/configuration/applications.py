@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.configuration.application_status import ApplicationStatus, sum_up
 from control_api.configuration.tables import Application, Operation
 from control_api.database import hold_row
+from control_api.move_status import move_status
 from control_api.projects.tables import Project
-from pipeline_contracts.deploy_states import ForbiddenMove, OperationStatus, check_move
+from pipeline_contracts.deploy_states import OperationStatus
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.times import format_time
 
@@ -56,20 +57,8 @@ async def move_operation(
 ) -> None:
     """Give the operation its next status, and `values`. Raises `ForbiddenMove` for a move that the table does not have,
     and where somebody else has moved it since it was read."""
-    was = OperationStatus(operation.status)
-    check_move(was, to)
-    values["finished_at"] = now if to in _ENDED else None
-    moved = await session.execute(
-        update(Operation)
-        .where(Operation.id == operation.id, Operation.status == was.value)
-        .values(status=to.value, **values)
-        .returning(Operation.id)
-        .execution_options(synchronize_session=False)
-    )
-    is_moved = moved.scalar_one_or_none() is not None
-    await session.refresh(operation)
-    if not is_moved:
-        raise ForbiddenMove(OperationStatus(operation.status), to)
+    ended = now if to in _ENDED else None
+    await move_status(session, operation, to, finished_at=ended, **values)
 
 
 async def settle_application(session: AsyncSession, application: Application, now: datetime) -> None:

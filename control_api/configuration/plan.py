@@ -132,7 +132,11 @@ def make_plan(document: ConfigurationDocument, state: ProjectState) -> Plan:
                 reverse=True,
             ),
         ],
-        [*_find_unmanaged(document, state, gone)],
+        [
+            *_find_unmanaged(
+                document, sorted(state.resources.values(), key=lambda one: rank(one.address)), gone
+            )
+        ],
         sorted(state.awaiting_approval),
     )
 
@@ -267,16 +271,18 @@ class _Ranks:
         return (1, self._orders[address[1]], address[1], address[2:])
 
 
-def _find_unmanaged(document: ConfigurationDocument, state: ProjectState, gone: _Gone) -> Iterable[str]:
+def _find_unmanaged(
+    document: ConfigurationDocument, resources: Iterable[Present], gone: _Gone
+) -> Iterable[str]:
     """Of what the document does not name, only the outermost: an environment, and not its heartbeats besides."""
     said: dict[Address, Mapping[str, Value]] = {address: {} for address in gone.with_members}
     said |= {one.address: one.fields for one in document.resources}
-    rank = _Ranks(document, state).rank
-    for address in sorted(state.resources, key=rank):
+    for present in resources:
+        address = present.address
         if gone.has(address):
             continue
         if address in said:
-            yield from _unmanaged_fields(state.resources[address], said[address], gone)
+            yield from _unmanaged_fields(present, said[address], gone)
         elif address != PROJECT and (len(address) == 2 or address[:2] in said):
             yield write_address(address)
 

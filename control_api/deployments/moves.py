@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.deployments.tables import Deployment, DeploymentLine
-from pipeline_contracts.deploy_states import FINAL, DeploymentStatus, ForbiddenMove, check_move
+from control_api.move_status import move_status
+from pipeline_contracts.deploy_states import FINAL, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 
@@ -19,22 +19,9 @@ async def move_deployment(
     Raises `ForbiddenMove` for a move that the table does not have, and where somebody else has moved it since it was
     read; `IntegrityError` where it becomes active and the environment has an active one.
     """
-    was = DeploymentStatus(deployment.status)
-    check_move(was, to)
     if to in FINAL:
         values["finished_at"] = now
-    # What was read is part of the condition: of two who move it at once, one wins.
-    moved = await session.execute(
-        update(Deployment)
-        .where(Deployment.id == deployment.id, Deployment.status == was.value)
-        .values(status=to.value, **values)
-        .returning(Deployment.id)
-        .execution_options(synchronize_session=False)
-    )
-    is_moved = moved.scalar_one_or_none() is not None
-    await session.refresh(deployment)
-    if not is_moved:
-        raise ForbiddenMove(DeploymentStatus(deployment.status), to)
+    await move_status(session, deployment, to, **values)
 
 
 def add_line(session: AsyncSession, deployment_id: int, text: str, now: datetime) -> None:

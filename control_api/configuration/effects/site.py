@@ -20,6 +20,7 @@ from control_api.sites.operations import (
     change_timezone,
     create_site,
     remove_goal,
+    set_goal_target,
 )
 from control_api.sites.remove_site import remove_site
 from control_api.sites.tables import Goal, Site
@@ -114,9 +115,8 @@ async def _change_goals(task: Task, site: Site, goals: Mapping[str, Goal], chang
         elif goal is None:
             name = read_address(f"{task.called}.{change.field}")[-1]
             await add_goal(task.session, site, name, wanted.get("event"), wanted.get("path"), task.now)
-        else:
-            goal.event, goal.path = wanted.get("event"), wanted.get("path")
-    await task.session.flush()
+        elif not await set_goal_target(task.session, goal, wanted.get("event"), wanted.get("path")):
+            raise task.gone()
 
 
 def _subject(site: Site) -> str:
