@@ -1,7 +1,7 @@
 """The engine, the declarative base and the only commit of the control plane."""
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -116,9 +116,11 @@ def _begin_on_sqlite(connection: Connection, _name: str) -> None:
         connection.exec_driver_sql("BEGIN")
 
 
-def insert_unless_there(session: AsyncSession, table: type[Base], values: Mapping[str, Any]) -> Any:
-    """An `INSERT` that does nothing where a row is in its way, and then returns none. Where another transaction is
-    about to insert such a row, it waits for the end of that one."""
+def insert_unless_there(
+    session: AsyncSession, table: type[Base], values: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+) -> Any:
+    """An `INSERT` of one or several rows, that does nothing where a row is in the way, and then returns none. Where
+    another transaction is about to insert such a row, it waits for the end of that one."""
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     return insert(table).values(values).on_conflict_do_nothing()
 

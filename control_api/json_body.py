@@ -1,6 +1,7 @@
-"""Reads a JSON body within its limits of size and time, before anything is parsed."""
+"""Reads a body within its limits of size and time, before anything is parsed."""
 
 import asyncio
+from collections.abc import Callable
 
 from fastapi import Request
 
@@ -18,17 +19,35 @@ async def read_json_body(request: Request, most: int = _MOST_BYTES) -> bytes:
         raise UnsupportedMediaType("The body must be application/json.")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("This operation takes no Content-Encoding.")
+    return await read_body(request, most)
+
+
+async def read_body(request: Request, most: int, hold: Callable[[int], None] | None = None) -> bytes:
+    """The body's bytes, whatever they are. `hold` is told of each piece's length before it is kept, and may raise.
+
+    Raises `PayloadTooLarge`, at the first byte over the limit or where the header says so, and `RequestTimeout` where
+    it does not arrive in 30 s.
+    """
+    told = request.headers.get("content-length", "")
+    if told.isascii() and told.isdecimal() and int(told[:20]) > most:
+        raise _too_large(most)
     try:
         async with asyncio.timeout(_SECONDS):
-            return await _read(request, most)
+            return await _read(request, most, hold)
     except TimeoutError as error:
         raise RequestTimeout(f"The body did not arrive within {_SECONDS:g} s.") from error
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def _read(request: Request, most: int, hold: Callable[[int], None] | None) -> bytes:
     body = bytearray()
     async for piece in request.stream():
+        if len(body) + len(piece) > most:
+            raise _too_large(most)
+        if hold is not None:
+            hold(len(piece))
         body += piece
-        if len(body) > most:
-            raise PayloadTooLarge(f"The body is over {most} bytes.")
     return bytes(body)
+
+
+def _too_large(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is over {most} bytes.")

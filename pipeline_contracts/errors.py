@@ -67,6 +67,14 @@ class InvalidCredential(Problem):
         super().__init__(detail, headers={"WWW-Authenticate": "Bearer"})
 
 
+class BadSignature(Problem):
+    """A webhook that was not signed with the repository's secret."""
+
+    status = 401
+    slug = "bad-signature"
+    title = "Bad signature"
+
+
 class MissingScope(Problem):
     """A genuine API token without the scope that the operation needs."""
 
@@ -163,6 +171,14 @@ class OperationNotPossible(Problem):
     title = "Not possible for this operation now"
 
 
+class RepositoryNotReady(Problem):
+    """What a webhook asks for cannot be deployed now: the environment or the project is not ready for it."""
+
+    status = 409
+    slug = "repository-not-ready"
+    title = "The repository cannot deploy"
+
+
 class PayloadTooLarge(Problem):
     """Over one of the limits of size or count."""
 
@@ -185,6 +201,13 @@ class InvalidInput(Problem):
     status = 422
     slug = "validation-failed"
     title = "Validation failed"
+
+
+class PayloadNotUsable(InvalidInput):
+    """A webhook's body or headers that do not say what its event has to."""
+
+    slug = "payload-not-usable"
+    title = "The payload is not usable"
 
 
 class EnvironmentLocked(InvalidInput):

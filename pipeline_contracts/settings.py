@@ -139,6 +139,20 @@ class Settings:
     )
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
 
+    public_url: str | None = _setting(
+        None, "Where people and Git hosts reach this, https://pharos.example, for addresses that are shown"
+    )
+    git_app_secret: str | None = _setting(
+        None,
+        "Webhook secret of the Git host's application, 16 characters or more; without it there is no such application",
+        secret=True,
+        shortest=16,
+    )
+    github_token: str | None = _setting(
+        None, "Token with which GitHub is told what became of commits; without it nothing is told", secret=True
+    )
+    github_api_url: str = _setting("https://api.github.com", "GitHub's API, https://HOST/api/v3 for one's own")
+
     deploy_domain: str = _setting(
         "localhost", "Environments answer at ENVIRONMENT.PROJECT. and this; its names have to lead here"
     )

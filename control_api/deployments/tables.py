@@ -10,6 +10,9 @@ from pipeline_contracts.deploy_states import ACTIVE
 
 _IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE)})"
 
+IS_PUSHED = "trigger IN ('push', 'pull_request')"
+"""In SQL: whether a webhook has asked for it. An index is of these alone; it serves where this stands word by word."""
+
 
 class Deployment(Base):
     """One attempt to bring a revision, or a release that there is already, to an environment."""
@@ -27,6 +30,14 @@ class Deployment(Base):
         ),
         # The database itself holds "one at a time": a look before the insert would be a race.
         partial_index("uq_deployments_active", "environment_id", _IS_ACTIVE, unique=True),
+        # What its Git host is to be told is looked for every few seconds.
+        Index(
+            "ix_deployments_reported",
+            "reported",
+            "created_at",
+            sqlite_where=text(IS_PUSHED),
+            postgresql_where=text(IS_PUSHED),
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -60,6 +71,12 @@ class Deployment(Base):
     """A `DeploymentStep`: how far the deployer is. Whoever takes the work over goes on from it."""
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     """How often it was taken up: once, unless a deployer ended in the middle of it."""
+    pushed_revision: Mapped[str | None] = mapped_column(String(64))
+    """The commit of which a webhook has told. What is built is what the branch has when it is looked up."""
+    pushed_from: Mapped[str | None] = mapped_column(String(64))
+    """Where the branch was before that push: a host that still says so is behind its own webhook."""
+    reported: Mapped[str | None] = mapped_column(String(12))
+    """What its Git host was told last of the commit; null: nothing."""
 
 
 class DeploymentLine(Base):

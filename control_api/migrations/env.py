@@ -14,6 +14,7 @@ import control_api.repositories.tables
 import control_api.runtime.tables
 import control_api.sites.tables
 import control_api.variables.tables
+import control_api.webhooks.tables
 import control_api.workflows.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base
 

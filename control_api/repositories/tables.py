@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import ForeignKey, String, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_api.database import Base, Moment, partial_index
@@ -25,3 +25,12 @@ class Repository(Base):
     """What is deployed where neither a deploy nor its environment names another."""
     created_at: Mapped[datetime] = mapped_column(Moment)
     disconnected_at: Mapped[datetime | None] = mapped_column(Moment)
+    # Columns that came later: rows of before have the defaults.
+    full_name: Mapped[str | None] = mapped_column(String(500), index=True)
+    """`owner/name` on its host, in small letters; null: its address is of a machine's own folder."""
+    push_deploys: Mapped[bool] = mapped_column(server_default=true())
+    """Whether its webhooks are listened to."""
+    allows_forks: Mapped[bool] = mapped_column(server_default=false())
+    """Whether pull requests from forks get previews: anybody may open one."""
+    is_sample: Mapped[bool] = mapped_column(server_default=false())
+    """Whether a first start has made it, to be something to deploy: it gives way to the first one that is connected."""

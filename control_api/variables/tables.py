@@ -51,3 +51,14 @@ class VariableChange(Base):
     decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(Moment)
     decided_at: Mapped[datetime | None] = mapped_column(Moment)
+
+
+class ProtectedVariable(Base):
+    """The name of a variable that no preview gets."""
+
+    __tablename__ = "protected_variables"
+
+    environment_id: Mapped[int] = mapped_column(
+        ForeignKey("environments.id"), primary_key=True, autoincrement=False
+    )
+    name: Mapped[str] = mapped_column(String(255), primary_key=True)

@@ -6,21 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from control_api.git_refs import is_ref
+from control_api.git_refs import is_commit, is_ref
 from control_api.refusals import Refused
 from control_api.repositories.read_url import read_url
 from deployer.check_out.failures import CheckOutFailed, explain_failure, missing_ref
 from deployer.check_out.run_git import Answer, Git, open_git, until
 
-_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 # Git looks for no fewer than four digits; under seven they are hardly ever a single commit's.
 _BEGINNING = re.compile("[0-9a-f]{7,63}")
 _NOWHERE = Path("/dev/null")
-
-
-def is_commit(text: str) -> bool:
-    """Whether this is a whole commit, in small letters."""
-    return _COMMIT.fullmatch(text) is not None
 
 
 async def resolve_ref(url: str, ref: str, *, mark: str | None = None, timeout_seconds: float = 60) -> str:

@@ -1,0 +1,1 @@
+"""Webhooks of Git hosts: pushes deploy, pull requests get previews."""
