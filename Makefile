@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching hostile country-database compose-secrets lock clean
+.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ switching: $(STAMP) ## 200 requests/s on an application while it is deployed, ro
 
 hostile: $(STAMP) ## what hostile workflow and configuration documents cost to read: CPU and memory of each
 	$(BIN)/python -m loadtests.hostile_documents $(ARGS)
+
+signatures: $(STAMP) ## Whether the time that a wrong webhook signature takes tells how much of it is right
+	$(BIN)/python -m loadtests.webhook_signatures $(ARGS)
 
 country-database: ## Bring a database of countries by address (CC0), from npm: .engines/countries.mmdb
 	@mkdir -p .engines/countries

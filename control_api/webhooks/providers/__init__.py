@@ -1,0 +1,1 @@
+"""The Git hosts whose webhooks are understood: a module a host."""

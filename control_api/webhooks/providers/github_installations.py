@@ -1,0 +1,94 @@
+"""What GitHub tells about installations of an application."""
+
+from typing import Literal
+
+from msgspec.json import Decoder
+
+from control_api.webhooks.notices import Ignored, Installation, Notice
+from control_api.webhooks.providers.body import decode
+from control_api.webhooks.providers.unusable import unusable
+from control_api.webhooks.providers.values import InstallationId, Payload, clean_name, read_full_name
+
+_CHANGES: dict[str, Literal["created", "deleted", "suspended", "unsuspended"]] = {
+    "created": "created",
+    "deleted": "deleted",
+    "suspend": "suspended",
+    "unsuspend": "unsuspended",
+}
+
+
+class _Action(Payload):
+    action: str
+
+
+class _Account(Payload):
+    login: str
+
+
+class _Installation(Payload):
+    id: InstallationId
+    account: _Account
+
+
+class _Repository(Payload):
+    full_name: str
+
+
+class _InstallationEvent(Payload):
+    installation: _Installation
+    repositories: list[_Repository] | None = None
+
+
+class _RepositoriesEvent(Payload):
+    installation: _Installation
+    repositories_added: list[_Repository]
+    repositories_removed: list[_Repository]
+
+
+_ACTION = Decoder(_Action)
+_INSTALLATION = Decoder(_InstallationEvent)
+_REPOSITORIES = Decoder(_RepositoriesEvent)
+
+
+def read_installation(json: bytes) -> Notice:
+    """The event `installation`. Raises `PayloadNotUsable`."""
+    change = _CHANGES.get(decode(_ACTION, json).action)
+    if change is None:
+        return Ignored("Of installations, only that they come, go, or rest is followed.")
+    told = decode(_INSTALLATION, json)
+    names = _names(told.repositories or [], "repositories")
+    return Installation(
+        told.installation.id,
+        _login(told.installation),
+        change,
+        added=names if change == "created" else (),
+        removed=names if change == "deleted" else (),
+    )
+
+
+def read_repositories(json: bytes) -> Notice:
+    """The event `installation_repositories`. Raises `PayloadNotUsable`."""
+    if decode(_ACTION, json).action not in ("added", "removed"):
+        return Ignored("Of an installation's repositories, only that they come or go is followed.")
+    told = decode(_REPOSITORIES, json)
+    return Installation(
+        told.installation.id,
+        _login(told.installation),
+        "repositories",
+        added=_names(told.repositories_added, "repositories_added"),
+        removed=_names(told.repositories_removed, "repositories_removed"),
+    )
+
+
+def _login(installation: _Installation) -> str:
+    login = clean_name(installation.account.login)
+    if login is None:
+        raise unusable("installation.account.login", "must have a printable character")
+    return login
+
+
+def _names(repositories: list[_Repository], path: str) -> tuple[str, ...]:
+    return tuple(
+        read_full_name(repository.full_name, f"{path}[{number}].full_name")
+        for number, repository in enumerate(repositories)
+    )

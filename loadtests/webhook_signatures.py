@@ -1,0 +1,238 @@
+"""`python -m loadtests.webhook_signatures`: whether the time that a wrong signature takes tells how much of it is
+right.
+
+As dudect does (Reparaz, Balasch, Verbauwhede: Dude, is my code constant time?, 2017): signatures that are wrong in
+their first digit and such that are wrong in their last one, in random order, and Welch's t between the times of both.
+"""
+
+import argparse
+import gc
+import hmac
+import json
+import math
+import random
+import string
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from statistics import fmean, variance
+from typing import Any
+from unittest.mock import patch
+
+from rich.console import Console
+from rich.table import Table
+
+from control_api.webhooks.notices import WebhookSecret
+from control_api.webhooks.providers.all_providers import PROVIDERS
+from pipeline_contracts.errors import BadSignature
+
+MOST_T = 4.5
+"""From here on dudect speaks of a difference."""
+_KEPT = 0.9
+"""What takes longer than this part of all is left out: there the machine did something else."""
+_BATCH = 500
+_BODY_BYTES, _TOKEN_LENGTH = 32, 43
+_NOW = datetime(2026, 3, 3, tzinfo=UTC)
+_HEX, _BASE64 = string.hexdigits[:16], string.ascii_letters + string.digits + "+/"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is verified."""
+
+    raw: bytes
+    headers: dict[str, list[str]]
+    secret: WebhookSecret
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a host proves with that a delivery is its own."""
+
+    name: str
+    kind: str
+    header: str
+    digits: range
+    """Where they are in the header."""
+    alphabet: str
+    draw: Callable[[random.Random], Delivery]
+    """Makes a good delivery. No two have a digit in common but by chance: of signatures that are all like one, the
+    processor would learn to foresee the branches, up to the wrong digit."""
+
+    def spoil(self, side: int, chance: random.Random) -> Delivery:
+        """A delivery of which the first digit (0) or the last one (1) is wrong."""
+        delivery = self.draw(chance)
+        position = (self.digits[0], self.digits[-1])[side]
+        value = list(delivery.headers[self.header][0])
+        value[position] = chance.choice(self.alphabet.replace(value[position], ""))
+        # Not by slices: those of the one side would leave the memory other than those of the other.
+        return replace(delivery, headers={**delivery.headers, self.header: ["".join(value)]})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of one comparison. Times are means in ns, of what was kept."""
+
+    proof: str
+    comparison: str
+    kept: int
+    first_ns: float
+    last_ns: float
+    t: float
+    seen_from_ns: float
+    """The least difference that this many measurements tell from none."""
+    is_control: bool
+
+    @property
+    def is_as_expected(self) -> bool:
+        """No difference; or in a control one, without which the others would prove nothing."""
+        return (abs(self.t) >= MOST_T) == self.is_control
+
+
+def _hex_proof(name: str, kind: str, header: str) -> Proof:
+    secret = WebhookSecret("hmac", "a secret of this measurement")
+
+    def draw(chance: random.Random) -> Delivery:
+        raw = chance.randbytes(_BODY_BYTES)
+        digits = hmac.digest(secret.value.encode(), raw, "sha256").hex()
+        return Delivery(raw, {header: [f"sha256={digits}"]}, secret)
+
+    return Proof(name, kind, header, range(len("sha256="), len("sha256=") + 64), _HEX, draw)
+
+
+def _draw_signed(chance: random.Random) -> Delivery:
+    key, moment = b"a key of this measurement, 32 B.", str(int(_NOW.timestamp()))
+    raw = chance.randbytes(_BODY_BYTES)
+    digest = hmac.digest(key, f"id.{moment}.".encode() + raw, "sha256")
+    headers = {
+        "webhook-id": ["id"],
+        "webhook-timestamp": [moment],
+        "webhook-signature": [f"v1,{b64encode(digest).decode()}"],
+    }
+    return Delivery(raw, headers, WebhookSecret("signing", f"whsec_{b64encode(key).decode()}"))
+
+
+def _draw_token(chance: random.Random) -> Delivery:
+    token = "".join(chance.choices(_BASE64, k=_TOKEN_LENGTH))
+    return Delivery(b"{}", {"x-gitlab-token": [token]}, WebhookSecret("plain", token))
+
+
+_PROOFS = (
+    _hex_proof("GitHub's signature", "github", "x-hub-signature-256"),
+    _hex_proof("Bitbucket's signature", "bitbucket", "x-hub-signature"),
+    # 43 digits and the sign that fills them up.
+    Proof("GitLab's signature", "gitlab", "webhook-signature", range(3, 3 + 43), _BASE64, _draw_signed),
+    Proof("GitLab's token", "gitlab", "x-gitlab-token", range(_TOKEN_LENGTH), _BASE64, _draw_token),
+)
+
+
+def _compare_naively(wanted: Any, given: Any) -> bool:
+    """What must not be done: it ends with the first difference."""
+    if len(wanted) != len(given):
+        return False
+    return all(a == b for a, b in zip(wanted, given, strict=True))
+
+
+def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[list[int], list[int]]:
+    """Times in ns: of signatures that are wrong in the first digit, and in the last one."""
+    verify = PROVIDERS[proof.kind].verify
+    times: tuple[list[int], list[int]] = ([], [])
+    gc.disable()
+    try:
+        for _ in range(measurements // _BATCH):
+            # Made before any of them is measured: how they are made leaves no trace in the times.
+            sides = [chance.getrandbits(1) for _ in range(_BATCH)]
+            batch = [proof.spoil(side, chance) for side in sides]
+            for side, delivery in zip(sides, batch, strict=True):
+                before = time.perf_counter_ns()
+                try:
+                    verify(delivery.raw, delivery.headers, delivery.secret, _NOW)
+                except BadSignature:
+                    taken = time.perf_counter_ns() - before
+                else:
+                    raise AssertionError(f"{proof.name}: a wrong one was taken for good")
+                times[side].append(taken)
+            gc.collect(0)
+    finally:
+        gc.enable()
+    return times
+
+
+def _judge(proof: Proof, comparison: str, times: tuple[list[int], list[int]], is_control: bool) -> Verdict:
+    both = sorted(times[0] + times[1])
+    limit = both[int(_KEPT * (len(both) - 1))]
+    first, last = ([taken for taken in side if taken <= limit] for side in times)
+    error = math.sqrt(variance(first) / len(first) + variance(last) / len(last))
+    difference = fmean(last) - fmean(first)
+    return Verdict(
+        proof=proof.name,
+        comparison=comparison,
+        kept=len(first) + len(last),
+        first_ns=fmean(first),
+        last_ns=fmean(last),
+        t=difference / error,
+        seen_from_ns=MOST_T * error,
+        is_control=is_control,
+    )
+
+
+def _judge_all(measurements: int, chance: random.Random) -> Iterator[Verdict]:
+    for proof in _PROOFS:
+        # Once, so that all is loaded and warm.
+        _measure(proof, 10 * _BATCH, chance)
+        yield _judge(proof, "as it is", _measure(proof, measurements, chance), False)
+        if proof.draw is _draw_token:
+            # Digests are compared: even a naive comparison would tell nothing of the token.
+            continue
+        with patch.object(hmac, "compare_digest", _compare_naively):
+            times = _measure(proof, measurements // 10, chance)
+        yield _judge(proof, "control: byte by byte", times, True)
+
+
+def _show(verdicts: list[Verdict]) -> None:
+    table = Table("Proof", "Comparison", box=None, pad_edge=False)
+    for heading in ("Kept", "First wrong, ns", "Last wrong, ns", "Seen from, ns", "t"):
+        table.add_column(heading, justify="right")
+    table.add_column(f"Difference (|t| ≥ {MOST_T:g})")
+    for verdict in verdicts:
+        table.add_row(
+            verdict.proof,
+            verdict.comparison,
+            f"{verdict.kept:,}",
+            f"{verdict.first_ns:,.1f}",
+            f"{verdict.last_ns:,.1f}",
+            f"{verdict.seen_from_ns:.1f}",
+            f"{verdict.t:+.2f}",
+            "seen" if abs(verdict.t) >= MOST_T else "none seen",
+            style=None if verdict.is_as_expected else "red",
+        )
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def main() -> int:
+    """Exit status 0: no difference is seen, and in the controls there is one; 1: it is otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.webhook_signatures", description=__doc__)
+    parser.add_argument(
+        "--measurements",
+        type=int,
+        default=200_000,
+        help="of each proof; of its control a tenth (%(default)d)",
+    )
+    parser.add_argument("--seed", type=int, default=None, help="for the same random order again")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    if arguments.measurements < 10 * _BATCH:
+        parser.error(f"--measurements must be {10 * _BATCH} or more")
+    verdicts = list(_judge_all(arguments.measurements, random.Random(arguments.seed)))
+    if arguments.json:
+        print(json.dumps({"comparisons": [asdict(verdict) for verdict in verdicts]}))
+    else:
+        _show(verdicts)
+    return 0 if all(verdict.is_as_expected for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
