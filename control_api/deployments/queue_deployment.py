@@ -13,12 +13,14 @@ from control_api.database import insert_unless_there
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment
 from control_api.environments.check_open import check_open
+from control_api.git_refs import is_commit
 from control_api.projects.find import Place
 from control_api.repositories.operations import connected_repository
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError, NotFound
 
-Trigger = Literal["api", "rollback", "promotion"]
+Trigger = Literal["api", "push", "pull_request", "rollback", "promotion"]
+_SHORT = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,10 @@ class Wish:
     promoted_from_id: int | None = None
     rolled_back_to_id: int | None = None
     note: str | None = None
+    """Why, or of a webhook who: `pushed by ada`."""
+    pushed_revision: str | None = None
+    """The commit of which a webhook has told, or the beginning of it."""
+    pushed_from: str | None = None
 
 
 async def queue_deployment(
@@ -65,20 +71,30 @@ async def queue_deployment(
     record(
         session, actor, project.account_id, "deployment.queue", f"deployment {deployment.id}", now, details
     )
-    add_line(session, deployment.id, f"Queued: {_told(wish, branch)}.", now)
+    add_line(session, deployment.id, f"Queued: {_told(wish, wish.ref or branch or 'the branch')}.", now)
     if needs_approval:
         await move_deployment(session, deployment, DeploymentStatus.AWAITING_APPROVAL, now)
         add_line(session, deployment.id, "Waits for the approval of a second person.", now)
     return deployment
 
 
-def _told(wish: Wish, branch: str | None) -> str:
+def _told(wish: Wish, ref: str) -> str:
     match wish.trigger:
+        case "push" | "pull_request":
+            at = "" if wish.pushed_revision is None else f" at {wish.pushed_revision[:_SHORT]}"
+            return f"{ref}{at}" if wish.note is None else f"{ref}{at}, {wish.note}"
         case "rollback":
             return f"the release of deployment {wish.rolled_back_to_id} again"
         case "promotion":
             return f"the release of deployment {wish.promoted_from_id}"
-    return wish.ref or branch or "the branch"
+    return ref
+
+
+def revision_to_approve(revision: str | None, pushed_revision: str | None) -> str | None:
+    """The commit that a second person is to agree to; None: that person has to name it."""
+    if revision is None and pushed_revision is not None and is_commit(pushed_revision):
+        return pushed_revision
+    return revision
 
 
 async def _insert(
@@ -92,6 +108,9 @@ async def _insert(
 ) -> Deployment:
     """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in; and
     `NotFound` where the environment was removed meanwhile."""
+    revision = wish.revision
+    if needs_approval:
+        revision = revision_to_approve(revision, wish.pushed_revision)
     values = {
         "account_id": place.project.account_id,
         "project_id": place.project.id,
@@ -100,13 +119,15 @@ async def _insert(
         "status": DeploymentStatus.QUEUED.value,
         "trigger": wish.trigger,
         "ref": wish.ref,
-        "revision": wish.revision,
+        "revision": revision,
         "promoted_from_id": wish.promoted_from_id,
         "rolled_back_to_id": wish.rolled_back_to_id,
         "note": wish.note,
         "asked_by_id": actor.person_id,
         "needs_approval": needs_approval,
         "created_at": now,
+        "pushed_revision": wish.pushed_revision,
+        "pushed_from": wish.pushed_from,
     }
     made = insert_unless_there(session, Deployment, values).returning(Deployment)
     try:

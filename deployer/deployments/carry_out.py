@@ -167,6 +167,12 @@ class _Work:
             revision = await resolve_ref(job.url, job.ref, mark=mark)
         except CheckOutFailed as error:
             raise WorkFailed(str(error)) from error
+        if job.pushed is not None and revision == job.pushed.before:
+            await self._log.say(
+                f"The host's Git is behind its own webhook: {job.ref} is still {revision} there. Building "
+                f"{job.pushed.revision}, of which the webhook has told."
+            )
+            revision = job.pushed.revision
         await self._record.note(DeploymentStep.CHECK_OUT, revision=revision)
         return revision
 

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions
 from control_api.deployments.moves import add_line, move_deployment
+from control_api.deployments.queue_deployment import revision_to_approve
 from control_api.deployments.tables import Deployment, Release
 from control_api.environments.check_open import check_open
+from control_api.git_refs import is_commit
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
 from control_api.variables.operations import open_variables, present_variables
@@ -24,6 +27,15 @@ from pipeline_contracts.errors import Problem
 
 _MOST_ATTEMPTS = 3
 _INTERRUPTED = "The deployer was ended in the middle of this"
+# They bring a release that is built already; all others check out and build.
+_BRINGING = ("rollback", "promotion")
+
+
+class Pushed(NamedTuple):
+    """How a webhook says that the branch was moved. Both are whole commits."""
+
+    before: str
+    revision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,8 @@ class Job:
     """Branch, tag or commit."""
     revision: str | None
     """The commit, where it is bound already."""
+    pushed: Pushed | None
+    """None: no webhook tells, or the host has shown that commit before."""
     workflow: str | None
     """The project's document; None: the repository has its own."""
     variables_id: int | None
@@ -144,7 +158,7 @@ async def _job(
 ) -> Job | str:
     """The job, or why it cannot be one."""
     release = await _release(session, deployment)
-    if release is None and deployment.trigger in ("rollback", "promotion"):
+    if release is None and deployment.trigger in _BRINGING:
         return "The release that it was to bring is not retained any more: deploy its revision instead."
     # A rollback brings the variables back as well; what is half done goes on with those that it began with.
     own = release is not None and (deployment.trigger == "rollback" or release.deployment_id == deployment.id)
@@ -166,6 +180,7 @@ async def _job(
         url=repository.url,
         ref=deployment.ref or environment.branch or repository.branch,
         revision=deployment.approved_revision or deployment.revision,
+        pushed=await _pushed(session, deployment),
         workflow=None if workflow is None else workflow.text,
         variables_id=None if variables is None else variables.id,
         variables=values,
@@ -174,6 +189,23 @@ async def _job(
         step=step,
         status=DeploymentStatus(deployment.status),
     )
+
+
+async def _pushed(session: AsyncSession, deployment: Deployment) -> Pushed | None:
+    """What a host that is behind its own webhook does not show yet.
+
+    None for a commit that it must have shown since, because it was deployed, or pushed away: where the branch is back
+    at the commit before, somebody has set it back, and a delivery that is sent again does not undo that.
+    """
+    before, revision = deployment.pushed_from, deployment.pushed_revision
+    if before is None or revision is None or not (is_commit(before) and is_commit(revision)):
+        return None
+    shown = select(Deployment.id).where(
+        Deployment.environment_id == deployment.environment_id,
+        Deployment.id != deployment.id,
+        or_(Deployment.revision == revision, Deployment.pushed_from == revision),
+    )
+    return Pushed(before, revision) if await session.scalar(shown.limit(1)) is None else None
 
 
 async def _release(session: AsyncSession, deployment: Deployment) -> Release | None:
@@ -202,7 +234,7 @@ async def _begin(
     elif step is DeploymentStep.SWITCH:
         add_line(session, deployment.id, f"{_INTERRUPTED}: it brings the switch to its end.", now)
     elif deployment.status == DeploymentStatus.DEPLOYING:
-        where = " with the check-out" if deployment.trigger == "api" else ""
+        where = "" if deployment.trigger in _BRINGING else " with the check-out"
         add_line(session, deployment.id, f"{_INTERRUPTED}: it begins again{where}.", now)
     else:
         add_line(session, deployment.id, f"{_INTERRUPTED}: it starts the release again.", now)
@@ -217,6 +249,7 @@ async def _turn_down(session: AsyncSession, deployment: Deployment, refusal: _Re
         case DeploymentStatus.AWAITING_APPROVAL:
             undecided = {
                 "needs_approval": True,
+                "revision": revision_to_approve(deployment.revision, deployment.pushed_revision),
                 "decided_by_id": None,
                 "decided_at": None,
                 "approved_revision": None,

@@ -11,13 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
 from control_api.deployments.decide import approve_deployment
+from control_api.deployments.queue_deployment import Trigger, Wish, queue_deployment
 from control_api.deployments.tables import Deployment, DeploymentLine, Release
 from control_api.environments.locks import lock_environment
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
 from control_api.variables.operations import present_variables, replace_variables
 from control_api.variables.sealing import SealingKeys
-from deployer.deployments.take_up import Job, take_up
+from deployer.deployments.take_up import Job, Pushed, take_up
 from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
@@ -28,6 +29,7 @@ NAME = "shop/production"
 NOW = datetime.now(UTC)
 ACTOR = Actor("operator test")
 COMMIT = "c" * 40
+BEFORE = "b" * 40
 IDENTITY = Identity("dpl_test", "here", 1, Path("/nowhere"))
 
 
@@ -35,6 +37,19 @@ async def _queued(platform: Platform, name: str = NAME) -> int:
     answer = await platform.call("POST", environment_path(platform.acme.places[name], "deploy"))
     assert answer.status == 202
     return int(answer.data["id"])
+
+
+async def _pushed(
+    platform: Platform,
+    trigger: Trigger = "push",
+    revision: str | None = COMMIT,
+    before: str | None = BEFORE,
+) -> int:
+    """What a webhook has queued."""
+    wish = Wish(trigger, ref="main", pushed_revision=revision, pushed_from=before)
+    async with platform.sessions() as session, session.begin():
+        place = await _place(session, platform, NAME)
+        return (await queue_deployment(session, place, wish, ACTOR, datetime.now(UTC))).id
 
 
 async def _lease(platform: Platform, name: str = NAME) -> Lease:
@@ -62,12 +77,12 @@ async def _set_variables(platform: Platform, name: str = NAME, **values: str) ->
         await replace_variables(session, VARIABLE_KEYS, place, values, ACTOR, datetime.now(UTC))
 
 
-async def _approve(platform: Platform, number: int) -> None:
+async def _approve(platform: Platform, number: int, revision: str | None = COMMIT) -> None:
     async with platform.sessions() as session, session.begin():
         deployment = await session.get_one(Deployment, number)
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
         admin = platform.acme.people["admin"]
-        await approve_deployment(session, deployment, environment, admin, COMMIT, ACTOR, datetime.now(UTC))
+        await approve_deployment(session, deployment, environment, admin, revision, ACTOR, datetime.now(UTC))
 
 
 async def _told(platform: Platform, number: int) -> tuple[str, str]:
@@ -248,3 +263,75 @@ async def test_nothing_is_taken_up_under_a_lease_that_is_lost(platform: Platform
     with pytest.raises(LeaseLost):
         await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
     assert (await _told(platform, number))[0] == "queued"
+
+
+@pytest.mark.parametrize("trigger", ["push", "pull_request"])
+async def test_a_push_begins_with_what_the_webhook_has_told(platform: Platform, trigger: Trigger) -> None:
+    job = await _take(platform, await _pushed(platform, trigger))
+    assert job is not None
+    assert (job.ref, job.revision, job.pushed) == ("main", None, Pushed(BEFORE, COMMIT))
+
+
+@pytest.mark.parametrize(
+    ("revision", "before"), [(None, BEFORE), (COMMIT, None), (COMMIT[:12], BEFORE), (COMMIT, BEFORE[:12])]
+)
+async def test_what_is_no_whole_commit_is_not_taken_for_one(
+    platform: Platform, revision: str | None, before: str | None
+) -> None:
+    job = await _take(platform, await _pushed(platform, revision=revision, before=before))
+    assert job is not None and (job.revision, job.pushed) == (None, None)
+
+
+@pytest.mark.parametrize("known", [{"revision": COMMIT}, {"pushed_from": COMMIT}], ids=["deployed", "left"])
+async def test_a_commit_that_the_branch_had_before_is_no_news(
+    platform: Platform, known: dict[str, str]
+) -> None:
+    await _change(platform, platform.acme.deployments["production"].id, **known)
+    job = await _take(platform, await _pushed(platform))
+    assert job is not None and job.pushed is None
+
+
+async def test_what_another_environment_has_had_is_news_to_this_one(platform: Platform) -> None:
+    await _change(platform, platform.acme.deployments["staging"].id, revision=COMMIT)
+    job = await _take(platform, await _pushed(platform))
+    assert job is not None and job.pushed == Pushed(BEFORE, COMMIT)
+
+
+async def test_an_approved_push_is_of_the_commit_that_was_approved(platform: Platform) -> None:
+    await platform.change(NAME, deploys_need_approval=True)
+    number = await _pushed(platform)
+    await _approve(platform, number, None)
+    job = await _take(platform, number)
+    assert job is not None and job.revision == COMMIT
+
+
+async def test_a_push_that_needs_a_second_person_by_now_is_bound_to_its_commit(platform: Platform) -> None:
+    number = await _pushed(platform)
+    await platform.change(NAME, deploys_need_approval=True)
+    assert await _take(platform, number) is None
+    async with platform.sessions() as session:
+        waiting = await session.get_one(Deployment, number)
+    assert (waiting.status, waiting.revision) == ("awaiting_approval", COMMIT)
+    await _approve(platform, number, None)
+    job = await _take(platform, number)
+    assert job is not None and job.revision == COMMIT
+
+
+@pytest.mark.parametrize(
+    ("trigger", "again"),
+    [
+        ("api", "it begins again with the check-out."),
+        ("push", "it begins again with the check-out."),
+        ("pull_request", "it begins again with the check-out."),
+        ("promotion", "it begins again."),
+    ],
+)
+async def test_what_is_built_begins_again_with_the_check_out(
+    platform: Platform, trigger: Trigger, again: str
+) -> None:
+    source = platform.acme.deployments["production"].id
+    number = await _pushed(platform, "push")
+    promoted = {"promoted_from_id": source} if trigger == "promotion" else {}
+    await _change(platform, number, trigger=trigger, status="deploying", step="build", attempts=1, **promoted)
+    assert await _take(platform, number) is not None
+    assert (await _told(platform, number))[1] == f"The deployer was ended in the middle of this: {again}"
