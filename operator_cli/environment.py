@@ -1,4 +1,4 @@
-"""`pharos environment list|show|create|set|scale|hibernate|wake|remove`."""
+"""`pharos environment list|show|create|set|scale|hibernate|wake|resume|remove`."""
 
 import argparse
 from functools import partial
@@ -17,6 +17,7 @@ _ACTIONS = {
     "scale": "want another number of replicas",
     "hibernate": "let nothing of it run until it is woken",
     "wake": "let it run again",
+    "resume": "let pushes deploy again after a rollback, which holds them off until then or until a deploy by hand",
     "remove": "remove it with its keys, monitors, variables and releases; deployments and telemetry stay",
 }
 _TYPES = ("production", "staging", "development", "preview")
@@ -156,8 +157,16 @@ def _show(action: str, told: Any) -> None:
             print(f"Environment {called(told)} shall hibernate.")
         case "wake":
             print(f"Environment {called(told)} shall run.")
+        case "resume":
+            print(_tell_resumed(told))
         case "remove":
             tell_removed(told)
+
+
+def _tell_resumed(told: dict[str, Any]) -> str:
+    if not told["resumed"]:
+        return f"Environment {called(told)} was not held; nothing was changed."
+    return f"Environment {called(told)} takes pushes again: the next one deploys."
 
 
 def called(environment: dict[str, Any]) -> str:

@@ -73,6 +73,7 @@ def show_environment(environment: dict[str, Any]) -> None:
     if "live" in environment:
         facts |= {
             "live": _live(environment["live"]),
+            **_held(environment),
             "variables": _variables(environment["variables"]),
             "deployment": _active(environment["active_deployment"]),
             "waiting": _waiting(environment["awaiting_approval"]),
@@ -89,6 +90,14 @@ def _live(live: dict[str, Any] | None) -> str:
     if live is None:
         return "nothing"
     return f"deployment {live['deployment_id']}, commit {live['revision'][:12]}, since {live['since']}"
+
+
+def _held(environment: dict[str, Any]) -> dict[str, str]:
+    if not environment["held"]:
+        return {}
+    called = f"{environment['project']['slug']}/{environment['slug']}"
+    told = f"rolled back: pushes do not deploy here; `pharos environment resume {called}` lets them again"
+    return {"held": told}
 
 
 def _variables(variables: dict[str, Any] | None) -> str:

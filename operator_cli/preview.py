@@ -36,7 +36,8 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
                 "--from",
                 metavar="ENVIRONMENT",
                 dest="source",
-                help="give it the variables that this environment of the project has now",
+                help="give it the variables that this environment of the project has now, but for those that are "
+                "protected (`pharos variables protect`)",
             )
             add_queueing_arguments(action)
         case "list":

@@ -63,7 +63,7 @@ def _facts(environment: dict[str, Any]) -> dict[str, Text]:
         "running": Text(_running(environment)),
     }
     if live is not None and live["held"]:
-        told = f"rolled back: pushes wait until `pharos deploy {environment['id']}`"
+        told = f"rolled back: no push deploys here until `pharos environment resume {environment['id']}`"
         facts["held"] = Text(told, style="yellow")
     if deployer is not None:
         facts["deployer"] = _deployer(deployer)

@@ -1,6 +1,8 @@
-"""`pharos variables show|set|rotate-key`: what environments run with, by name; never a value."""
+"""`pharos variables show|set|protect|unprotect|rotate-key`: what environments run with, by name; never a value."""
 
 import argparse
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from operator_cli.ask import WHICH, add_ask_arguments, ask
@@ -16,7 +18,7 @@ _MOST_IDLE = 5
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "variables",
-        help="show and set the variables of environments, and rotate the key that seals them",
+        help="show, set and protect the variables of environments, and rotate the key that seals them",
         description="Variables of environments, which are kept sealed: names are shown, values never are. "
         f"{WHICH} PHAROS_VARIABLES_KEY is needed as well then.",
     )
@@ -24,7 +26,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     show = actions.add_parser(
         "show",
         help="show the names, the version, when it was set and by whom",
-        description="Show the names of an environment's variables, their version, when it was set and by whom.",
+        description="Show the names of an environment's variables, their version, when it was set and by whom; and "
+        "which are protected.",
     )
     add_place_argument(show)
     change = actions.add_parser(
@@ -39,19 +42,47 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     change.add_argument(
         "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
     )
+    protecting = _add_protecting(actions)
     rotate = actions.add_parser(
         "rotate-key",
         help="seal all variables again under the newest key",
-        description="Seal the variables of all environments, those that wait for approval too, again under the first "
-        "secret of PHAROS_VARIABLES_KEY. To rotate: (1) put a new secret of 32 characters or more before the old "
-        "one, with a comma between them (PHAROS_VARIABLES_KEY=new,old; with `pharos up` the same in the file "
-        "DIR/variables.key, unless PHAROS_VARIABLES_KEY is set there), (2) restart `pharos up`, or every `pharos "
-        "control`, (3) run this command with the same setting, (4) take the old secret away and restart again. It "
+        description="Seal the variables of all environments, those that wait for approval too, and the secrets of "
+        "webhooks again under the first secret of PHAROS_VARIABLES_KEY. To rotate: (1) put a new secret of 32 "
+        "characters or more before the old one, with a comma between them (PHAROS_VARIABLES_KEY=new,old; with `pharos "
+        "up` the same in the file DIR/variables.key, unless PHAROS_VARIABLES_KEY is set there), (2) restart `pharos "
+        "up`, or every `pharos control`, (3) run this command with the same setting, (4) take the old secret away and "
+        "restart again. It "
         "can be stopped and run again at any time.",
     )
-    for name, action in (("show", show), ("set", change), ("rotate-key", rotate)):
+    named = {"show": show, "set": change, **protecting, "rotate-key": rotate}
+    for name, action in named.items():
         add_ask_arguments(action)
         action.set_defaults(run=_run, action=name)
+
+
+def _add_protecting(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> dict[str, argparse.ArgumentParser]:
+    protect = actions.add_parser(
+        "protect",
+        help="let previews get no copy of these variables",
+        description="Protect variables of an environment: previews that are opened from now on get no copy of them, "
+        "neither those of pull requests nor those of `pharos preview open --from`. Those that are open keep what they "
+        "have. The environment itself runs with them as before. The mark belongs to the name: it stays when the "
+        "variables are replaced, and may be set before there is such a variable.",
+    )
+    unprotect = actions.add_parser(
+        "unprotect",
+        help="let previews get a copy of these variables again",
+        description="Take the protection from variables of an environment: previews that are opened from now on get a "
+        "copy of them.",
+    )
+    for action in (protect, unprotect):
+        add_place_argument(action)
+        action.add_argument(
+            "names", metavar="NAME", nargs="+", help="the name of a variable, without a value"
+        )
+    return {"protect": protect, "unprotect": unprotect}
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -63,6 +94,11 @@ def _run(arguments: argparse.Namespace) -> int:
             text = read_variables(arguments.file)
             wanted = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
             return tell(arguments, ask(arguments, "variables/set", wanted), _show_set)
+        case "protect" | "unprotect":
+            wanted = {"environment_id": arguments.environment, "names": arguments.names}
+            told = ask(arguments, f"variables/{arguments.action}", wanted)
+            show = _show_protected if arguments.action == "protect" else _show_unprotected
+            return tell(arguments, told, partial(show, set(arguments.names)))
     return tell(arguments, _rotate(arguments), _show_rotated)
 
 
@@ -76,7 +112,9 @@ def _show(told: dict[str, Any]) -> None:
             f"{called}: version {told['version']}, set {told['set_at']}{by}, {len(told['names'])} variables"
         )
         for name in told["names"]:
-            print(f"  {name}")
+            print(f"  {name}{'  (protected)' if name in told['protected'] else ''}")
+    if missing := set(told["protected"]).difference(told["names"]):
+        print(f"Protected, but not set: {_listed(missing)}.")
     if told["pending_change_id"] is not None:
         print(f"Change {told['pending_change_id']} waits for approval; `pharos approvals` shows it.")
 
@@ -88,6 +126,28 @@ def _show_set(told: dict[str, Any]) -> None:
     else:
         print(f"Change {told['change_id']} of {called} waits for a second person:")
         print(f"  pharos approve variables {told['change_id']} --by EMAIL")
+
+
+def _show_protected(wanted: set[str], told: dict[str, Any]) -> None:
+    called = f"{told['project']}/{told['environment']}"
+    if told["added"]:
+        print(f"Protected in {called}: {_listed(told['added'])}. Previews get no copy from now on.")
+    if already := wanted.difference(told["added"]):
+        print(f"Protected already in {called}: {_listed(already)}.")
+    if told["missing"]:
+        print(f"Not set yet: {_listed(told['missing'])}. Once set they are protected.")
+
+
+def _show_unprotected(wanted: set[str], told: dict[str, Any]) -> None:
+    called = f"{told['project']}/{told['environment']}"
+    if told["removed"]:
+        print(f"Not protected any more in {called}: {_listed(told['removed'])}.")
+    if others := wanted.difference(told["removed"]):
+        print(f"Not protected before in {called}: {_listed(others)}.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _show_rotated(told: dict[str, Any]) -> None:

@@ -149,9 +149,13 @@ class Settings:
         shortest=16,
     )
     github_token: str | None = _setting(
-        None, "Token with which GitHub is told what became of commits; without it nothing is told", secret=True
+        None,
+        "Token with which GitHub is told what became of commits; without it nothing is told",
+        secret=True,
     )
-    github_api_url: str = _setting("https://api.github.com", "GitHub's API, https://HOST/api/v3 for one's own")
+    github_api_url: str = _setting(
+        "https://api.github.com", "GitHub's API, https://HOST/api/v3 for one's own"
+    )
 
     deploy_domain: str = _setting(
         "localhost", "Environments answer at ENVIRONMENT.PROJECT. and this; its names have to lead here"

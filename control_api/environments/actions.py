@@ -1,4 +1,5 @@
-"""Environments as an operator handles them: made, listed, shown, set, scaled, hibernated, locked, removed."""
+"""Environments as an operator handles them: made, listed, shown, set, scaled, hibernated, locked, resumed,
+removed."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import operator, record
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import operations, read_wanted
-from control_api.environments.hold import hold_environment
+from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
 from control_api.environments.remove_environment import remove_environment
 from control_api.environments.removed_keys import forget_keys
@@ -71,10 +72,15 @@ async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 @asynccontextmanager
-async def _changing(engines: Engines, wanted: Wanted) -> AsyncIterator[tuple[AsyncSession, Place]]:
-    """The environment that `wanted["id"]` names, held for one transaction. What operations refuse is `Refused`."""
+async def _changing(
+    engines: Engines, wanted: Wanted, *, what_is_deployed: bool = False
+) -> AsyncIterator[tuple[AsyncSession, Place]]:
+    """The environment that `wanted["id"]` names, held for one transaction, and its deployer held off first where
+    `what_is_deployed` is to change. What operations refuse is `Refused`."""
     async with engines.sessions() as session, session.begin():
         place = await choose_place(session, str(wanted["id"]))
+        if what_is_deployed:
+            await hold_off_deployer(session, place.environment)
         try:
             await hold_environment(session, place.environment)
         except NotFound:
@@ -136,9 +142,16 @@ async def _unlock(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return {**told, "was": None if held is None else describe_lock(held)}
 
 
+async def _resume(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Let pushes deploy again after a rollback. `wanted`: id. `resumed`: false where nothing was held."""
+    async with _changing(engines, wanted, what_is_deployed=True) as (session, place):
+        resumed = await operations.resume_pushes(session, place, operator(wanted), now)
+        return {**await _described(session, place), "held": False, "resumed": resumed}
+
+
 async def _remove(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Remove an environment with all that belongs to it. `wanted`: id. Its keys work nowhere within 5 s."""
-    async with _changing(engines, wanted) as (session, place):
+    async with _changing(engines, wanted, what_is_deployed=True) as (session, place):
         removed = await remove_environment(session, place, operator(wanted), now)
     told = {"id": place.environment.public_id, "slug": place.environment.slug, "removed": removed.counts}
     await forget_keys(engines.directory, removed.digests, told)
@@ -172,5 +185,6 @@ ACTIONS: Mapping[str, Action] = {
     "environments/state": _change_state,
     "environments/lock": _lock,
     "environments/unlock": _unlock,
+    "environments/resume": _resume,
     "environments/remove": _remove,
 }

@@ -1,12 +1,14 @@
-"""What is asked of an environment through the API: replicas and state. The deployer brings about what is wanted."""
+"""What is asked of an environment through the API: replicas, state, and that pushes deploy again. The deployer brings
+about what is wanted."""
 
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
-from control_api.environments.hold import hold_environment
+from control_api.deployments.tables import LiveRelease
+from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, Project
 from pipeline_contracts.deploy_states import EnvironmentState, check_move
@@ -41,6 +43,29 @@ async def change_state(
     details = {"from": was.value, "to": state.value}
     record(session, actor, place.project.account_id, "environment.state", subject, now, details)
     await session.flush()
+
+
+async def resume_pushes(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> bool:
+    """Let pushes deploy over the release that somebody has rolled back to; False where there is no such one, which
+    changes nothing. Raises `NotFound` where the environment was removed meanwhile."""
+    environment = place.environment
+    # A deployer that switches to another release writes the same row.
+    await hold_off_deployer(session, environment)
+    await hold_environment(session, environment)
+    resumed = await session.execute(
+        update(LiveRelease)
+        .where(LiveRelease.environment_id == environment.id, LiveRelease.held)
+        .values(held=False)
+        .returning(LiveRelease.deployment_id)
+        .execution_options(synchronize_session=False)
+    )
+    row = resumed.one_or_none()
+    if row is None:
+        return False
+    subject, details = f"environment {environment.public_id}", {"deployment": row.deployment_id}
+    record(session, actor, place.project.account_id, "environment.resume", subject, now, details)
+    await session.flush()
+    return True
 
 
 async def wake_environment(session: AsyncSession, environment_id: int, actor: Actor, now: datetime) -> None:

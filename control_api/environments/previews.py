@@ -1,10 +1,11 @@
-"""Previews: an environment of its own for a branch, made to be deployed at once, and removed when it is done with."""
+"""Previews: an environment of its own for a branch or a pull request, made to be deployed at once, and removed when
+it is done with."""
 
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -20,11 +21,18 @@ from control_api.projects.operations import create_environment
 from control_api.projects.tables import Environment, Project
 from control_api.refusals import Refused
 from control_api.slugs import LONGEST_NAME, LONGEST_SLUG, make_slug
-from control_api.variables.operations import open_variables, present_variables, replace_variables
-from control_api.variables.sealing import SealingKeys
+from control_api.variables.operations import replace_variables
+from control_api.variables.protection import open_for_preview
+from control_api.variables.sealing import CannotOpen, SealingKeys
+from control_api.webhooks.tables import ClosingPreview
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, EnvironmentState
+from pipeline_contracts.errors import NotFound, RepositoryNotReady
 
 PREVIEW = "preview"
+
+
+class StillStarting(Refused):
+    """A preview cannot be closed yet: its deployment is past its build."""
 
 
 async def open_preview(
@@ -37,18 +45,105 @@ async def open_preview(
     found = await find_previews(session, project, branch)
     if found:
         place = Place(found[0], project)
-        await change_state(session, place, EnvironmentState.RUNNING, actor, now)
+        await _use_again(session, place, branch, actor, now)
         return place
     slug = await _free_slug(session, project, branch)
-    name = f"Preview of {branch}"
+    made = await _make(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
+    if made is None:
+        raise Refused(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
+    return made
+
+
+async def open_pull_request_preview(
+    session: AsyncSession,
+    project: Project,
+    number: int,
+    ref: str,
+    source: Place,
+    keys: SealingKeys,
+    actor: Actor,
+    now: datetime,
+) -> tuple[Place, bool]:
+    """The environment `pr-<number>`, to which `ref` is deployed, awake; True with it where there was none and it was
+    made, with the variables of `source` that are not protected. Nothing is deployed by this.
+
+    Raises `RepositoryNotReady`, and then has written nothing: where an environment of that slug is no preview, where
+    somebody else makes the same at this moment, and where the variables cannot be opened.
+    """
+    slug = _pull_request_slug(number)
+    found = await _find_by_slug(session, project, slug)
+    if found is not None and found.type != PREVIEW:
+        raise RepositoryNotReady(
+            f"The environment {project.slug}/{slug} is no preview: give it another slug, or remove it."
+        )
+    if found is not None:
+        try:
+            await _use_again(session, Place(found, project), ref, actor, now)
+            return Place(found, project), False
+        except NotFound:
+            # It was closed since it was looked for. The next one may get its number.
+            session.expunge(found)
+    values = await _open_for_pull_request(session, keys, source)
+    made = await _make(session, project, f"Pull request {number}", slug, ref, actor, now)
+    if made is None:
+        raise RepositoryNotReady(f"Somebody else has just made the environment {project.slug}/{slug}.")
+    await replace_variables(session, keys, made, values, actor, now)
+    return made, True
+
+
+async def find_pull_request_preview(
+    session: AsyncSession, project: Project, number: int
+) -> Environment | None:
+    """The preview of the pull request of this number; None where there is none."""
+    found = await _find_by_slug(session, project, _pull_request_slug(number))
+    return found if found is not None and found.type == PREVIEW else None
+
+
+def _pull_request_slug(number: int) -> str:
+    return f"pr-{number}"
+
+
+async def _find_by_slug(session: AsyncSession, project: Project, slug: str) -> Environment | None:
+    query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def _open_for_pull_request(session: AsyncSession, keys: SealingKeys, source: Place) -> dict[str, str]:
+    try:
+        return await open_for_preview(session, keys, source.environment)
+    except CannotOpen:
+        called = f"{source.project.slug}/{source.environment.slug}"
+        raise RepositoryNotReady(
+            f"The variables of {called} cannot be opened: `pharos variables show {called}` tells what to do."
+        ) from None
+
+
+async def _use_again(session: AsyncSession, place: Place, branch: str, actor: Actor, now: datetime) -> None:
+    """Let a preview run that is there, of this branch; one that was about to be closed stays. Raises `NotFound` where
+    it was removed meanwhile."""
+    environment = place.environment
+    await hold_environment(session, environment)
+    closing = ClosingPreview.environment_id == environment.id
+    await session.execute(delete(ClosingPreview).where(closing).execution_options(synchronize_session=False))
+    if environment.branch != branch:
+        details = {"branch": {"from": environment.branch, "to": branch}}
+        environment.branch = branch
+        account, subject = place.project.account_id, f"environment {environment.public_id}"
+        record(session, actor, account, "environment.set", subject, now, details)
+        await session.flush()
+    await change_state(session, place, EnvironmentState.RUNNING, actor, now)
+
+
+async def _make(
+    session: AsyncSession, project: Project, name: str, slug: str, branch: str, actor: Actor, now: datetime
+) -> Place | None:
+    """None where somebody else has just made one of this slug."""
     try:
         # A savepoint: on Postgres a statement that fails would end the transaction.
         async with session.begin_nested():
-            made = await create_environment(session, project, _shorten(name), slug, PREVIEW, now)
+            made = await create_environment(session, project, name, slug, PREVIEW, now)
     except IntegrityError:
-        raise Refused(
-            f"Somebody else has just made the environment {project.slug}/{slug}: try again."
-        ) from None
+        return None
     made.branch = branch
     made.wake_on_request = True
     subject = f"environment {made.public_id}"
@@ -96,33 +191,42 @@ def _shorten(name: str) -> str:
 async def copy_variables(
     session: AsyncSession, keys: SealingKeys, source: Place, place: Place, actor: Actor, now: datetime
 ) -> int:
-    """Give `place` the variables that `source` has now, for its next release; gives how many.
+    """Give `place` the variables that `source` has now, for its next release, without those that are protected; gives
+    how many.
 
     They are opened and sealed anew: sealed ones open for their own environment alone. Raises `CannotOpen`.
     """
-    present = await present_variables(session, source.environment)
-    values = open_variables(keys, present, source.environment.public_id)
+    values = await open_for_preview(session, keys, source.environment)
     await replace_variables(session, keys, place, values, actor, now)
     return len(values)
 
 
-async def deploy_preview(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> Deployment:
-    """Queue a deployment of the preview's branch. One that is queued already serves: it takes what the branch has when
-    it is taken up. Raises what `queue_deployment` raises."""
+async def deploy_preview(
+    session: AsyncSession, place: Place, actor: Actor, now: datetime, wish: Wish | None = None
+) -> Deployment:
+    """Queue a deployment of the preview's branch, or what is wished for. One of the same branch that is queued already
+    serves: it takes what the branch has when it is taken up. Raises what `queue_deployment` raises."""
+    wish = Wish("api") if wish is None else wish
     query = select(Deployment).where(
         Deployment.environment_id == place.environment.id, Deployment.status == DeploymentStatus.QUEUED
     )
     queued = (await session.execute(query)).scalar_one_or_none()
-    if queued is not None:
+    if queued is not None and _is_served(wish, queued, place.environment):
         return queued
-    return await queue_deployment(session, place, Wish("api"), actor, now)
+    return await queue_deployment(session, place, wish, actor, now)
+
+
+def _is_served(wish: Wish, queued: Deployment, environment: Environment) -> bool:
+    """Whether what is queued brings the same: not a commit that is known already, as a rollback does."""
+    same = (queued.ref or environment.branch) == (wish.ref or environment.branch)
+    return same and queued.revision is None and wish.revision is None
 
 
 async def close_preview(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> Removed:
     """Cancel what is queued or being built for it, and remove it.
 
-    Raises `Refused` while a deployment of it is past that, and `NotFound` and `ForbiddenMove` where somebody else was
-    quicker.
+    Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenMove` where
+    somebody else was quicker.
     """
     environment = place.environment
     await hold_off_deployer(session, environment)
@@ -132,7 +236,7 @@ async def close_preview(session: AsyncSession, place: Place, actor: Actor, now: 
     )
     active = (await session.execute(query.with_for_update())).scalar_one_or_none()
     if active is not None and active.status == DeploymentStatus.RUNNING:
-        raise Refused(
+        raise StillStarting(
             f"Deployment {active.id} of {place.project.slug}/{environment.slug} is past its build and is being "
             "started: wait until it is finished, then close the preview."
         )

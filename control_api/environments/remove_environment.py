@@ -19,7 +19,8 @@ from control_api.projects.tables import Environment, EnvironmentLock, IngestKey
 from control_api.recorded_deployments.tables import RecordedDeployment
 from control_api.refusals import Refused
 from control_api.runtime.tables import EnvironmentLease, Instance
-from control_api.variables.tables import VariableChange, VariableSet
+from control_api.variables.tables import ProtectedVariable, VariableChange, VariableSet
+from control_api.webhooks.tables import ClosingPreview, WaitingPush
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 
 
@@ -34,8 +35,8 @@ class Removed:
 
 
 async def remove_environment(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> Removed:
-    """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases and
-    lock. Deployments stay without it; those that wait for a second person are canceled.
+    """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases, lock,
+    and the pushes that wait for it. Deployments stay without it; those that wait for a second person are canceled.
 
     Raises `Refused` while a deployment of it is active, and `NotFound` where it was removed since it was looked for.
     """
@@ -112,7 +113,7 @@ def _of_deploy(environment_id: int) -> list[Any]:
     """Deletes in an order in which nothing is left that refers to what is gone."""
     tables = (
         *(Instance, EnvironmentLease, LiveRelease, Release, VariableChange, VariableSet),
-        *(RecordedDeployment, EnvironmentLock),
+        *(RecordedDeployment, EnvironmentLock, ProtectedVariable, WaitingPush, ClosingPreview),
     )
     return [
         delete(table)

@@ -42,10 +42,10 @@ async def list_environments(session: AsyncSession, project: Project | None) -> S
 
 async def show_environment(session: AsyncSession, place: Place) -> dict[str, Any]:
     """All of one: `live` is the release that it serves, `variables` its newest version, `active_deployment` the one
-    that is not finished; each null where there is none."""
+    that is not finished; each null where there is none. `held`: whether somebody rolled back to what is live."""
     return {
         **describe_place(place, await find_lock(session, place.environment)),
-        "live": await _live(session, place.environment),
+        **await _live(session, place.environment),
         "variables": await _variables(session, place.environment),
         "active_deployment": await _active(session, place.environment),
         "awaiting_approval": await _awaiting(session, place.environment),
@@ -86,16 +86,17 @@ def describe_lock(lock: HeldLock) -> dict[str, Any]:
     return {"reason": lock.reason, "by": lock.by, "since": format_time(lock.since)}
 
 
-async def _live(session: AsyncSession, environment: Environment) -> dict[str, Any] | None:
+async def _live(session: AsyncSession, environment: Environment) -> dict[str, Any]:
     query = (
-        select(Release.deployment_id, Release.revision, LiveRelease.since)
+        select(Release.deployment_id, Release.revision, LiveRelease.since, LiveRelease.held)
         .join(LiveRelease, LiveRelease.release_id == Release.id)
         .where(LiveRelease.environment_id == environment.id)
     )
     row = (await session.execute(query)).one_or_none()
     if row is None:
-        return None
-    return {"deployment_id": row[0], "revision": row[1], "since": format_time(row[2])}
+        return {"live": None, "held": False}
+    live = {"deployment_id": row[0], "revision": row[1], "since": format_time(row[2])}
+    return {"live": live, "held": row[3]}
 
 
 async def _variables(session: AsyncSession, environment: Environment) -> dict[str, Any] | None:

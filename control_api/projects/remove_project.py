@@ -18,6 +18,7 @@ from control_api.projects.tables import Environment, Project, ProjectRole
 from control_api.refusals import Refused
 from control_api.repositories.tables import Repository
 from control_api.sites.tables import Site
+from control_api.webhooks.tables import SealedWebhookSecret, WaitingPush, WebhookDelivery
 from control_api.workflows.tables import Workflow
 from pipeline_contracts.errors import NotFound
 
@@ -28,7 +29,8 @@ async def remove_project(
     session: AsyncSession, account: Account, project: Project, actor: Actor, now: datetime
 ) -> int:
     """Delete a project of the account that has neither environments nor sites, with its deployments and their logs, its
-    repositories, workflows and configurations, and the roles in it; gives how many deployments there were.
+    repositories with their webhooks, workflows and configurations, and the roles in it; gives how many deployments
+    there were.
 
     Raises `Refused` for one that has environments or sites, and names them.
     """
@@ -47,7 +49,7 @@ async def remove_project(
         # They refer to each other, and go in one statement.
         removed = await session.execute(_all_of(Deployment, of_project).returning(Deployment.id))
         count = len(removed.all())
-        await session.execute(_all_of(Repository, Repository.project_id == project.id))
+        await _remove_repositories(session, project)
         await session.execute(_all_of(ProjectRole, ProjectRole.project_id == project.id))
         await session.execute(_all_of(Workflow, Workflow.project_id == project.id))
         applications = select(Application.id).where(Application.project_id == project.id)
@@ -60,6 +62,14 @@ async def remove_project(
     details = {"name": project.name, "slug": project.slug, "deployments": count}
     record(session, actor, project.account_id, "project.remove", f"project {project.public_id}", now, details)
     return count
+
+
+async def _remove_repositories(session: AsyncSession, project: Project) -> None:
+    mine = select(Repository.id).where(Repository.project_id == project.id)
+    await session.execute(_all_of(WaitingPush, WaitingPush.repository_id.in_(mine)))
+    await session.execute(_all_of(WebhookDelivery, WebhookDelivery.repository_id.in_(mine)))
+    await session.execute(_all_of(SealedWebhookSecret, SealedWebhookSecret.repository_id.in_(mine)))
+    await session.execute(_all_of(Repository, Repository.project_id == project.id))
 
 
 def _all_of(table: type[Base], condition: ColumnElement[bool]) -> Delete:

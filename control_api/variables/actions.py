@@ -1,4 +1,5 @@
-"""Variables as an operator handles them: shown by name, replaced, decided on, sealed again. No value is ever told."""
+"""Variables as an operator handles them: shown by name, protected, replaced, decided on, sealed again. No value is ever
+told."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,12 @@ from control_api.reasons import read_reason
 from control_api.refusals import Refused, refusing
 from control_api.variables import operations
 from control_api.variables.dotenv import read_dotenv
+from control_api.variables.protection import (
+    protect_variables,
+    protected_names,
+    read_names,
+    unprotect_variables,
+)
 from control_api.variables.reseal import reseal
 from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
@@ -32,19 +39,22 @@ _MOST_FAULTS = 5
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The names of the newest version, its number, when it was set and by whom. `wanted`: environment_id."""
+    """The names of the newest version, its number, when it was set and by whom; and `protected`, the names that are,
+    whether or not they are set. `wanted`: environment_id."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
         place = await choose_place(session, wanted.get("environment_id"))
         present = await operations.present_variables(session, place.environment)
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, place.environment)
+        protected = await protected_names(session, place.environment)
     with _opening():
         names = list(operations.open_variables(keys, present, place.environment.public_id))
     return {
         **_called(place),
         "version": None if present is None else present.version,
         "names": names,
+        "protected": list(protected),
         "set_at": None if present is None else format_time(present.created_at),
         "set_by": by,
         "pending_change_id": pending_id,
@@ -57,6 +67,33 @@ def _called(place: Place) -> dict[str, Any]:
         "environment": place.environment.slug,
         "project": place.project.slug,
     }
+
+
+async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Let no preview get a copy of these from now on. `wanted`: environment_id, names. `added`: those that were not
+    protected before; `missing`: those that the environment does not have yet."""
+    names, keys = read_names(wanted), engines.sealing_keys()
+    async with engines.sessions() as session, session.begin():
+        place = await choose_place(session, wanted.get("environment_id"))
+        with refusing("The environment", "run the command again."):
+            added = await protect_variables(session, place, names, operator(wanted), now)
+        protected = await protected_names(session, place.environment)
+        present = await operations.present_variables(session, place.environment)
+        with _opening():
+            known = operations.open_variables(keys, present, place.environment.public_id)
+    missing = [name for name in names if name not in known]
+    return {**_called(place), "protected": list(protected), "added": list(added), "missing": missing}
+
+
+async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Let previews get these again. `wanted`: environment_id, names. `removed`: those that were protected."""
+    names = read_names(wanted)
+    async with engines.sessions() as session, session.begin():
+        place = await choose_place(session, wanted.get("environment_id"))
+        with refusing("The environment", "run the command again."):
+            removed = await unprotect_variables(session, place, names, operator(wanted), now)
+        protected = await protected_names(session, place.environment)
+    return {**_called(place), "protected": list(protected), "removed": list(removed)}
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -199,6 +236,8 @@ async def _pending_id(session: AsyncSession, environment: Environment) -> int | 
 
 ACTIONS: Mapping[str, Action] = {
     "variables/show": _show,
+    "variables/protect": _protect,
+    "variables/unprotect": _unprotect,
     "variables/set": _set,
     "variables/waiting": _list_waiting,
     "variables/approve": _approve,

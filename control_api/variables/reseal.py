@@ -12,10 +12,12 @@ from control_api.configuration.tables import Operation, Review
 from control_api.projects.tables import Environment
 from control_api.variables.sealing import Sealed, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
+from control_api.webhooks.secrets import sealed_for
+from control_api.webhooks.tables import SealedWebhookSecret
 
 _Variables = type[VariableSet] | type[VariableChange]
-_Table = _Variables | type[Review] | type[Operation]
-_TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, Operation)
+_Table = _Variables | type[Review] | type[Operation] | type[SealedWebhookSecret]
+_TABLES: Sequence[_Table] = (VariableSet, VariableChange, Review, Operation, SealedWebhookSecret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Resealed:
 
 async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Resealed:
     """Seal again, with the present key, up to `most` rows of each table that an older one has sealed: variables,
-    changes of them, and what configurations are about to do.
+    changes of them, what configurations are about to do, and the secrets of webhooks.
 
     Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
     """
@@ -38,6 +40,7 @@ async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Reseale
         # In the order in which a review's application changes them: on Postgres the two would wait crosswise.
         await reseal_operations(session, keys, most),
         await reseal_reviews(session, keys, most),
+        await _reseal_secrets(session, keys, most),
     ]
     left = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
     return Resealed(sum(done), sum([(await session.execute(query)).scalar_one() for query in left]))
@@ -62,6 +65,26 @@ async def _reseal(session: AsyncSession, keys: SealingKeys, table: _Variables, m
             .where(table.id == number, table.key_id == key_id)
             .values(key_id=fresh.key_id, sealed=fresh.data)
             .returning(table.id)
+            .execution_options(synchronize_session=False)
+        )
+        done += len(written.all())
+    return done
+
+
+async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, most: int) -> int:
+    table = SealedWebhookSecret
+    columns = (table.repository_id, table.key_id, table.sealed)
+    query = select(*columns).where(_is_stale(table, keys)).order_by(table.repository_id).limit(most)
+    done = 0
+    for repository_id, key_id, sealed in (await session.execute(query)).all():
+        owner = sealed_for(repository_id)
+        fresh = keys.seal(keys.open(Sealed(key_id, sealed), owner), owner)
+        # As it was read: one that was replaced meanwhile, even under the older key, must not come back.
+        written = await session.execute(
+            update(table)
+            .where(table.repository_id == repository_id, table.sealed == sealed)
+            .values(key_id=fresh.key_id, sealed=fresh.data)
+            .returning(table.repository_id)
             .execution_options(synchronize_session=False)
         )
         done += len(written.all())

@@ -64,29 +64,29 @@ class SealingKeys:
         """Of the key that seals now."""
         return self._current
 
-    def seal(self, values: Mapping[str, str], environment_id: str) -> Sealed:
-        """The variables, sealed for the environment with this public ID: for another one they do not open."""
+    def seal(self, values: Mapping[str, str], owner: str) -> Sealed:
+        """The values, sealed for their owner, such as an environment's public ID: for another one they do not open."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         plain = msgspec.json.encode(dict(values))
-        sealed = self._ciphers[self._current].encrypt(nonce, plain, environment_id.encode())
+        sealed = self._ciphers[self._current].encrypt(nonce, plain, owner.encode())
         return Sealed(self._current, nonce + sealed)
 
-    def open(self, sealed: Sealed, environment_id: str) -> dict[str, str]:
-        """The variables as they were sealed for this environment, in their order. Raises `CannotOpen`."""
+    def open(self, sealed: Sealed, owner: str) -> dict[str, str]:
+        """The values as they were sealed for this owner, in their order. Raises `CannotOpen`."""
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
             raise CannotOpen(
-                f"The variables of {environment_id} are sealed under the key {sealed.key_id}, which is not among "
+                f"The secrets of {owner} are sealed under the key {sealed.key_id}, which is not among "
                 "PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
             )
         nonce, rest = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
             if len(rest) < _TAG_BYTES:
                 raise InvalidTag
-            plain = cipher.decrypt(nonce, rest, environment_id.encode())
+            plain = cipher.decrypt(nonce, rest, owner.encode())
         except InvalidTag:
             raise CannotOpen(
-                f"The sealed variables of {environment_id} were altered, or are another environment's. Restore "
+                f"The sealed secrets of {owner} were altered, or are another owner's. Restore "
                 "them from a backup or set them anew."
             ) from None
         return msgspec.json.decode(plain, type=dict[str, str])

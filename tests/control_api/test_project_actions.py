@@ -11,6 +11,7 @@ from control_api.projects.operations import create_environment
 from control_api.projects.tables import Project, ProjectRole
 from control_api.repositories.operations import connect_repository, disconnect_repository
 from control_api.repositories.tables import Repository
+from control_api.webhooks.tables import SealedWebhookSecret, WaitingPush, WebhookDelivery
 from pipeline_contracts.times import format_time
 from tests.support.operator import NOW, Operator, operator_of
 
@@ -200,6 +201,73 @@ async def test_a_project_is_removed_with_its_deployments(operator: Operator) -> 
     await operator.check_references()
     # Its slug is free again.
     await operator.act("projects/create", name="Shop")
+
+
+async def add_webhooks(operator: Operator, slug: str) -> None:
+    """A secret and deliveries of each repository of the project."""
+    async with operator.engines.sessions() as session, session.begin():
+        query = (
+            select(Repository).join(Project, Project.id == Repository.project_id).where(Project.slug == slug)
+        )
+        for repository in await session.scalars(query):
+            session.add(
+                SealedWebhookSecret(
+                    repository_id=repository.id, kind="hmac", key_id="k", sealed=b"s", created_at=NOW
+                )
+            )
+            session.add_all(
+                WebhookDelivery(
+                    repository_id=repository.id,
+                    scope=str(repository.id),
+                    delivery=delivery,
+                    is_first=True,
+                    kind="github",
+                    event="push",
+                    headers="{}",
+                    body=b"",
+                    http_status=202,
+                    answer="queued",
+                    received_at=NOW,
+                )
+                for delivery in ("d1", "d2")
+            )
+
+
+async def test_a_project_is_removed_with_its_webhooks(operator: Operator) -> None:
+    """And nothing of another one, nor of the host's application."""
+    for name in ("Shop", "Blog"):
+        made = await operator.act("projects/create", name=name)
+        await add_deployments(operator, made["id"])
+        await add_webhooks(operator, made["slug"])
+    async with operator.engines.sessions() as session, session.begin():
+        delivery = (await session.scalars(select(WebhookDelivery).limit(1))).one()
+        delivery.repository_id = None
+    await operator.act("projects/remove", id="shop")
+    counts = [await operator.count(table) for table in (Repository, SealedWebhookSecret, WebhookDelivery)]
+    assert counts == [2, 2, 5]
+    await operator.check_references()
+
+
+async def test_pushes_that_wait_go_with_the_environment_and_the_project(operator: Operator) -> None:
+    made = await operator.act("projects/create", name="Shop")
+    await add_deployments(operator, made["id"])
+    environment = await operator.act("environments/create", name="Pull 7", type="preview")
+    async with operator.engines.sessions() as session, session.begin():
+        for repository in await session.scalars(select(Repository)):
+            session.add(
+                WaitingPush(
+                    environment_id=environment["number"],
+                    repository_id=repository.id,
+                    branch=f"b{repository.id}",
+                    trigger="push",
+                    source="203.0.113.7",
+                    created_at=NOW,
+                )
+            )
+    await operator.act("environments/remove", id="pull-7")
+    assert await operator.count(WaitingPush) == 0
+    await operator.act("projects/remove", id="shop")
+    await operator.check_references()
 
 
 async def test_a_project_in_use_is_not_removed(operator: Operator) -> None:

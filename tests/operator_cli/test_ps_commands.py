@@ -65,7 +65,7 @@ def test_what_is_under_way_is_held_or_does_not_answer(on_engines: Run, write: Wr
     assert f"  release   deployment {back}, " in told
     assert f"  state     running, deploying {number}: build\n" in told
     held = ask(on_engines, "environment", "show", place)["id"]
-    assert f"  held      rolled back: pushes wait until `pharos deploy {held}`\n" in told
+    assert f"  held      rolled back: no push deploys here until `pharos environment resume {held}`\n" in told
     assert f"  deployer  {carried_out.HOLDER}, idle hands\n" in told
     write(lambda session, now: carried_out.hold_lease(session, environment, now, seconds=-300))
     told = tell(on_engines, "ps", place)

@@ -8,6 +8,7 @@ import pytest
 
 from control_api.variables.sealing import SealingKeys
 from tests.support.commands import CLEAN, Run, ask, refused, run_in, tell
+from tests.support.followed import make_place
 from tests.support.platform_process import PlatformProcess, platform_process
 
 OLD, NEW = "an old secret of thirty-two characters", "a new secret of thirty-two characters!"
@@ -46,6 +47,37 @@ def test_variables_through_their_commands(pharos: Run, place: str, file: str) ->
     done = pharos("variables", "set", place, "-", stdin="C=1\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert ask(pharos, "variables", "show", place)["names"] == ["C"]
+
+
+def test_variables_are_protected_through_their_commands(pharos: Run, file: str) -> None:
+    place = make_place(pharos)
+    told = tell(pharos, "variables", "protect", place, "B", "LATER")
+    assert told == (
+        f"Protected in {place}: B, LATER. Previews get no copy from now on.\n"
+        "Not set yet: B, LATER. Once set they are protected.\n"
+    )
+    told = tell(pharos, "variables", "show", place)
+    assert told.endswith("\nProtected, but not set: B, LATER.\n")
+    ask(pharos, "variables", "set", place, file)
+    told = tell(pharos, "variables", "show", place)
+    assert told.endswith("2 variables\n  A\n  B  (protected)\nProtected, but not set: LATER.\n")
+    assert ask(pharos, "variables", "show", place)["protected"] == ["B", "LATER"]
+    told = tell(pharos, "variables", "protect", place, "B", "A")
+    assert told == (
+        f"Protected in {place}: A. Previews get no copy from now on.\nProtected already in {place}: B.\n"
+    )
+    told = tell(pharos, "variables", "unprotect", place, "A", "LATER")
+    assert told == f"Not protected any more in {place}: A, LATER.\n"
+    told = tell(pharos, "variables", "unprotect", place, "A")
+    assert told == f"Not protected before in {place}: A.\n"
+    assert ask(pharos, "variables", "unprotect", place, "A")["protected"] == ["B"]
+    project = place.partition("/")[0]
+    tell(pharos, "preview", "open", place, "--project", project, "--from", place, "--detach")
+    (preview,) = [
+        one for one in ask(pharos, "preview", "list", "--project", project) if one["branch"] == place
+    ]
+    assert ask(pharos, "variables", "show", preview["id"])["names"] == ["A"]
+    tell(pharos, "preview", "close", preview["id"], "--yes")
 
 
 def test_a_second_person_agrees(pharos: Run, place: str, file: str) -> None:
@@ -110,10 +142,11 @@ def test_keys_are_rotated_embedded(tmp_path: Path, file: str) -> None:
         assert platform.stop() == 0
     key = data / "variables.key"
     old = key.read_text().strip()
-    for secret, resealed in ((f"{NEW},{old}", 3), (NEW, 0)):
+    # The webhook secret of the repository that a first start makes is sealed with the same keys.
+    for secret, resealed in ((f"{NEW},{old}", {3, 4}), (NEW, {0})):
         key.write_text(f"{secret}\n")
         with platform_process(data) as platform:
-            assert ask(platform.run, "variables", "rotate-key")["resealed"] == resealed
+            assert ask(platform.run, "variables", "rotate-key")["resealed"] in resealed
             assert ask(platform.run, "variables", "show", "production")["names"] == ["A", "B"]
             assert platform.stop() == 0
 
@@ -160,6 +193,11 @@ def test_what_cannot_be_is_one_sentence(pharos: Run, place: str, tmp_path: Path)
     bad.write_text("A=1\n")
     line = refused(pharos, "variables", "set", place, str(bad), "--by", "nobody@x")
     assert line == "There is no person 'nobody@x'; `pharos person list` shows all."
+    line = refused(pharos, "variables", "protect", place, "A", "B=hunter2")
+    assert line == (
+        "Number 2 of the names is none: a name has letters, digits and _, no digit first, and at most 255 characters. "
+        "Nothing was changed."
+    )
 
 
 def test_arguments_that_are_wrong(tmp_path: Path) -> None:
@@ -168,6 +206,8 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
         ((), "the following arguments are required: ACTION"),
         (("show",), "the following arguments are required: ENVIRONMENT"),
         (("set", "production"), "the following arguments are required: FILE"),
+        (("protect", "production"), "the following arguments are required: NAME"),
+        (("unprotect", "production"), "the following arguments are required: NAME"),
     ):
         done = run_in(tmp_path)("variables", *arguments)
         assert (done.returncode, done.stdout) == (2, "")

@@ -27,7 +27,8 @@ from control_api.projects.operations import live_ingest_keys
 from control_api.projects.tables import Environment, EnvironmentLock, IngestKey
 from control_api.recorded_deployments.tables import RecordedDeployment
 from control_api.runtime.tables import EnvironmentLease, Instance
-from control_api.variables.tables import VariableChange, VariableSet
+from control_api.variables.tables import ProtectedVariable, VariableChange, VariableSet
+from control_api.webhooks.tables import ClosingPreview, WaitingPush
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.deploy_states import ACTIVE
 from storage_backends.key_directory.redis import open_redis_key_directory
@@ -36,6 +37,7 @@ from tests.support.operated import NOW, REVISION, Operated
 from tests.support.redis_server import running_redis
 
 OF_ENVIRONMENTS = {
+    ClosingPreview,
     EnvironmentLease,
     EnvironmentLock,
     Heartbeat,
@@ -45,6 +47,7 @@ OF_ENVIRONMENTS = {
     Instance,
     LiveRelease,
     MonitorKey,
+    ProtectedVariable,
     Queue,
     QueueState,
     QueueWorker,
@@ -52,6 +55,7 @@ OF_ENVIRONMENTS = {
     Release,
     VariableChange,
     VariableSet,
+    WaitingPush,
 }
 """All that refers to an environment, or to what refers to one, and goes with it."""
 STAY = {"deployments", "deployment_lines"}
@@ -84,6 +88,7 @@ async def _fill(operated: Operated, called: str) -> list[str]:
     old = await act("keys/create", environment_id=called)
     await act("keys/revoke", id=old["id"])
     await act("variables/set", environment_id=called, text="A=1\n")
+    await act("variables/protect", environment_id=called, names=["A"])
     await act("environments/set", id=called, deploy_approval=True, variable_approval=True)
     await act("variables/set", environment_id=called, text="A=2\n", by="owner@acme.example")
     async with operated.engines.sessions() as session, session.begin():
@@ -108,6 +113,7 @@ async def _fill(operated: Operated, called: str) -> list[str]:
         await session.flush()
         waiting.rolled_back_to_id = done.id
         session.add_all(_states(environment.id, release, heartbeat["id"], queue["id"]))
+        session.add_all(_of_webhooks(environment.id, operated.repository.id))
     await act("environments/lock", id=called, reason="sale")
     return [key.get("ingest_key") or key["key"] for key in (*made, heartbeat, queue)]
 
@@ -136,6 +142,12 @@ def _states(environment: int, release: Release, heartbeat: int, queue: int) -> I
     yield HeartbeatRun(heartbeat_id=heartbeat, run_id="r1", first_ms=1, started_ms=1)
     yield QueueState(queue_id=queue, snapshot_id="s1", observed_us=1, received_ms=1, pending=1)
     yield QueueWorker(queue_id=queue, worker_id="w1", sequence=1, status="idle", received_ms=1)
+
+
+def _of_webhooks(environment: int, repository: int) -> Iterable[Any]:
+    whose = {"environment_id": environment, "source": "webhook 203.0.113.7", "created_at": NOW}
+    yield WaitingPush(**whose, repository_id=repository, branch="main", trigger="push")
+    yield ClosingPreview(**whose)
 
 
 async def _rows(operated: Operated) -> dict[str, int]:

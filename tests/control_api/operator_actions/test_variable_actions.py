@@ -46,7 +46,7 @@ async def test_variables_are_shown_by_name(operated: Operated) -> None:
     }
     shown = await operated.act("variables/show", environment_id="production")
     nothing = {"version": None, "names": [], "set_at": None, "set_by": None, "pending_change_id": None}
-    assert shown == {**called, **nothing}
+    assert shown == {**called, **nothing, "protected": []}
     told = await _set(operated, "B=hunter2\nA=hunter3\n", by="deployer@acme.example")
     assert told == {**called, "count": 2, "change_id": None}
     shown = await operated.act("variables/show", environment_id="production")
@@ -54,6 +54,7 @@ async def test_variables_are_shown_by_name(operated: Operated) -> None:
         **called,
         "version": 1,
         "names": ["B", "A"],
+        "protected": [],
         "set_at": AT,
         "set_by": "deployer@acme.example",
         "pending_change_id": None,
@@ -248,7 +249,7 @@ async def test_a_key_that_is_gone_stops_the_rotation(operated: Operated) -> None
     await _set(operated, "A=1")
     _use_keys(operated, NEW)
     line = await operated.refused("variables/rotate-key")
-    assert f"The variables of {operated.environment.public_id} are sealed under the key" in line
+    assert f"The secrets of {operated.environment.public_id} are sealed under the key" in line
 
 
 async def test_a_decision_during_the_rotation_loses_nothing(operated: Operated) -> None:

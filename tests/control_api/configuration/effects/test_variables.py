@@ -98,7 +98,7 @@ async def test_those_that_cannot_be_opened_are_left_alone(configured: ChangedPro
     await _set(configured, "A=tops3cret")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("n3w")})
     message = await configured.refused(action, SealingKeys([b"x" * 32]))
-    assert message.startswith("environments.production cannot be changed: The variables of env_")
+    assert message.startswith("environments.production cannot be changed: The secrets of env_")
     assert "PHAROS_VARIABLES_KEY" in message
 
 
