@@ -27,11 +27,14 @@ from control_api.reference.routes import router as reference
 from control_api.schemas.routes import router as schemas
 from control_api.sites.routes import router as sites
 from control_api.variables.sealing import SealingKeys
+from control_api.webhooks.body_room import BodyRoom
+from control_api.webhooks.routes import router as webhooks
 from control_api.workflows.routes import router as workflows
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from pipeline_contracts.request_ids import request_id
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +106,13 @@ def build_control(
     variable_keys: SealingKeys,
     addresses: ClientAddresses | None = None,
     wake_applications: Callable[[], None] = lambda: None,
+    *,
+    directory: KeyDirectory | None = None,
+    git_app_secret: str | None = None,
 ) -> FastAPI:
     """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies;
-    `wake_applications` is called once a configuration's application has something to do."""
+    `wake_applications` is called once a configuration's application has something to do; `directory` is told of keys
+    that end with a preview; without `git_app_secret` there is no application of a Git host."""
     handlers: dict[Any, Any] = {
         Problem: _on_problem,
         RequestValidationError: _on_validation,
@@ -129,6 +136,9 @@ def build_control(
     app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
     app.state.variable_keys = variable_keys
     app.state.wake_applications = wake_applications
+    app.state.key_directory = directory
+    app.state.git_app_secret = git_app_secret
+    app.state.webhook_room = BodyRoom()
     app.state.client_addresses = addresses or ClientAddresses(())
     app.state.log_streams = LogStreams(sessions)
     app.add_middleware(_RequestIds)
@@ -141,6 +151,7 @@ def build_control(
     api.include_router(environments)
     api.include_router(workflows)
     api.include_router(configuration)
+    api.include_router(webhooks)
     api.include_router(sites)
     api.include_router(schemas)
     api.include_router(reference)

@@ -22,6 +22,7 @@ from control_api.repositories import actions as repositories
 from control_api.runtime import actions as runtime
 from control_api.sites import actions as sites
 from control_api.variables import actions as variables
+from control_api.webhooks import actions as webhooks
 from control_api.workflows import actions as workflows
 
 __all__ = ["ACTIONS", "Engines"]
@@ -174,6 +175,7 @@ ACTIONS: Mapping[str, Action] = {
     **environments.ACTIONS,
     **preview_actions.ACTIONS,
     **repositories.ACTIONS,
+    **webhooks.ACTIONS,
     **deployments.ACTIONS,
     **queue_actions.ACTIONS,
     **follow_action.ACTIONS,

@@ -15,6 +15,8 @@ from control_api.idempotency.forget_old import keep_forgetting
 from control_api.publish_keys import keep_published
 from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys
+from control_api.webhooks.commit_statuses.keep_reporting import reporting
+from control_api.webhooks.worker import WebhookWorker, following
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
@@ -58,7 +60,18 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         worker = await stack.enter_async_context(
             applying(ApplicationWorker(sessions, directory, keys), is_alone=False)
         )
-        app = build_control(sessions, store, receipt_key.encode(), keys, addresses, worker.wake)
+        await stack.enter_async_context(following(WebhookWorker(sessions, directory)))
+        await stack.enter_async_context(reporting(sessions, settings))
+        app = build_control(
+            sessions,
+            store,
+            receipt_key.encode(),
+            keys,
+            addresses,
+            worker.wake,
+            directory=directory,
+            git_app_secret=settings.git_app_secret,
+        )
         stack.push_async_callback(app.state.log_streams.close)
         add_health(app, {"database": database_check(sessions)})
         serving = _Server(

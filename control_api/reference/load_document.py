@@ -22,6 +22,7 @@ PARTS = (
     "monitors",
     "analytics",
     "collect",
+    "webhooks",
 )
 """The files, in the order in which the document and the page have them."""
 

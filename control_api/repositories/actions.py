@@ -1,8 +1,9 @@
-"""Repositories as an operator handles them: connected to a project, listed, set to another branch, disconnected."""
+"""Repositories as an operator handles them: connected to a project, listed, set, given another secret, disconnected."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
@@ -19,32 +20,52 @@ from control_api.refusals import Refused
 from control_api.repositories import operations
 from control_api.repositories.read_url import read_url
 from control_api.repositories.tables import Repository
+from control_api.webhooks.notices import WebhookSecret
+from control_api.webhooks.secrets import has_webhook, make_secret, read_secret, set_secret
+from control_api.webhooks.tables import SealedWebhookSecret
 from pipeline_contracts.deploy_states import ACTIVE
 from pipeline_contracts.times import format_time
+
+
+class _Chosen(NamedTuple):
+    repository: Repository
+    project: Project
+    secret_kind: str | None
 
 
 async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Those that are connected, of all projects."""
     async with engines.sessions() as session:
         query = _connected().order_by(Repository.id)
-        return [_describe(repository, project) for repository, project in await session.execute(query)]
+        return [_describe(_Chosen(*row)) for row in await session.execute(query)]
 
 
 async def _connect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: url, kind (told from the host), branch (main), project_id (may be left out where there is one)."""
+    """`wanted`: url, kind (told from the host), branch (main), project_id (may be left out where there is one), and of
+    the webhook's secret what `_read_secret` says. `webhook` is its secret, told this once; null for the kind `git`.
+
+    The sample repository of a project gives way.
+    """
     url, told_kind = read_url(str(wanted.get("url") or ""))
     kind = wanted.get("kind") or told_kind or "git"
     if kind not in operations.KINDS:
         raise Refused(f"The kind is one of {', '.join(operations.KINDS)}.")
     branch = read_branch(wanted.get("branch") or "main")
+    secret = _read_secret(kind, wanted)
     try:
         async with engines.sessions() as session, session.begin():
             project = await choose_project(session, wanted.get("project_id"))
+            await _clear_sample(session, wanted, project, now)
             repository = await operations.connect_repository(session, project.id, kind, url, branch, now)
+            chosen = _Chosen(repository, project, None if secret is None else secret.kind)
+            if secret is not None:
+                await set_secret(session, engines.sealing_keys(), repository, secret, now)
             details = {"project": project.public_id, "kind": kind, "url": url, "branch": branch}
-            _record(session, wanted, repository, project, "repository.connect", now, details)
+            if secret is not None:
+                details["webhook"] = secret.kind
+            _record(session, wanted, chosen, "repository.connect", now, details)
             await session.flush()
-            return _describe(repository, project)
+            return {**_describe(chosen), "webhook": _tell_secret(secret)}
     except IntegrityError:
         raise Refused(await _told_connected(engines, wanted)) from None
 
@@ -61,75 +82,154 @@ async def _told_connected(engines: Engines, wanted: Wanted) -> str:
     )
 
 
+async def _clear_sample(session: AsyncSession, wanted: Wanted, project: Project, now: datetime) -> None:
+    """Disconnect what a first start has made. Raises `Refused` while a deployment of the project is active."""
+    sample = await operations.connected_repository(session, project.id)
+    if sample is None or not sample.is_sample:
+        return
+    await operations.lock_repository(session, sample.id)
+    # Asked again: somebody else may have been quicker, and has then connected another one.
+    sample = await operations.connected_repository(session, project.id)
+    if sample is not None and sample.is_sample:
+        await _disconnect_one(session, wanted, _Chosen(sample, project, None), now)
+
+
+def _read_secret(kind: str, wanted: Wanted) -> WebhookSecret | None:
+    """`wanted`: secret (the one that the host has made; without it a new one is made), plain_secret (whether it is sent
+    as it is). None for a kind that has no webhook. Raises `Refused`."""
+    given, plain = wanted.get("secret"), bool(wanted.get("plain_secret"))
+    if given is not None:
+        return read_secret(kind, str(given), plain=plain)
+    if has_webhook(kind) or plain:
+        return make_secret(kind, plain=plain)
+    return None
+
+
+def _tell_secret(secret: WebhookSecret | None) -> dict[str, str] | None:
+    return None if secret is None else {"kind": secret.kind, "secret": secret.value}
+
+
+async def _renew_secret(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """Check webhooks with another secret from now on. `wanted`: id, and what `_read_secret` says. `webhook` is the
+    secret, told this once."""
+    async with _changing(engines, wanted) as (session, chosen):
+        repository = chosen.repository
+        # For `git` it says that there is none.
+        secret = _read_secret(repository.kind, wanted) or make_secret(repository.kind)
+        await set_secret(session, engines.sealing_keys(), repository, secret, now)
+        _record(session, wanted, chosen, "repository.secret", now, {"kind": secret.kind})
+        return {**_describe(chosen._replace(secret_kind=secret.kind)), "webhook": _tell_secret(secret)}
+
+
 async def _set_branch(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id, branch."""
     branch = read_branch(wanted.get("branch"))
-    async with engines.sessions() as session, session.begin():
-        repository, project = await _the_one(session, read_id(wanted, "id"))
-        details = {"from": repository.branch, "to": branch}
-        if repository.branch != branch:
-            repository.branch = branch
-            _record(session, wanted, repository, project, "repository.branch", now, details)
+    async with _changing(engines, wanted) as (session, chosen):
+        details = {"from": chosen.repository.branch, "to": branch}
+        if chosen.repository.branch != branch:
+            chosen.repository.branch = branch
+            _record(session, wanted, chosen, "repository.branch", now, details)
         await session.flush()
-        return _describe(repository, project)
+        return _describe(chosen)
+
+
+async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    """`wanted`: id, and push_deploys or forks (whether pull requests from forks get previews), or both."""
+    columns = {"push_deploys": "push_deploys", "forks": "allows_forks"}
+    changes = {name: bool(wanted[name]) for name in columns if wanted.get(name) is not None}
+    if not changes:
+        raise Refused("Nothing is said that could be set: give --push-deploys, --forks or both.")
+    async with _changing(engines, wanted) as (session, chosen):
+        repository = chosen.repository
+        if not has_webhook(repository.kind):
+            raise Refused(f"A repository of the kind {repository.kind} has no webhook that could be set.")
+        before = _describe(chosen)
+        for name, value in changes.items():
+            setattr(repository, columns[name], value)
+        details = {
+            name: {"from": before[name], "to": value}
+            for name, value in changes.items()
+            if before[name] != value
+        }
+        if details:
+            _record(session, wanted, chosen, "repository.set", now, details)
+        await session.flush()
+        return _describe(chosen)
 
 
 async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Refused while a deployment of the project is active. `wanted`: id."""
-    async with engines.sessions() as session, session.begin():
-        number = read_id(wanted, "id")
-        await operations.lock_repository(session, number)
-        repository, project = await _the_one(session, number)
-        active = select(Deployment.id, Deployment.status).where(
-            Deployment.project_id == project.id, Deployment.status.in_(ACTIVE)
+    async with _changing(engines, wanted) as (session, chosen):
+        await _disconnect_one(session, wanted, chosen, now)
+        return {**_describe(chosen._replace(secret_kind=None)), "disconnected": True}
+
+
+async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen, now: datetime) -> None:
+    repository, project, _ = chosen
+    active = select(Deployment.id, Deployment.status).where(
+        Deployment.project_id == project.id, Deployment.status.in_(ACTIVE)
+    )
+    found = (await session.execute(active.order_by(Deployment.id).limit(1))).one_or_none()
+    if found is not None:
+        raise Refused(
+            f"Deployment {found[0]} of the project {project.slug} is {found[1]}: wait until it is finished, or end "
+            f"it with `pharos cancel {found[0]}`."
         )
-        found = (await session.execute(active.order_by(Deployment.id).limit(1))).one_or_none()
-        if found is not None:
-            raise Refused(
-                f"Deployment {found[0]} of the project {project.slug} is {found[1]}: wait until it is finished, or end "
-                f"it with `pharos cancel {found[0]}`."
-            )
-        await operations.disconnect_repository(session, repository, now)
-        _record(session, wanted, repository, project, "repository.disconnect", now, {"url": repository.url})
-        await session.flush()
-        return {**_describe(repository, project), "disconnected": True}
+    await operations.disconnect_repository(session, repository, now)
+    _record(session, wanted, chosen, "repository.disconnect", now, {"url": repository.url})
+    await session.flush()
+
+
+@asynccontextmanager
+async def _changing(engines: Engines, wanted: Wanted) -> AsyncIterator[tuple[AsyncSession, _Chosen]]:
+    """The repository that `wanted["id"]` names, held for one transaction."""
+    number = read_id(wanted, "id")
+    async with engines.sessions() as session, session.begin():
+        await operations.lock_repository(session, number)
+        yield session, await _the_one(session, number)
 
 
 def _connected() -> Any:
     return (
-        select(Repository, Project)
+        select(Repository, Project, SealedWebhookSecret.kind)
         .join(Project, Project.id == Repository.project_id)
+        .outerjoin(SealedWebhookSecret, SealedWebhookSecret.repository_id == Repository.id)
         .where(Repository.disconnected_at.is_(None))
     )
 
 
-async def _the_one(session: AsyncSession, number: int) -> tuple[Repository, Project]:
+async def _the_one(session: AsyncSession, number: int) -> _Chosen:
     row = (await session.execute(_connected().where(Repository.id == number))).one_or_none()
     if row is None:
         raise Refused(f"No repository {number} is connected; `pharos repository list` shows those that are.")
-    return row[0], row[1]
+    return _Chosen(*row)
 
 
 def _record(
     session: AsyncSession,
     wanted: Wanted,
-    repository: Repository,
-    project: Project,
+    chosen: _Chosen,
     action: str,
     now: datetime,
     details: Mapping[str, Any],
 ) -> None:
-    subject = f"repository {repository.id}"
-    record(session, operator(wanted), project.account_id, action, subject, now, details)
+    subject = f"repository {chosen.repository.id}"
+    record(session, operator(wanted), chosen.project.account_id, action, subject, now, details)
 
 
-def _describe(repository: Repository, project: Project) -> dict[str, Any]:
+def _describe(chosen: _Chosen) -> dict[str, Any]:
+    """`secret_kind` is null where there is no webhook, or none yet."""
+    repository = chosen.repository
     return {
         "id": repository.id,
-        "project": name_project(project),
+        "project": name_project(chosen.project),
         "kind": repository.kind,
         "url": repository.url,
         "branch": repository.branch,
+        "push_deploys": repository.push_deploys,
+        "forks": repository.allows_forks,
+        "sample": repository.is_sample,
+        "secret_kind": chosen.secret_kind,
         "connected_at": format_time(repository.created_at),
     }
 
@@ -137,6 +237,8 @@ def _describe(repository: Repository, project: Project) -> dict[str, Any]:
 ACTIONS: Mapping[str, Action] = {
     "repositories/list": _list,
     "repositories/connect": _connect,
+    "repositories/new-secret": _renew_secret,
     "repositories/set-branch": _set_branch,
+    "repositories/set": _set,
     "repositories/disconnect": _disconnect,
 }

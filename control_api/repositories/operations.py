@@ -2,10 +2,12 @@
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.repositories.read_url import full_name
 from control_api.repositories.tables import Repository
+from control_api.webhooks.tables import SealedWebhookSecret, WaitingPush
 
 KINDS = ("github", "gitlab", "bitbucket", "git")
 
@@ -22,7 +24,9 @@ async def connect_repository(
     session: AsyncSession, project_id: int, kind: str, url: str, branch: str, now: datetime
 ) -> Repository:
     """Deploy the project from this repository. Raises `IntegrityError` where it has one already."""
-    repository = Repository(project_id=project_id, kind=kind, url=url, branch=branch, created_at=now)
+    repository = Repository(
+        project_id=project_id, kind=kind, url=url, branch=branch, full_name=full_name(url), created_at=now
+    )
     session.add(repository)
     await session.flush()
     return repository
@@ -40,6 +44,15 @@ async def lock_repository(session: AsyncSession, number: int) -> None:
 
 
 async def disconnect_repository(session: AsyncSession, repository: Repository, now: datetime) -> None:
-    """Deploy the project from it no more; its deployments stay."""
+    """Deploy the project from it no more, and listen to its webhooks no more; its deployments stay, and what its
+    webhooks were answered. Call `lock_repository` before."""
     repository.disconnected_at = now
     await session.flush()
+    # Whoever is about to queue a push has locked its row, and waits for the repository's: to wait for that one here
+    # would be crosswise. It finds the repository disconnected.
+    waiting = select(WaitingPush.id).where(WaitingPush.repository_id == repository.id)
+    for gone in (
+        delete(WaitingPush).where(WaitingPush.id.in_(waiting.with_for_update(skip_locked=True))),
+        delete(SealedWebhookSecret).where(SealedWebhookSecret.repository_id == repository.id),
+    ):
+        await session.execute(gone.execution_options(synchronize_session=False))

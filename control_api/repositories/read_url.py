@@ -18,6 +18,8 @@ _SCP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>{_HOST}|\[[0-9A-Fa-f:.
 _KINDS = {"github.com": "github", "gitlab.com": "gitlab", "bitbucket.org": "bitbucket"}
 # Their SSH behind port 443 is elsewhere.
 _OTHER_NAMES = ("www.", "ssh.", "altssh.")
+# `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name`.
+_NAMED = re.compile(r"(?:https|ssh)://[^/]+/+(.+)|[^/:@]+@(?:\[[^\]]+\]|[^/:]+):/*(.+)")
 
 _FORMS = "write it as https://host/path, ssh://git@host/path, git@host:path, or as an absolute path of this machine"
 
@@ -44,6 +46,17 @@ def read_url(given: str) -> tuple[str, str | None]:
             _check_remote(parts)
             return url, _kind_of(parts.hostname or "")
     raise Refused(f"Repositories are not taken from {parts.scheme}: {_FORMS}.")
+
+
+def full_name(url: str) -> str | None:
+    """`owner/name` in small letters, as the repository's host calls it in what it sends; None for a folder of the
+    machine. `url` is an address as `read_url` gives it."""
+    found = _NAMED.fullmatch(url)
+    if found is None:
+        return None
+    name = (found[1] or found[2]).strip("/").removesuffix(".git").lower()
+    # Some letters become two when they are made small: no host has such names.
+    return name if len(name) <= _LONGEST else None
 
 
 def _split(url: str) -> SplitResult:

@@ -95,8 +95,14 @@ ROWS = [
     Row("GET", "/v1/ingest/receipts/{receipt}", CredentialKind.INGEST_KEY),
 ]
 
-OPEN = {("GET", "/schemas/workflow-1.json"), ("GET", "/schemas/configuration-2.json")}
-"""Routes that need nothing: what they give is the same for everybody."""
+OPEN = {
+    ("GET", "/schemas/workflow-1.json"),
+    ("GET", "/schemas/configuration-2.json"),
+    ("POST", "/repositories/{repository}/webhook"),
+    ("POST", "/git-app/webhook"),
+    ("POST", "/github-app/webhook"),
+}
+"""Routes that no credential opens: what they give is the same for everybody, or their body is signed."""
 
 
 def identities(parameter: str, tenant: Tenant, project: str = "shop") -> list[str | int]:

@@ -30,11 +30,18 @@ async def test_a_repository_is_connected_to_one_project(operated: Operated, blog
         "kind": "github",
         "url": URL,
         "branch": "main",
+        "push_deploys": True,
+        "forks": False,
+        "sample": False,
+        "secret_kind": "hmac",
         "connected_at": "2026-11-18T12:00:00.000Z",
+        "webhook": told["webhook"],
     }
     listed = await operated.act("repositories/list")
     assert [one["id"] for one in listed] == [operated.repository.id, told["id"]]
-    details = {"project": blog, "kind": "github", "url": URL, "branch": "main"}
+    assert listed[1] == {name: value for name, value in told.items() if name != "webhook"}
+    assert listed[0]["secret_kind"] is None
+    details = {"project": blog, "kind": "github", "url": URL, "branch": "main", "webhook": "hmac"}
     entry = ("repository.connect", f"repository {told['id']}", None, "operator kim", details)
     assert await operated.audited() == [entry]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from control_api.refusals import Refused
-from control_api.repositories.read_url import read_url
+from control_api.repositories.read_url import full_name, read_url
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,28 @@ from control_api.repositories.read_url import read_url
 )
 def test_an_address_is_kept_as_it_is_and_its_host_known(url: str, kind: str | None) -> None:
     assert read_url(f" {url}\n") == (url, kind)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://github.com/Acme/Shop.git", "acme/shop"),
+        ("https://github.com//acme/shop/", "acme/shop"),
+        ("https://git.example:8443/scm/shop.git/", "scm/shop"),
+        ("ssh://git@ssh.github.com:443/acme/shop.git", "acme/shop"),
+        ("ssh://git@[::1]:22/shop.git", "shop"),
+        ("git@gitlab.com:acme/sub/shop.git", "acme/sub/shop"),
+        ("git@github.com:/acme/shop", "acme/shop"),
+        ("git@[::1]:acme/shop.git", "acme/shop"),
+        ("file:///srv/acme/shop.git", None),
+        ("/srv/acme/shop.git", None),
+        ("/srv/git@host:acme/shop.git", None),
+        # A letter that becomes two when it is made small: no column holds so many.
+        (f"https://h/{'İ' * 490}", None),
+    ],
+)
+def test_the_name_on_its_host(url: str, name: str | None) -> None:
+    assert full_name(url) == name
 
 
 def test_git_knows_schemes_in_small_letters_alone() -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -13,13 +13,15 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from control_api import git_refs
 from control_api.reference import load_document as loading
 from control_api.reference.load_document import PARTS, load_document
+from control_api.webhooks.outcome import Status
 from pipeline_contracts import errors
 
 DOCUMENT = load_document()
 _METHODS = ("get", "put", "post", "patch", "delete", "options", "head", "trace")
 _FOLDER = Path(loading.__file__).parent
 
-# The public API: who may call what. Of an API token the scope, of the others the kind of key, `none` for no credential.
+# The public API: who may call what. Of an API token the scope, of the others the kind of key, `none` for no credential,
+# `signature` for one over the body in its place.
 OPERATIONS = {
     ("GET", "/v1/account"): "account:read",
     ("GET", "/v1/me"): "deploy:read",
@@ -57,7 +59,10 @@ OPERATIONS = {
     ("GET", "/v1/analytics/sites/{site}/report"): "analytics:read",
     ("OPTIONS", "/v1/collect/{publicId}"): "none",
     ("POST", "/v1/collect/{publicId}"): "none",
-    # Beside the public API: what editors take.
+    ("POST", "/repositories/{repository}/webhook"): "signature",
+    ("POST", "/git-app/webhook"): "signature",
+    # Beside the public API: the host's own name for the same, and what editors take.
+    ("POST", "/github-app/webhook"): "signature",
     ("GET", "/schemas/workflow-1.json"): "none",
     ("GET", "/schemas/configuration-2.json"): "none",
 }
@@ -144,7 +149,7 @@ def test_it_has_the_operations_of_the_public_api_and_no_others() -> None:
 @_each
 def test_who_may_call_is_as_the_public_api_has_it(method: str, path: str, operation: dict[str, Any]) -> None:
     expected = OPERATIONS[method, path]
-    if expected == "none":
+    if expected in ("none", "signature"):
         assert operation["security"] == []
     elif ":" in expected:
         assert operation["security"] == [{"apiToken": [expected]}]
@@ -173,15 +178,19 @@ def test_operation_ids_are_unique() -> None:
 @_each
 def test_refusals_are_told_with_their_headers(method: str, path: str, operation: dict[str, Any]) -> None:
     responses = {status: resolve(response) for status, response in operation["responses"].items()}
-    assert ("401" in responses) == bool(operation["security"])
+    is_signed = OPERATIONS[method, path] == "signature"
+    assert ("401" in responses) == (bool(operation["security"]) or is_signed)
     assert "503" in responses
     if "x-required-scope" in operation:
         assert "403" in responses
     takes_body = "requestBody" in operation
-    assert {"408", "413", "415"} <= set(responses) or not takes_body or path.startswith("/v1/otlp/")
+    # What is signed is read in whichever form its host sends it.
+    unread = {"408", "413"} if is_signed else {"408", "413", "415"}
+    assert unread <= set(responses) or not takes_body or path.startswith("/v1/otlp/")
     for status, response in responses.items():
         needed = {"X-Request-Id"}
-        needed |= {"WWW-Authenticate"} if status == "401" else set()
+        # No scheme of `Authorization` would open what is signed.
+        needed |= {"WWW-Authenticate"} if status == "401" and not is_signed else set()
         needed |= {"Retry-After"} if status in ("429", "503") else set()
         needed |= {"RateLimit-Policy", "RateLimit"} if status == "429" else set()
         assert needed <= set(response["headers"]), status
@@ -243,6 +252,24 @@ def test_a_ref_is_what_the_deploy_api_takes_for_one() -> None:
     body = DOCUMENT["paths"]["/v1/environments/{environment}/deploy"]["post"]["requestBody"]
     ref = body["content"]["application/json"]["schema"]["properties"]["ref"]
     assert ref["pattern"].replace(r"\u00", r"\x") == f"^{git_refs.REF.pattern}$"
+
+
+def test_the_statuses_of_webhooks_are_those_that_are_answered() -> None:
+    for path in ("/repositories/{repository}/webhook", "/git-app/webhook", "/github-app/webhook"):
+        responses = DOCUMENT["paths"][path]["post"]["responses"]
+        told = {
+            status
+            for code in ("200", "202")
+            for part in responses[code]["content"]["application/json"]["schema"]["allOf"]
+            for status in part.get("properties", {}).get("status", {}).get("enum", [])
+        }
+        of_the_app = {"handled"} if path.startswith("/repositories") else set()
+        assert told == set(get_args(Status)) - of_the_app
+    rows = re.findall(
+        r"\| `([a-z_]+)` \|",
+        DOCUMENT["components"]["schemas"]["WebhookAnswer"]["properties"]["status"]["description"],
+    )
+    assert sorted(rows) == sorted(["status", *get_args(Status)])
 
 
 def test_every_component_is_used() -> None:

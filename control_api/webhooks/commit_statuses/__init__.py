@@ -1,0 +1,1 @@
+"""Tells Git hosts what became of their commits."""

@@ -1,0 +1,157 @@
+"""The deliveries of the last 7 days: each once, with what it was answered."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, insert, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.database import insert_unless_there
+from control_api.webhooks.outcome import Outcome
+from control_api.webhooks.providers.interface import Headers
+from control_api.webhooks.tables import WebhookDelivery
+from pipeline_contracts.errors import Problem
+
+KEPT = timedelta(days=7)
+APP = "app"
+"""The scope of the Git host's application."""
+_SECRET = ("signature", "token", "authorization", "cookie", "secret")
+_REDACTED = "[redacted]"
+_LONGEST_EVENT = 100
+# Fast: most of it is written, and hardly any of it read again.
+_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery as it came, of a repository or (None) of the Git host's application; its signature was good."""
+
+    repository_id: int | None
+    kind: str
+    event: str
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+    id: str | None = None
+    """The host's; None: it gives none."""
+    replay_of: int | None = None
+
+    @property
+    def scope(self) -> str:
+        """Among whose deliveries its ID says which it is."""
+        return APP if self.repository_id is None else str(self.repository_id)
+
+    def to_row(self, now: datetime) -> dict[str, Any]:
+        """The row of `webhook_deliveries`, without what it was answered."""
+        return {
+            "repository_id": self.repository_id,
+            "scope": self.scope,
+            # The same bytes are the same delivery, where nothing else tells.
+            "delivery": self.id or f"sha256:{hashlib.sha256(self.body).hexdigest()}",
+            "kind": self.kind,
+            "event": self.event[:_LONGEST_EVENT],
+            "headers": json.dumps(redact(self.headers)),
+            "body": zlib.compress(self.body, _LEVEL),
+            "replay_of": self.replay_of,
+            "received_at": now,
+        }
+
+
+def redact(headers: Headers) -> dict[str, list[str]]:
+    """The headers without what proves anything."""
+    return {
+        name: [_REDACTED] * len(values) if any(word in name for word in _SECRET) else list(values)
+        for name, values in headers.items()
+    }
+
+
+def read_headers(row: WebhookDelivery) -> Headers:
+    """The headers as they are kept."""
+    kept: Mapping[str, Sequence[str]] = json.loads(row.headers)
+    return kept
+
+
+def read_body(row: WebhookDelivery) -> bytes:
+    """The body as it came."""
+    return zlib.decompress(row.body)
+
+
+async def claim(session: AsyncSession, delivery: Delivery, now: datetime) -> int | None:
+    """The number of this delivery's row; None where it has come before, in the last 7 days.
+
+    Of any number of the same at once one gets a number, the others wait for the end of its transaction.
+    """
+    pending = {**delivery.to_row(now), "is_first": True, "http_status": 0, "answer": ""}
+    claimed = insert_unless_there(session, WebhookDelivery, pending).returning(WebhookDelivery.id)
+    number: int | None = (await session.execute(claimed)).scalar_one_or_none()
+    if number is None and await _forget_old(session, pending["scope"], pending["delivery"], now):
+        number = (await session.execute(claimed)).scalar_one_or_none()
+    return number
+
+
+async def _forget_old(session: AsyncSession, scope: str, delivery: str, now: datetime) -> bool:
+    """Whether the one with this ID was older than 7 days; then it is gone. `forget_deliveries` has not come by yet."""
+    forgotten = await session.execute(
+        delete(WebhookDelivery)
+        .where(
+            WebhookDelivery.scope == scope,
+            WebhookDelivery.delivery == delivery,
+            WebhookDelivery.received_at < now - KEPT,
+        )
+        .returning(WebhookDelivery.id)
+    )
+    return forgotten.first() is not None
+
+
+async def conclude(session: AsyncSession, number: int, outcome: Outcome) -> None:
+    """Note in the same transaction what it has led to."""
+    await session.execute(
+        update(WebhookDelivery)
+        .where(WebhookDelivery.id == number)
+        .values(
+            http_status=outcome.http_status,
+            answer=outcome.status,
+            deployment_id=outcome.deployment_id,
+            reason=outcome.reason,
+        )
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def note_refused(session: AsyncSession, delivery: Delivery, problem: Problem, now: datetime) -> None:
+    """Keep for people what was refused, and why; when it comes again it is judged anew."""
+    faults = "; ".join(f"{error.field} {error.message}" for error in problem.errors)
+    values = {
+        **delivery.to_row(now),
+        "is_first": False,
+        "http_status": problem.status,
+        "answer": problem.slug,
+        "reason": f"{problem.detail} {faults}".strip(),
+    }
+    await session.execute(insert(WebhookDelivery).values(values))
+
+
+async def note_replayed(
+    session: AsyncSession, delivery: Delivery, outcome: Outcome, now: datetime
+) -> WebhookDelivery:
+    """Keep what running a delivery again has led to."""
+    row = WebhookDelivery(
+        **delivery.to_row(now),
+        is_first=False,
+        http_status=outcome.http_status,
+        answer=outcome.status,
+        deployment_id=outcome.deployment_id,
+        reason=outcome.reason,
+    )
+    session.add(row)
+    await session.flush()
+    return row
+
+
+async def forget_deliveries(session: AsyncSession, now: datetime) -> None:
+    """Remove what came more than 7 days ago."""
+    await session.execute(delete(WebhookDelivery).where(WebhookDelivery.received_at < now - KEPT))

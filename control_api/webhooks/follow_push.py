@@ -1,0 +1,103 @@
+"""A push deploys the environments whose triggers name its branches."""
+
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.deployments.queue_deployment import Wish, queue_deployment
+from control_api.deployments.tables import Deployment
+from control_api.environments.check_open import check_open
+from control_api.projects.find import Place
+from control_api.webhooks.notices import BranchChange, Push
+from control_api.webhooks.outcome import Outcome, ignored, sum_up
+from control_api.webhooks.targets import Target, find_place, find_triggers, is_held
+from control_api.webhooks.waiting import drop_waiting, let_wait, supersede
+from control_api.workflows.document import Triggers
+from pipeline_contracts.errors import (
+    DeployRunning,
+    EnvironmentLocked,
+    EnvironmentNotReady,
+    OutsideWindow,
+    RepositoryNotReady,
+)
+
+NOT_OPEN = (EnvironmentLocked, OutsideWindow, EnvironmentNotReady)
+"""What an environment refuses deploys with, by hand or by webhook."""
+
+
+async def follow_push(
+    session: AsyncSession, target: Target, push: Push, actor: Actor, now: datetime
+) -> Outcome:
+    """Queue what the push deploys, or let it wait. All of its branches, or where one is refused none.
+
+    Raises `RepositoryNotReady`.
+    """
+    triggers = await find_triggers(session, target.project)
+    # Of a branch that is told of several times, the last counts.
+    changes = {change.branch: change for change in push.changes}.values()
+    return sum_up([await _follow(session, target, triggers, push, one, actor, now) for one in changes])
+
+
+async def _follow(
+    session: AsyncSession,
+    target: Target,
+    triggers: Triggers,
+    push: Push,
+    change: BranchChange,
+    actor: Actor,
+    now: datetime,
+) -> Outcome:
+    branch = change.branch
+    slug = triggers.push.get(branch)
+    if slug is None:
+        return ignored(f"No trigger of the workflow follows the branch {branch}.")
+    place = await find_place(session, target.project, slug)
+    if change.after is None:
+        await drop_waiting(session, place.environment, branch)
+        return ignored(f"The branch {branch} was deleted.")
+    if is_skipped(triggers, change.message):
+        return Outcome("skipped", reason=f"The head commit of {branch} has {triggers.skip}.")
+    if await is_held(session, place.environment):
+        return ignored(
+            f"{slug} was rolled back: deploy by hand, or run `pharos environment resume {target.project.slug}/{slug}`."
+        )
+    wish = Wish(
+        "push",
+        repository_id=target.repository.id,
+        ref=branch,
+        note=None if push.by is None else f"pushed by {push.by}",
+        pushed_revision=change.after,
+        pushed_from=change.before,
+    )
+    try:
+        deployment = await queue_or_refuse(session, place, wish, actor, now)
+    except DeployRunning:
+        await let_wait(session, place, wish, branch, actor, now)
+        return Outcome("waiting", reason=f"{slug} is being deployed to.", is_accepted=True)
+    return Outcome("queued", deployment.id, is_accepted=True)
+
+
+def is_skipped(triggers: Triggers, message: str | None) -> bool:
+    """Whether a head commit with this message deploys nothing."""
+    return triggers.skip is not None and message is not None and triggers.skip in message
+
+
+async def queue_or_refuse(
+    session: AsyncSession, place: Place, wish: Wish, actor: Actor, now: datetime
+) -> Deployment:
+    """A deployment, queued. Where it waits for a second person, older ones of the same branch that do so are called
+    off: of a branch's pushes only the newest is of interest.
+
+    Raises `RepositoryNotReady` where the environment takes no deploys now, and `DeployRunning`.
+    """
+    try:
+        await check_open(session, place.environment, now)
+        # What waits of the branch is older. Before the deployment, as by whoever queues what waits: on Postgres the two
+        # would wait crosswise.
+        await drop_waiting(session, place.environment, wish.ref)
+        deployment = await queue_deployment(session, place, wish, actor, now)
+    except NOT_OPEN as error:
+        raise RepositoryNotReady(f"{place.environment.slug}: {error.detail}") from error
+    await supersede(session, deployment, now)
+    return deployment

@@ -1,0 +1,124 @@
+"""`POST /repositories/{repository}/webhook` and `POST /git-app/webhook`."""
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.database import Session, end_transaction
+from control_api.environments.removed_keys import forget_keys
+from control_api.json_body import read_body
+from control_api.projects.find import read_number
+from control_api.repositories.tables import Repository
+from control_api.variables.sealing import CannotOpen
+from control_api.webhooks.body_room import BodyRoom
+from control_api.webhooks.deliveries import Delivery, note_refused
+from control_api.webhooks.notices import WebhookSecret
+from control_api.webhooks.providers.all_providers import PROVIDERS
+from control_api.webhooks.providers.interface import Headers
+from control_api.webhooks.receive import receive
+from control_api.webhooks.secrets import open_secret
+from control_api.webhooks.tables import SealedWebhookSecret
+from control_api.webhooks.targets import IS_LISTENED_TO, unknown_repository
+from pipeline_contracts.errors import NotFound, PayloadNotUsable, Unavailable
+
+logger = logging.getLogger(__name__)
+
+router = APIRouter(tags=["Webhooks"])
+
+MOST_BYTES = 5 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    """Whose webhook is called, and what proves that its host does."""
+
+    repository_id: int | None
+    kind: str
+    secret: WebhookSecret
+
+    @property
+    def name(self) -> str:
+        return (
+            "the Git host's application" if self.repository_id is None else f"repository {self.repository_id}"
+        )
+
+
+@router.post("/repositories/{repository}/webhook")
+async def receive_repository_webhook(repository: str, request: Request, session: Session) -> Response:
+    """A push or a pull request of a repository's host."""
+    hook = await _find_hook(request, session, read_number(repository))
+    await end_transaction(session)
+    return await _answer(request, session, hook)
+
+
+@router.post("/git-app/webhook")
+@router.post("/github-app/webhook")
+async def receive_app_webhook(request: Request, session: Session) -> Response:
+    """What the Git host's application is told."""
+    secret: str | None = request.app.state.git_app_secret
+    if secret is None:
+        raise NotFound("No application of a Git host is set up: PHAROS_GIT_APP_SECRET is not set.")
+    return await _answer(request, session, _Hook(None, "github", WebhookSecret("hmac", secret)))
+
+
+async def _find_hook(request: Request, session: AsyncSession, number: int | None) -> _Hook:
+    query = (
+        select(Repository.kind, SealedWebhookSecret)
+        .join(SealedWebhookSecret, SealedWebhookSecret.repository_id == Repository.id)
+        .where(Repository.id == number, IS_LISTENED_TO)
+    )
+    row = (await session.execute(query)).one_or_none()
+    if number is None or row is None:
+        raise unknown_repository()
+    try:
+        secret = open_secret(request.app.state.variable_keys, row[1])
+    except CannotOpen as error:
+        logger.error("the secret of repository %d's webhook cannot be opened: %s", number, error)
+        raise Unavailable("The webhook's secret cannot be opened now.", retry_after=60) from error
+    return _Hook(number, row[0], secret)
+
+
+async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Response:
+    room: BodyRoom = request.app.state.webhook_room
+    with room.reading() as reading:
+        raw = await read_body(request, MOST_BYTES, reading.hold)
+        now = datetime.now(UTC)
+        headers = _headers(request)
+        provider = PROVIDERS[hook.kind]
+        provider.verify(raw, headers, hook.secret, now)
+        delivery = await _read_delivery(session, hook, headers, raw, now)
+        actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
+        outcome = await receive(session, delivery, request.app.state.variable_keys, actor, now)
+    if outcome.forget and request.app.state.key_directory is not None:
+        # The edges hear of it with the next list of all keys where they cannot be told now.
+        await forget_keys(request.app.state.key_directory, outcome.forget, {})
+    body = orjson.dumps(outcome.to_document())
+    return Response(body, outcome.http_status, media_type="application/json")
+
+
+async def _read_delivery(
+    session: AsyncSession, hook: _Hook, headers: Headers, raw: bytes, now: datetime
+) -> Delivery:
+    provider = PROVIDERS[hook.kind]
+    try:
+        return Delivery(
+            hook.repository_id, hook.kind, provider.event(headers), headers, raw, provider.delivery(headers)
+        )
+    except PayloadNotUsable as problem:
+        await note_refused(session, Delivery(hook.repository_id, hook.kind, "", headers, raw), problem, now)
+        await end_transaction(session)
+        raise
+
+
+def _headers(request: Request) -> Headers:
+    headers: dict[str, list[str]] = defaultdict(list)
+    for name, value in request.headers.items():
+        headers[name].append(value)
+    return headers

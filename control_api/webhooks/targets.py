@@ -1,0 +1,129 @@
+"""Which repositories a delivery is about, and what deploys in their projects without being asked."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.deployments.tables import Deployment, LiveRelease, Release
+from control_api.environments.previews import PREVIEW
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project
+from control_api.repositories.tables import Repository
+from control_api.webhooks.tables import GitInstallation, InstalledRepository
+from control_api.workflows.document import Triggers, from_json
+from control_api.workflows.faults import DocumentFault
+from control_api.workflows.operations import present_workflow
+from control_api.workflows.read_workflow import read_workflow
+from pipeline_contracts.deploy_states import DeploymentStatus
+from pipeline_contracts.errors import NotFound, RepositoryNotReady
+
+
+class Target(NamedTuple):
+    """A repository that webhooks deploy from, and the project that it is of."""
+
+    repository: Repository
+    project: Project
+
+
+IS_LISTENED_TO = Repository.disconnected_at.is_(None) & Repository.push_deploys
+"""That a repository is connected, and its push deploys are not turned off."""
+
+
+def _listening() -> Any:
+    return (
+        select(Repository, Project).join(Project, Project.id == Repository.project_id).where(IS_LISTENED_TO)
+    )
+
+
+async def find_target(session: AsyncSession, repository_id: int) -> Target:
+    """The repository of this number. Raises `NotFound` for one that is not connected, or whose push deploys are turned
+    off."""
+    row = (await session.execute(_listening().where(Repository.id == repository_id))).one_or_none()
+    if row is None:
+        raise unknown_repository()
+    return Target(*row)
+
+
+def unknown_repository() -> NotFound:
+    """The one answer to all who ask for what they may not have."""
+    return NotFound("There is no such repository, or its push deploys are turned off.")
+
+
+async def find_installed(
+    session: AsyncSession, installation: int | None, full_name: str | None
+) -> Sequence[Target]:
+    """The repositories that are connected via this installation of the Git host's application. Raises `NotFound` where
+    there is none."""
+    query = (
+        _listening()
+        .join(InstalledRepository, InstalledRepository.full_name == Repository.full_name)
+        .join(GitInstallation, GitInstallation.id == InstalledRepository.installation_id)
+        .where(
+            Repository.kind == "github",
+            GitInstallation.id == installation,
+            GitInstallation.suspended_at.is_(None),
+            InstalledRepository.full_name == (full_name or "").lower(),
+        )
+        .order_by(Repository.id)
+    )
+    found = [Target(*row) for row in await session.execute(query)]
+    if not found:
+        raise NotFound("No repository is connected via this installation.")
+    return found
+
+
+async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
+    """Of the project's workflow document; without one, of the document that its newest release was built by, previews
+    left out. Raises `RepositoryNotReady` where there is neither."""
+    present = await present_workflow(session, project.id)
+    if present is not None:
+        try:
+            return read_workflow(present.text).triggers
+        except DocumentFault as error:
+            raise RepositoryNotReady(f"The project's workflow document cannot be used: {error}") from error
+    newest = (
+        select(Release.workflow)
+        .join(Deployment, Deployment.id == Release.deployment_id)
+        .join(Environment, Environment.id == Release.environment_id)
+        .where(
+            Environment.project_id == project.id,
+            Environment.type != PREVIEW,
+            Deployment.status == DeploymentStatus.SUCCEEDED,
+        )
+        .order_by(Release.id.desc())
+        .limit(1)
+    )
+    kept = (await session.execute(newest)).scalar_one_or_none()
+    if kept is not None:
+        try:
+            return from_json(msgspec.json.decode(kept)).triggers
+        except KeyError:
+            # Of a version that did not keep it.
+            pass
+    raise RepositoryNotReady(
+        "Nothing says yet which branch is deployed where: deploy once by hand, so that the pharos.yaml of the "
+        "repository is known, or set a workflow document with `pharos workflow set`."
+    )
+
+
+async def find_place(session: AsyncSession, project: Project, slug: str) -> Place:
+    """The environment that a trigger names, which nobody removes until the end of the transaction. Raises
+    `RepositoryNotReady` where the project has none of that slug."""
+    query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
+    # Before what refers to it is locked: on Postgres whoever removes it would wait crosswise.
+    query = query.with_for_update(read=True, key_share=True)
+    environment = (await session.execute(query)).scalar_one_or_none()
+    if environment is None:
+        raise RepositoryNotReady(
+            f"The workflow's triggers name the environment {slug}, which the project {project.slug} does not have."
+        )
+    return Place(environment, project)
+
+
+async def is_held(session: AsyncSession, environment: Environment) -> bool:
+    """Whether somebody rolled back there: pushes do not deploy over it."""
+    query = select(LiveRelease.held).where(LiveRelease.environment_id == environment.id)
+    return bool((await session.execute(query)).scalar_one_or_none())

@@ -1,0 +1,112 @@
+"""Webhooks, the worker, deploys and removals at once: nothing waits crosswise, nothing is deployed twice."""
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+
+from sqlalchemy import select, update
+
+from control_api.audit.operations import Actor
+from control_api.deployments.tables import Deployment
+from control_api.environments.remove_environment import remove_environment
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment
+from control_api.refusals import Refused
+from control_api.repositories.tables import Repository
+from control_api.webhooks.tables import WaitingPush
+from control_api.webhooks.worker import WebhookWorker
+from pipeline_contracts.deploy_states import ACTIVE
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.webhooks import Hooked, pull, push
+
+
+def _worker(hooked: Hooked) -> WebhookWorker:
+    return WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory())
+
+
+async def _end_active(hooked: Hooked) -> None:
+    async with hooked.platform.sessions() as session, session.begin():
+        active = update(Deployment).where(Deployment.status.in_(ACTIVE), Deployment.trigger == "push")
+        await session.execute(active.values(status="succeeded"))
+
+
+async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked) -> None:
+    async def deploy_on() -> None:
+        for _ in range(15):
+            await _end_active(github)
+            await asyncio.gather(*(_worker(github).look() for _ in range(2)))
+
+    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 41)]
+    told, _ = await asyncio.gather(asyncio.gather(*pushes), deploy_on())
+    assert set(told) <= {(202, "queued"), (202, "waiting")}
+    for _ in range(3):
+        await _end_active(github)
+        await _worker(github).look()
+    async with github.platform.sessions() as session:
+        assert (await session.execute(select(WaitingPush.id))).all() == []
+        query = select(Deployment.id).where(Deployment.trigger == "push")
+        made = len((await session.execute(query)).all())
+    assert Counter(told)[202, "queued"] <= made <= len(told)
+
+
+async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> None:
+    place = github.platform.acme.places["shop/production"]
+
+    async def remove() -> None:
+        for _ in range(50):
+            await _end_active(github)
+            try:
+                async with github.platform.sessions() as session, session.begin():
+                    mine = await session.get_one(Environment, place.environment.id)
+                    await remove_environment(
+                        session, Place(mine, place.project), Actor("test"), datetime.now(UTC)
+                    )
+            except Refused:
+                continue
+            return
+        raise AssertionError("it could not be removed")
+
+    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
+    looks = [_worker(github).look() for _ in range(10)]
+    told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
+    assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
+    assert await github.waiting() == []
+
+
+async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooked) -> None:
+    sent = [
+        *(pull("github", "opened") for _ in range(4)),
+        *(pull("github", "updated", revision=f"{number:040x}") for number in range(8)),
+        *(pull("github", "closed") for _ in range(4)),
+    ]
+    told = await asyncio.gather(*(github.told(one) for one in sent))
+    answers = {"preview_queued", "preview_updated", "preview_closed", "ignored", "repository-not-ready"}
+    assert {word for _, word in told} <= answers
+    await github.told(pull("github", "closed"))
+    async with github.platform.sessions() as session:
+        query = select(Environment.id).where(Environment.slug == "pr-7")
+        assert (await session.execute(query)).all() == []
+
+
+async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) -> None:
+    async def disconnect() -> None:
+        await asyncio.sleep(0)
+        async with github.platform.sessions() as session, session.begin():
+            mine = Repository.id == github.repository_id
+            await session.execute(select(Repository.id).where(mine).with_for_update())
+            await session.execute(update(Repository).where(mine).values(disconnected_at=datetime.now(UTC)))
+            waiting = WaitingPush.__table__.delete().where(WaitingPush.repository_id == github.repository_id)
+            await session.execute(waiting)
+
+    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 31)]
+    looks = [_worker(github).look() for _ in range(10)]
+    told, *_ = await asyncio.gather(asyncio.gather(*pushes), disconnect(), *looks)
+    assert set(told) <= {(202, "queued"), (202, "waiting"), (404, "not-found")}
+
+
+async def test_a_project_without_the_environment_any_more(github: Hooked) -> None:
+    place = github.platform.acme.places["shop/production"]
+    async with github.platform.sessions() as session, session.begin():
+        mine = await session.get_one(Environment, place.environment.id)
+        await remove_environment(session, Place(mine, place.project), Actor("test"), datetime.now(UTC))
+    assert (await github.deliver(push("github"))).problem == (409, "repository-not-ready")

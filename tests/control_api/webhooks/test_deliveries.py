@@ -1,0 +1,159 @@
+"""What is kept of deliveries, for how long, and how one is run again."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, select, update
+
+from control_api.audit.operations import Actor
+from control_api.audit.tables import AuditEntry
+from control_api.deployments.tables import Deployment
+from control_api.engines import Engines
+from control_api.refusals import Refused
+from control_api.webhooks.deliveries import KEPT, forget_deliveries, read_body
+from control_api.webhooks.replay import replay
+from control_api.webhooks.tables import WaitingPush, WebhookDelivery
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.serve_control import VARIABLE_KEYS
+from tests.support.webhooks import Hooked, Sent, pull, push
+
+OPERATOR = Actor("operator kim")
+
+
+def _engines(hooked: Hooked) -> Engines:
+    return Engines(hooked.platform.sessions, InProcessKeyDirectory(), variable_keys=VARIABLE_KEYS)
+
+
+async def _replay(hooked: Hooked, number: int) -> WebhookDelivery:
+    return await replay(_engines(hooked), number, OPERATOR, datetime.now(UTC))
+
+
+async def _age(hooked: Hooked, age: timedelta) -> None:
+    async with hooked.platform.sessions() as session, session.begin():
+        await session.execute(update(WebhookDelivery).values(received_at=datetime.now(UTC) - age))
+
+
+async def _settle(hooked: Hooked) -> None:
+    await hooked.platform.settle()
+    async with hooked.platform.sessions() as session, session.begin():
+        await session.execute(delete(WaitingPush))
+
+
+async def _pushed(hooked: Hooked) -> int:
+    async with hooked.platform.sessions() as session:
+        return len((await session.execute(select(Deployment.id).where(Deployment.trigger == "push"))).all())
+
+
+async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hooked) -> None:
+    sent = push(hooked.kind)
+    other = {"Authorization": "Basic c2VjcmV0", "Cookie": "a=secret", "X-Forwarded-For": "192.0.2.1"}
+    await hooked.deliver(sent, "one", headers=other)
+    (kept,) = await hooked.deliveries()
+    assert (read_body(kept), kept.event, kept.delivery) == (sent.body, sent.event, "one")
+    headers = json.loads(kept.headers)
+    assert headers["x-forwarded-for"] == ["192.0.2.1"]
+    assert headers["authorization"] == headers["cookie"] == ["[redacted]"]
+    signatures = {name for name in headers if "signature" in name}
+    assert signatures and all(headers[name] == ["[redacted]"] for name in signatures)
+    assert "c2VjcmV0" not in kept.headers
+
+
+async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> None:
+    sent = push(hooked.kind)
+    await hooked.deliver(sent, "one")
+    await _settle(hooked)
+    await _age(hooked, KEPT - timedelta(minutes=1))
+    assert await hooked.told(sent, "one") == (200, "duplicate")
+    await _age(hooked, KEPT + timedelta(minutes=1))
+    assert await hooked.told(sent, "one") == (202, "queued")
+    assert len(await hooked.deliveries()) == 1
+
+
+async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None:
+    await hooked.deliver(push(hooked.kind))
+    await _age(hooked, KEPT + timedelta(minutes=1))
+    await hooked.deliver(push(hooked.kind, "feature"))
+    async with hooked.platform.sessions() as session, session.begin():
+        await forget_deliveries(session, datetime.now(UTC))
+    (kept,) = await hooked.deliveries()
+    assert kept.answer == "ignored"
+
+
+async def test_without_an_id_the_same_bytes_are_the_same_delivery(github: Hooked) -> None:
+    without: dict[str, str | None] = {"X-GitHub-Delivery": None}
+    answers = [await github.deliver(push("github"), headers=without) for _ in range(2)]
+    assert [answer.json()["status"] for answer in answers] == ["queued", "duplicate"]
+    other = await github.deliver(push("github", after="b" * 40), headers=without)
+    assert other.json()["status"] == "waiting"
+
+
+async def test_repositories_do_not_know_each_others_deliveries(github: Hooked) -> None:
+    await github.deliver(push("github", "feature"), "one")
+    async with github.platform.sessions() as session, session.begin():
+        await session.execute(update(WebhookDelivery).values(scope="another"))
+    assert await github.told(push("github", "feature"), "one") == (200, "ignored")
+
+
+async def test_what_cannot_be_read_is_kept_for_people(hooked: Hooked) -> None:
+    sent = Sent(push(hooked.kind).event, b"no JSON")
+    assert (await hooked.told(sent, "one"))[0] == 422
+    assert (await hooked.told(sent, "one"))[0] == 422
+    first, second = await hooked.deliveries()
+    assert (first.http_status, first.answer, first.is_first) == (422, "payload-not-usable", False)
+    assert first.reason and second.reason
+    assert read_body(second) == b"no JSON"
+
+
+async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
+    await hooked.deliver(push(hooked.kind), "one")
+    (kept,) = await hooked.deliveries()
+    await _settle(hooked)
+    again = await _replay(hooked, kept.id)
+    assert (again.answer, again.http_status, again.replay_of) == ("queued", 202, kept.id)
+    assert await _pushed(hooked) == 2
+    # It is no delivery of the host: that one is still told to be seen.
+    assert await hooked.told(push(hooked.kind), "one") == (200, "duplicate")
+    third = await _replay(hooked, again.id)
+    assert (third.answer, third.replay_of) == ("waiting", again.id)
+    async with hooked.platform.sessions() as session:
+        query = select(AuditEntry).where(AuditEntry.action == "webhook.replay").order_by(AuditEntry.id)
+        entry = (await session.execute(query)).scalars().first()
+    assert entry is not None
+    assert (entry.source, entry.account_id) == ("operator kim", hooked.platform.acme.account.id)
+
+
+async def test_what_was_refused_is_run_again_once_it_can_be(hooked: Hooked) -> None:
+    await hooked.platform.change("shop/production", state="hibernated")
+    await hooked.deliver(push(hooked.kind))
+    (kept,) = await hooked.deliveries()
+    with pytest.raises(Refused, match="hibernated"):
+        await _replay(hooked, kept.id)
+    assert len(await hooked.deliveries()) == 1
+    await hooked.platform.change("shop/production", state="running")
+    assert (await _replay(hooked, kept.id)).answer == "queued"
+
+
+async def test_a_closed_pull_request_is_run_again(hooked: Hooked) -> None:
+    for action in ("opened", "closed"):
+        await hooked.deliver(pull(hooked.kind, action))
+    opened, closed = await hooked.deliveries()
+    assert (await _replay(hooked, opened.id)).answer == "preview_queued"
+    assert (await _replay(hooked, closed.id)).answer == "preview_closed"
+
+
+@pytest.mark.parametrize("values", [{"push_deploys": False}, {"disconnected_at": datetime.now(UTC)}])
+async def test_nothing_is_run_again_for_a_repository_that_is_not_listened_to(
+    github: Hooked, values: dict[str, Any]
+) -> None:
+    await github.deliver(push("github"))
+    (kept,) = await github.deliveries()
+    await github.change(**values)
+    with pytest.raises(Refused, match="turned off"):
+        await _replay(github, kept.id)
+
+
+async def test_a_delivery_that_is_not_kept(github: Hooked) -> None:
+    with pytest.raises(Refused, match="No delivery 5"):
+        await _replay(github, 5)

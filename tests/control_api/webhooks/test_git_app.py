@@ -1,0 +1,144 @@
+"""The webhook of the Git host's application: installations, and what comes through them; on both databases."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from control_api.deployments.tables import Deployment
+from control_api.repositories.operations import connect_repository
+from control_api.repositories.tables import Repository
+from control_api.webhooks.notices import WebhookSecret
+from tests.support.deploy_platform import Answer
+from tests.support.webhooks import Hooked, Sent, as_sent, pull, push
+
+SECRET = "the secret of the application"
+PATHS = ("/git-app/webhook", "/github-app/webhook")
+
+
+@pytest.fixture
+async def app(github: Hooked) -> Hooked:
+    """The application's webhook; its repository is acme's shop."""
+    github.platform.app.state.git_app_secret = SECRET
+    github.secret = WebhookSecret("hmac", SECRET)
+    return github
+
+
+async def _deliver(app: Hooked, sent: Sent, delivery: str | None = None, path: str = PATHS[0]) -> Answer:
+    return await app.deliver(sent, delivery, path=path)
+
+
+def _installation(action: str, *names: str, number: int = 1) -> Sent:
+    payload = {
+        "action": action,
+        "installation": {"id": number, "account": {"login": "Acme"}},
+        "repositories": [{"id": 1, "full_name": name} for name in names],
+    }
+    return as_sent("installation", payload)
+
+
+def _changed(added: list[str], removed: list[str]) -> Sent:
+    def repositories(names: list[str]) -> Any:
+        return [{"id": 1, "full_name": name} for name in names]
+
+    payload = {
+        "action": "added" if added else "removed",
+        "installation": {"id": 1, "account": {"login": "Acme"}},
+        "repositories_added": repositories(added),
+        "repositories_removed": repositories(removed),
+    }
+    return as_sent("installation_repositories", payload)
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_ping_is_answered_once_its_signature_is_good(app: Hooked, path: str) -> None:
+    sent = as_sent("ping", {"zen": "Keep it logically awesome.", "hook_id": 1})
+    answer = await _deliver(app, sent, path=path)
+    assert (answer.status, answer.json()) == (200, {"status": "pong"})
+    app.secret = WebhookSecret("hmac", "another secret than it has")
+    assert (await _deliver(app, sent, path=path)).problem == (401, "bad-signature")
+
+
+async def test_without_a_secret_there_is_no_application(app: Hooked) -> None:
+    app.platform.app.state.git_app_secret = None
+    assert (await _deliver(app, as_sent("ping", {}))).problem == (404, "not-found")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_an_installation_connects_the_repositories_that_it_may_see(app: Hooked, path: str) -> None:
+    sent = push("github", installation=1)
+    assert (await _deliver(app, sent, path=path)).problem == (404, "not-found")
+    answer = await _deliver(app, _installation("created", "ACME/Shop", "Acme/Other"), path=path)
+    assert (answer.status, answer.json()) == (200, {"status": "handled"})
+    answer = await _deliver(app, sent, path=path)
+    assert (answer.status, answer.json()["status"]) == (202, "queued")
+    assert (await _deliver(app, push("github", installation=2), path=path)).status == 404
+    assert (await _deliver(app, push("github"), path=path)).status == 404
+    other = push("github", full_name="Acme/Other", installation=1)
+    assert (await _deliver(app, other, path=path)).status == 404
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [_installation("deleted"), _installation("suspend"), _changed([], ["Acme/Shop"])],
+    ids=["deleted", "suspended", "repository removed"],
+)
+async def test_an_installation_that_ends_disconnects_them(app: Hooked, ending: Sent) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    assert (await _deliver(app, ending)).json() == {"status": "handled"}
+    assert (await _deliver(app, push("github", installation=1))).status == 404
+
+
+async def test_an_installation_that_is_no_longer_suspended_connects_again(app: Hooked) -> None:
+    for action in ("created", "suspend", "unsuspend"):
+        await _deliver(app, _installation(action, "Acme/Shop"))
+    assert (await _deliver(app, push("github", installation=1))).status == 202
+
+
+async def test_repositories_that_are_added_later(app: Hooked) -> None:
+    # Of an installation of which nothing was heard: hosts do not say things in order.
+    await _deliver(app, _changed(["Acme/Shop"], []))
+    await _deliver(app, _changed(["Acme/Shop"], []))
+    assert (await _deliver(app, push("github", installation=1))).status == 202
+
+
+async def test_every_project_that_is_deployed_from_the_repository_follows(app: Hooked) -> None:
+    tenant = app.platform.acme
+    async with app.platform.sessions() as session, session.begin():
+        now = tenant.account.created_at
+        blog = await connect_repository(
+            session, tenant.projects["blog"].id, "github", "https://github.com/acme/shop", "main", now
+        )
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    # The other project has no workflow yet: that holds the first one up in nothing.
+    answer = await _deliver(app, push("github", installation=1))
+    assert (answer.status, answer.json()["status"]) == (202, "queued")
+    async with app.platform.sessions() as session:
+        query = select(Deployment.repository_id).where(Deployment.trigger == "push")
+        assert (await session.execute(query)).scalars().all() == [app.repository_id]
+        assert await session.get(Repository, blog.id) is not None
+
+
+async def test_pull_requests_come_through_it_too(app: Hooked) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    answer = await _deliver(app, pull("github", installation=1))
+    assert (answer.status, answer.json()["status"]) == (202, "preview_queued")
+
+
+async def test_its_deliveries_come_once(app: Hooked) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    sent = push("github", installation=1)
+    assert (await _deliver(app, sent, "one")).json()["status"] == "queued"
+    assert (await _deliver(app, sent, "one", PATHS[1])).json() == {"status": "duplicate"}
+
+
+async def test_what_is_not_ready_is_ignored(app: Hooked) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    await app.platform.change("shop/production", state="hibernated")
+    answer = await _deliver(app, push("github", installation=1))
+    assert (answer.status, answer.json()) == (200, {"status": "ignored"})
+    assert "hibernated" in ((await app.deliveries())[-1].reason or "")
+
+
+async def test_a_repository_webhook_ignores_installations(github: Hooked) -> None:
+    assert await github.told(_installation("created", "Acme/Shop")) == (200, "ignored")

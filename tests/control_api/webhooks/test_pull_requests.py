@@ -1,0 +1,211 @@
+"""Pull requests: a preview comes, changes and goes; of all three kinds of hosts, on both databases."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import select, update
+
+from control_api.deployments.tables import Deployment
+from control_api.projects.tables import Environment
+from control_api.webhooks.tables import ClosingPreview
+from control_api.webhooks.worker import WebhookWorker
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.webhooks import SKIP, WORKFLOW, Hooked, as_sent, pull
+
+_KEPT = WORKFLOW.replace("close: destroy", "close: keep")
+_NONE = WORKFLOW.replace("  pull_requests: {from: staging, close: destroy}\n", "")
+
+
+async def _preview(hooked: Hooked, number: int = 7) -> Environment | None:
+    async with hooked.platform.sessions() as session:
+        project = hooked.platform.acme.projects["shop"]
+        query = select(Environment).where(
+            Environment.project_id == project.id, Environment.slug == f"pr-{number}"
+        )
+        return (await session.execute(query)).scalar_one_or_none()
+
+
+async def _deployments(hooked: Hooked) -> list[Deployment]:
+    async with hooked.platform.sessions() as session:
+        query = select(Deployment).where(Deployment.trigger == "pull_request").order_by(Deployment.id)
+        return list((await session.execute(query)).scalars())
+
+
+async def _set(hooked: Hooked, number: int, **values: str) -> None:
+    async with hooked.platform.sessions() as session, session.begin():
+        await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
+
+
+async def _look(hooked: Hooked) -> None:
+    await WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory()).look()
+
+
+async def test_a_pull_request_gets_a_preview(hooked: Hooked) -> None:
+    answer = await hooked.deliver(pull(hooked.kind))
+    (deployment,) = await _deployments(hooked)
+    told = {"status": "preview_queued", "deployment_id": deployment.id}
+    assert (answer.status, answer.json()) == (202, told)
+    preview = await _preview(hooked)
+    assert preview is not None
+    assert (preview.type, preview.branch, preview.state) == ("preview", "feature", "running")
+    assert (deployment.environment_id, deployment.ref) == (preview.id, "feature")
+
+
+async def test_a_change_that_comes_while_it_is_queued_is_deployed_by_that(hooked: Hooked) -> None:
+    await hooked.deliver(pull(hooked.kind))
+    answer = await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
+    (deployment,) = await _deployments(hooked)
+    assert answer.json() == {"status": "preview_updated", "deployment_id": deployment.id}
+    assert answer.status == 202
+
+
+async def test_a_change_that_comes_while_it_is_deployed_waits(hooked: Hooked) -> None:
+    await hooked.deliver(pull(hooked.kind))
+    (first,) = await _deployments(hooked)
+    await _set(hooked, first.id, status="deploying", revision="a" * 40)
+    answer = await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
+    assert (answer.status, answer.json()) == (202, {"status": "preview_updated"})
+    await _set(hooked, first.id, status="succeeded")
+    await _look(hooked)
+    _, second = await _deployments(hooked)
+    assert (second.status, second.ref) == ("queued", "feature")
+
+
+async def test_a_change_of_anything_but_the_code_deploys_nothing(hooked: Hooked) -> None:
+    await hooked.deliver(pull(hooked.kind))
+    (first,) = await _deployments(hooked)
+    await _set(hooked, first.id, status="succeeded", revision="a" * 40)
+    answer = await hooked.deliver(pull(hooked.kind, "updated"))
+    assert (answer.status, answer.json()) == (200, {"status": "preview_updated", "deployment_id": first.id})
+    assert len(await _deployments(hooked)) == 1
+
+
+async def test_a_merge_request_update_without_oldrev_is_no_change_of_code(github: Hooked) -> None:
+    await github.become("gitlab")
+    sent = pull("gitlab", "updated")
+    without = sent.body.replace(b'"oldrev"', b'"older"')
+    assert await github.told(as_sent("Merge Request Hook", None)) == (422, "payload-not-usable")
+    sent = type(sent)(sent.event, without)
+    assert await github.told(sent) == (200, "ignored")
+
+
+async def test_a_change_without_a_preview_makes_one(hooked: Hooked) -> None:
+    assert await hooked.told(pull(hooked.kind, "updated")) == (202, "preview_queued")
+
+
+async def test_the_preview_goes_with_the_pull_request(hooked: Hooked) -> None:
+    await hooked.deliver(pull(hooked.kind))
+    answer = await hooked.deliver(pull(hooked.kind, "closed"))
+    assert (answer.status, answer.json()) == (200, {"status": "preview_closed"})
+    assert await _preview(hooked) is None
+    (deployment,) = await _deployments(hooked)
+    assert (deployment.status, deployment.environment_id) == ("canceled", None)
+    # A second word of it finds nothing to do.
+    assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
+
+
+async def test_a_preview_that_is_being_started_goes_behind_that(hooked: Hooked) -> None:
+    await hooked.deliver(pull(hooked.kind))
+    (first,) = await _deployments(hooked)
+    await _set(hooked, first.id, status="running")
+    await hooked.deliver(pull(hooked.kind, "updated", revision="b" * 40))
+    answer = await hooked.deliver(pull(hooked.kind, "closed"))
+    assert (answer.status, answer.json()) == (202, {"status": "preview_closed"})
+    await _look(hooked)
+    assert await _preview(hooked) is not None
+    await _set(hooked, first.id, status="succeeded")
+    await _look(hooked)
+    assert await _preview(hooked) is None
+    # What had waited for it is gone with it.
+    assert (len(await _deployments(hooked)), await hooked.waiting()) == (1, [])
+
+
+async def test_a_pull_request_that_is_reopened_keeps_its_preview(github: Hooked) -> None:
+    await github.deliver(pull("github"))
+    (first,) = await _deployments(github)
+    await _set(github, first.id, status="running")
+    await github.deliver(pull("github", "closed"))
+    answer = await github.deliver(pull("github", "opened", revision="b" * 40))
+    assert answer.json()["status"] == "preview_queued"
+    async with github.platform.sessions() as session:
+        assert (await session.execute(select(ClosingPreview.environment_id))).all() == []
+    await _set(github, first.id, status="succeeded")
+    await _look(github)
+    assert await _preview(github) is not None
+
+
+async def test_the_workflow_may_keep_previews(hooked: Hooked) -> None:
+    await hooked.set_workflow(_KEPT)
+    await hooked.deliver(pull(hooked.kind))
+    assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
+    assert await _preview(hooked) is not None
+
+
+async def test_a_workflow_without_previews(hooked: Hooked) -> None:
+    await hooked.set_workflow(_NONE)
+    assert await hooked.told(pull(hooked.kind)) == (200, "ignored")
+
+
+async def test_a_preview_is_closed_though_the_workflow_makes_none_any_more(github: Hooked) -> None:
+    await github.deliver(pull("github"))
+    await github.set_workflow(_NONE)
+    assert await github.told(pull("github", "closed")) == (200, "preview_closed")
+
+
+async def test_forks_get_previews_where_the_repository_allows_it(hooked: Hooked) -> None:
+    assert await hooked.told(pull(hooked.kind, is_fork=True)) == (200, "ignored")
+    assert await _preview(hooked) is None
+    await hooked.change(allows_forks=True)
+    status, told = await hooked.told(pull(hooked.kind, is_fork=True))
+    if hooked.kind == "bitbucket":
+        # It keeps no branch of a fork's pull request.
+        assert (status, told) == (200, "ignored")
+        return
+    assert (status, told) == (202, "preview_queued")
+    (deployment,) = await _deployments(hooked)
+    refs = {"github": "refs/pull/7/head", "gitlab": "refs/merge-requests/7/head"}
+    assert deployment.ref == refs[hooked.kind]
+
+
+async def test_a_fork_may_always_be_closed(github: Hooked) -> None:
+    await github.change(allows_forks=True)
+    await github.deliver(pull("github", is_fork=True))
+    await github.change(allows_forks=False)
+    assert await github.told(pull("github", "closed", is_fork=True)) == (200, "preview_closed")
+
+
+async def test_an_environment_of_the_same_name_is_left_alone(hooked: Hooked) -> None:
+    await hooked.platform.change("shop/development", slug="pr-7")
+    assert (await hooked.deliver(pull(hooked.kind))).problem == (409, "repository-not-ready")
+    assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
+    kept = await _preview(hooked)
+    assert kept is not None and kept.type == "development"
+
+
+async def test_a_source_that_is_not_there_is_409(hooked: Hooked) -> None:
+    await hooked.platform.change("shop/staging", slug="stage")
+    assert (await hooked.deliver(pull(hooked.kind))).problem == (409, "repository-not-ready")
+    assert await _preview(hooked) is None
+
+
+async def test_the_skip_mark_counts_where_the_host_tells_the_message(github: Hooked) -> None:
+    await github.become("gitlab")
+    sent = pull("gitlab")
+    body = sent.body.replace(b"Sell more", f"Words {SKIP}".encode())
+    assert await github.told(type(sent)(sent.event, body)) == (200, "skipped")
+    assert await _preview(github) is None
+
+
+async def test_pull_requests_are_told_apart(github: Hooked) -> None:
+    await github.deliver(pull("github", number=7))
+    await github.deliver(pull("github", number=8, branch="other"))
+    await github.deliver(pull("github", "closed", number=8, branch="other"))
+    assert await _preview(github, 7) is not None
+    assert await _preview(github, 8) is None
+
+
+async def test_closing_is_told_to_the_audit_log_as_the_webhooks(github: Hooked) -> None:
+    await github.deliver(pull("github"))
+    await github.deliver(pull("github", "closed"))
+    answer = await github.deliveries()
+    assert [delivery.answer for delivery in answer] == ["preview_queued", "preview_closed"]
+    assert all(delivery.received_at <= datetime.now(UTC) for delivery in answer)

@@ -1,0 +1,264 @@
+"""Pushes: what is deployed, what waits, what is left alone; of all three kinds of hosts, on both databases."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from control_api.audit.operations import Actor
+from control_api.deployments.tables import Deployment, LiveRelease, Release
+from control_api.environments.locks import lock_environment
+from control_api.webhooks.worker import WebhookWorker
+from control_api.workflows.tables import Workflow
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.webhooks import (
+    AFTER,
+    BEFORE,
+    NONE,
+    SKIP,
+    Hooked,
+    Sent,
+    as_sent,
+    bitbucket_change,
+    push,
+)
+
+PRODUCTION = "shop/production"
+
+
+async def _pushed(hooked: Hooked) -> list[Deployment]:
+    """The deployments that pushes have led to, the oldest first."""
+    async with hooked.platform.sessions() as session:
+        query = select(Deployment).where(Deployment.trigger == "push").order_by(Deployment.id)
+        return list((await session.execute(query)).scalars())
+
+
+async def _end(hooked: Hooked, number: int) -> None:
+    """The deployment ends well, as if a deployer had carried it out."""
+    async with hooked.platform.sessions() as session, session.begin():
+        await session.execute(update(Deployment).where(Deployment.id == number).values(status="succeeded"))
+
+
+async def _look(hooked: Hooked) -> None:
+    await WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory()).look()
+
+
+async def _make_live(hooked: Hooked, *, held: bool) -> None:
+    deployment = hooked.platform.acme.deployments["production"]
+    async with hooked.platform.sessions() as session, session.begin():
+        query = select(Release.id).where(Release.deployment_id == deployment.id)
+        release_id = (await session.execute(query)).scalar_one()
+        environment_id = hooked.platform.acme.environment(PRODUCTION).id
+        now = datetime.now(UTC)
+        session.add(LiveRelease(environment_id=environment_id, release_id=release_id, since=now, held=held))
+
+
+async def test_a_push_of_a_branch_with_a_trigger_queues_a_deployment(hooked: Hooked) -> None:
+    answer = await hooked.deliver(push(hooked.kind))
+    (deployment,) = await _pushed(hooked)
+    assert (answer.status, answer.json()) == (202, {"status": "queued", "deployment_id": deployment.id})
+    assert deployment.environment_id == hooked.platform.acme.environment(PRODUCTION).id
+    # What is built is what the branch has by then.
+    assert (deployment.status, deployment.ref, deployment.revision) == ("queued", "main", None)
+    assert (deployment.pushed_revision, deployment.pushed_from) == (AFTER, BEFORE)
+    (kept,) = await hooked.deliveries()
+    assert (kept.http_status, kept.answer, kept.deployment_id) == (202, "queued", deployment.id)
+
+
+async def test_the_trigger_says_which_environment(hooked: Hooked) -> None:
+    assert await hooked.told(push(hooked.kind, "develop")) == (202, "queued")
+    (deployment,) = await _pushed(hooked)
+    assert deployment.environment_id == hooked.platform.acme.environment("shop/staging").id
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({"branch": "feature"}, "ignored"),
+        ({"after": NONE}, "ignored"),
+        ({"message": f"Words alone {SKIP}"}, "skipped"),
+    ],
+    ids=["another branch", "deleted branch", "skip mark"],
+)
+async def test_what_is_not_deployed(hooked: Hooked, sent: dict[str, str], status: str) -> None:
+    answer = await hooked.deliver(push(hooked.kind, **sent))
+    assert (answer.status, answer.json()) == (200, {"status": status})
+    assert await _pushed(hooked) == []
+    assert (await hooked.deliveries())[0].reason
+
+
+async def test_a_push_waits_behind_a_running_deployment_and_only_the_newest_is_deployed(
+    hooked: Hooked,
+) -> None:
+    assert await hooked.told(push(hooked.kind)) == (202, "queued")
+    for commit in ("b" * 40, "c" * 40, "d" * 40):
+        answer = await hooked.deliver(push(hooked.kind, after=commit))
+        assert (answer.status, answer.json()) == (202, {"status": "waiting"})
+    (waiting,) = await hooked.waiting()
+    assert waiting.pushed_revision == "d" * 40
+    await _look(hooked)
+    assert len(await _pushed(hooked)) == 1
+    await _end(hooked, (await _pushed(hooked))[0].id)
+    await _look(hooked)
+    await _look(hooked)
+    first, second = await _pushed(hooked)
+    assert (second.status, second.ref, second.pushed_revision) == ("queued", "main", "d" * 40)
+    assert await hooked.waiting() == []
+
+
+async def test_a_deploy_by_hand_comes_first_and_the_push_goes_on_waiting(github: Hooked) -> None:
+    await github.deliver(push("github"))
+    await github.deliver(push("github", after="b" * 40))
+    (first,) = await _pushed(github)
+    await _end(github, first.id)
+    environment = github.platform.acme.environment(PRODUCTION).public_id
+    assert (await github.platform.call("POST", f"/v1/environments/{environment}/deploy", {})).status == 202
+    await _look(github)
+    assert len(await github.waiting()) == 1
+
+
+async def test_two_control_planes_queue_a_waiting_push_once(github: Hooked) -> None:
+    await github.deliver(push("github"))
+    await github.deliver(push("github", after="b" * 40))
+    (first,) = await _pushed(github)
+    await _end(github, first.id)
+    await asyncio.gather(*(_look(github) for _ in range(5)))
+    assert len(await _pushed(github)) == 2
+
+
+async def test_a_waiting_push_outlasts_a_lock(github: Hooked) -> None:
+    await github.deliver(push("github"))
+    await github.deliver(push("github", after="b" * 40))
+    (first,) = await _pushed(github)
+    place = github.platform.acme.places[PRODUCTION]
+    async with github.platform.sessions() as session, session.begin():
+        await lock_environment(session, place, "no", Actor("test"), datetime.now(UTC))
+    await _end(github, first.id)
+    await _look(github)
+    assert (len(await _pushed(github)), len(await github.waiting())) == (1, 1)
+
+
+async def test_the_branch_that_waits_is_deleted(hooked: Hooked) -> None:
+    await hooked.deliver(push(hooked.kind))
+    await hooked.deliver(push(hooked.kind, after="b" * 40))
+    assert await hooked.told(push(hooked.kind, after=NONE)) == (200, "ignored")
+    assert await hooked.waiting() == []
+
+
+async def test_pushes_do_not_deploy_over_a_rollback(hooked: Hooked) -> None:
+    await _make_live(hooked, held=True)
+    assert await hooked.told(push(hooked.kind)) == (200, "ignored")
+    assert await _pushed(hooked) == []
+    assert "resume" in ((await hooked.deliveries())[0].reason or "")
+
+
+async def test_a_push_that_waits_behind_a_rollback_is_given_up(github: Hooked) -> None:
+    await github.deliver(push("github"))
+    await github.deliver(push("github", after="b" * 40))
+    (first,) = await _pushed(github)
+    await _end(github, first.id)
+    await _make_live(github, held=True)
+    await _look(github)
+    assert (len(await _pushed(github)), await github.waiting()) == (1, [])
+
+
+@pytest.mark.parametrize("values", [{"state": "hibernated"}, {"deploy_window": "closed"}, {"slug": "prod"}])
+async def test_an_environment_that_takes_no_deploys_is_409_and_the_delivery_may_come_again(
+    hooked: Hooked, values: dict[str, str]
+) -> None:
+    if "deploy_window" in values:
+        window = {"days": [_other_day()], "from": "00:00", "to": "00:01", "timezone": "UTC"}
+        values = {"deploy_window": str(window).replace("'", '"')}
+    was = {name: getattr(hooked.platform.acme.environment(PRODUCTION), name) for name in values}
+    await hooked.platform.change(PRODUCTION, **values)
+    sent = push(hooked.kind)
+    answer = await hooked.deliver(sent, "one")
+    assert answer.problem == (409, "repository-not-ready")
+    assert (await hooked.deliveries())[0].http_status == 409
+    await hooked.platform.change(PRODUCTION, **was)
+    assert await hooked.told(sent, "one") == (202, "queued")
+    assert await hooked.told(sent, "one") == (200, "duplicate")
+
+
+def _other_day() -> str:
+    return ("mon", "tue", "wed", "thu", "fri", "sat", "sun")[(datetime.now(UTC).weekday() + 3) % 7]
+
+
+async def test_the_document_of_the_newest_release_serves_where_the_project_has_none(github: Hooked) -> None:
+    project = github.platform.acme.projects["shop"]
+    async with github.platform.sessions() as session, session.begin():
+        await session.execute(Workflow.__table__.delete().where(Workflow.project_id == project.id))
+    answer = await github.deliver(push("github"))
+    assert answer.problem == (409, "repository-not-ready")
+    assert "deploy once by hand" in answer.json()["detail"]
+    document = (
+        '{"version":1,"build":{"steps":[],"timeout_seconds":900},"release":{"steps":[],"timeout_seconds":900},'
+        '"processes":{"web":{"command":"true"}},"triggers":{"push":{"main":"staging"}},"retain":5}'
+    )
+    async with github.platform.sessions() as session, session.begin():
+        await session.execute(update(Release).values(workflow=document))
+    assert await github.told(push("github")) == (202, "queued")
+    (deployment,) = await _pushed(github)
+    assert deployment.environment_id == github.platform.acme.environment("shop/staging").id
+
+
+async def test_where_a_second_person_is_wanted_the_newest_push_waits_for_one(hooked: Hooked) -> None:
+    await hooked.platform.change(PRODUCTION, deploys_need_approval=True)
+    assert await hooked.told(push(hooked.kind)) == (202, "queued")
+    assert await hooked.told(push(hooked.kind, after="b" * 40)) == (202, "queued")
+    first, second = await _pushed(hooked)
+    assert (first.status, second.status) == ("canceled", "awaiting_approval")
+    # It can be approved as it is: the commit is bound.
+    assert second.revision == "b" * 40
+
+
+async def test_the_same_delivery_a_hundred_times_at_once_deploys_once(hooked: Hooked) -> None:
+    sent = push(hooked.kind)
+    told = await asyncio.gather(*(hooked.told(sent, "one") for _ in range(100)))
+    assert sorted(told) == [(200, "duplicate")] * 99 + [(202, "queued")]
+    assert len(await _pushed(hooked)) == 1
+
+
+async def test_all_changes_of_a_bitbucket_push_are_read(github: Hooked) -> None:
+    await github.become("bitbucket")
+    changes = [bitbucket_change(branch) for branch in ("feature", "develop", "main")]
+    payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
+    answer = await github.deliver(as_sent("repo:push", payload))
+    made = await _pushed(github)
+    assert [deployment.ref for deployment in made] == ["develop", "main"]
+    assert answer.json() == {"status": "queued", "deployment_id": made[0].id}
+
+
+async def test_of_several_changes_one_that_cannot_be_deployed_holds_all_back(github: Hooked) -> None:
+    await github.become("bitbucket")
+    await github.platform.change(PRODUCTION, state="hibernated")
+    changes = [bitbucket_change(branch) for branch in ("develop", "main")]
+    payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
+    answer = await github.deliver(as_sent("repo:push", payload))
+    assert answer.problem == (409, "repository-not-ready")
+    assert await _pushed(github) == []
+
+
+@pytest.mark.parametrize(
+    "values", [{"push_deploys": False}, {"disconnected_at": datetime.now(UTC)}, {"kind": "git"}]
+)
+async def test_a_repository_that_is_not_listened_to_is_404(hooked: Hooked, values: dict[str, Any]) -> None:
+    sent = push(hooked.kind)
+    if "kind" in values:
+        answer = await hooked.deliver(sent, path="/repositories/999999/webhook")
+    else:
+        await hooked.change(**values)
+        answer = await hooked.deliver(sent)
+    assert answer.problem == (404, "not-found")
+    assert await hooked.deliveries() == []
+
+
+async def test_a_plain_secret_of_gitlab(github: Hooked) -> None:
+    await github.become("gitlab", plain=True)
+    sent: Sent = push("gitlab")
+    answer = await github.deliver(sent, headers={"X-Gitlab-Token": "another secret of this length"})
+    assert answer.problem == (401, "bad-signature")
+    assert await github.told(sent, "one") == (202, "queued")
+    assert await github.told(sent, "one") == (200, "duplicate")

@@ -1,0 +1,31 @@
+"""Of a branch's pushes that want a second person only the newest is left, at once or behind a deployment."""
+
+from sqlalchemy import select
+
+from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.webhooks.worker import WebhookWorker
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.webhooks import Hooked, push
+
+PRODUCTION = "shop/production"
+
+
+async def test_a_push_that_has_waited_calls_off_the_older_one(github: Hooked) -> None:
+    platform = github.platform
+    await platform.change(PRODUCTION, deploys_need_approval=True)
+    assert await github.told(push("github")) == (202, "queued")
+    # A rollback wants nobody: it is active.
+    live = platform.acme.deployments["production"].id
+    rollback = await platform.call("POST", f"/v1/deployments/{live}/rollback")
+    assert await github.told(push("github", before="a" * 40, after="b" * 40)) == (202, "waiting")
+    await platform.settle()
+    await WebhookWorker(platform.sessions, InProcessKeyDirectory()).look()
+    async with platform.sessions() as session:
+        made = select(Deployment).where(Deployment.trigger == "push").order_by(Deployment.id)
+        older, newer = (await session.execute(made)).scalars()
+        lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == older.id)
+        told = (await session.execute(lines.order_by(DeploymentLine.id))).scalars().all()
+    assert (older.status, newer.status) == ("canceled", "awaiting_approval")
+    assert newer.id > rollback.data["id"] > older.id
+    assert newer.revision == "b" * 40
+    assert told[-1] == f"Canceled: deployment {newer.id} is of a newer push."

@@ -1,0 +1,302 @@
+"""Webhooks as the three kinds of Git hosts send them: small payloads, signed, to a control plane."""
+
+import base64
+import hashlib
+import hmac
+import itertools
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select, update
+
+from control_api.repositories.tables import Repository
+from control_api.webhooks.notices import WebhookSecret
+from control_api.webhooks.secrets import make_secret, set_secret, signing_key
+from control_api.webhooks.tables import WaitingPush, WebhookDelivery
+from control_api.workflows.tables import Workflow
+from tests.support.deploy_platform import Answer, Platform
+from tests.support.serve_control import VARIABLE_KEYS
+
+KINDS = ("github", "gitlab", "bitbucket")
+NONE = "0" * 40
+BEFORE = "1" * 40
+AFTER = "a" * 40
+SKIP = "[skip deploy]"
+WORKFLOW = f"""\
+version: 1
+processes: {{web: {{command: "true"}}}}
+triggers:
+  push: {{main: production, develop: staging}}
+  pull_requests: {{from: staging, close: destroy}}
+  skip: "{SKIP}"
+"""
+_EVENTS = {
+    "github": {"push": "push", "pull": "pull_request"},
+    "gitlab": {"push": "Push Hook", "pull": "Merge Request Hook"},
+    "bitbucket": {"push": "repo:push", "pull": "pullrequest:created"},
+}
+_BITBUCKET_PULLS = {"opened": "created", "updated": "updated", "closed": "fulfilled"}
+_counter = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a host sends: its event, and the body."""
+
+    event: str
+    body: bytes
+
+
+def as_sent(event: str, payload: Any) -> Sent:
+    """The payload as JSON."""
+    return Sent(event, json.dumps(payload).encode())
+
+
+def push(
+    kind: str,
+    branch: str = "main",
+    *,
+    before: str = BEFORE,
+    after: str = AFTER,
+    message: str = "Sell more",
+    full_name: str = "Acme/Shop",
+    installation: int | None = None,
+) -> Sent:
+    """A push of one branch. `before` or `after` of zeros: it was made, or deleted."""
+    is_gone = after == NONE
+    payload: Any
+    match kind:
+        case "github":
+            payload = {
+                "ref": f"refs/heads/{branch}",
+                "before": before,
+                "after": after,
+                "created": before == NONE,
+                "deleted": is_gone,
+                "head_commit": None if is_gone else {"id": after, "message": message},
+                "repository": {"id": 1, "full_name": full_name},
+                "pusher": {"name": "ada"},
+            }
+            if installation is not None:
+                payload["installation"] = {"id": installation}
+        case "gitlab":
+            payload = {
+                "object_kind": "push",
+                "ref": f"refs/heads/{branch}",
+                "before": before,
+                "after": after,
+                "checkout_sha": None if is_gone else after,
+                "user_username": "ada",
+                "project": {"id": 1, "path_with_namespace": full_name},
+                "commits": [] if is_gone else [{"id": after, "message": message}],
+                "total_commits_count": 0 if is_gone else 1,
+            }
+        case _:
+            payload = {
+                "actor": {"nickname": "ada"},
+                "repository": {"full_name": full_name},
+                "push": {"changes": [bitbucket_change(branch, before, after, message)]},
+            }
+    return as_sent(_EVENTS[kind]["push"], payload)
+
+
+def bitbucket_change(branch: str, before: str = BEFORE, after: str = AFTER, message: str = "Sell") -> Any:
+    """One of the changes of a push."""
+
+    def end(commit: str) -> Any:
+        if commit == NONE:
+            return None
+        return {"type": "branch", "name": branch, "target": {"hash": commit, "message": message}}
+
+    return {
+        "old": end(before),
+        "new": end(after),
+        "created": before == NONE,
+        "closed": after == NONE,
+        "forced": False,
+    }
+
+
+def pull(
+    kind: str,
+    action: str = "opened",
+    number: int = 7,
+    *,
+    branch: str = "feature",
+    revision: str = AFTER,
+    is_fork: bool = False,
+    installation: int | None = None,
+) -> Sent:
+    """A pull request that was `opened`, `updated` or `closed`."""
+    home = "Mallory/Shop" if is_fork else "Acme/Shop"
+    payload: Any
+    match kind:
+        case "github":
+            payload = {
+                "action": "synchronize" if action == "updated" else action,
+                "number": number,
+                "pull_request": {
+                    "head": {"ref": branch, "sha": revision, "repo": {"id": len(home), "full_name": home}},
+                    "base": {"ref": "main", "repo": {"id": len("Acme/Shop"), "full_name": "Acme/Shop"}},
+                    "user": {"login": "ada"},
+                },
+                "repository": {"id": 1, "full_name": "Acme/Shop"},
+                "sender": {"login": "ada"},
+            }
+            if installation is not None:
+                payload["installation"] = {"id": installation}
+            return as_sent("pull_request", payload)
+        case "gitlab":
+            attributes = {
+                "iid": number,
+                "action": {"opened": "open", "updated": "update", "closed": "merge"}[action],
+                "source_branch": branch,
+                "target_branch": "main",
+                "source_project_id": 2 if is_fork else 1,
+                "target_project_id": 1,
+                "last_commit": {"id": revision, "message": "Sell more"},
+            }
+            if action == "updated":
+                attributes["oldrev"] = BEFORE
+            payload = {
+                "object_kind": "merge_request",
+                "user": {"username": "ada"},
+                "project": {"id": 1, "path_with_namespace": "Acme/Shop"},
+                "object_attributes": attributes,
+            }
+            return as_sent("Merge Request Hook", payload)
+    payload = {
+        "actor": {"nickname": "ada"},
+        "repository": {"full_name": "Acme/Shop"},
+        "pullrequest": {
+            "id": number,
+            "source": {
+                "branch": {"name": branch},
+                "commit": {"hash": revision[:12]},
+                "repository": {"full_name": home},
+            },
+            "destination": {"branch": {"name": "main"}, "repository": {"full_name": "Acme/Shop"}},
+        },
+    }
+    return as_sent(f"pullrequest:{_BITBUCKET_PULLS[action]}", payload)
+
+
+def sign(
+    kind: str, secret: WebhookSecret, sent: Sent, delivery: str | None = None, at: float | None = None
+) -> dict[str, str | None]:
+    """The headers with which the host would send it now; each delivery is another one unless it is named."""
+    delivery = delivery or f"delivery-{next(_counter)}"
+    digest = hmac.digest(secret.value.encode(), sent.body, "sha256").hex()
+    match kind:
+        case "github":
+            return {
+                "X-GitHub-Event": sent.event,
+                "X-GitHub-Delivery": delivery,
+                "X-Hub-Signature-256": f"sha256={digest}",
+            }
+        case "bitbucket":
+            return {
+                "X-Event-Key": sent.event,
+                "X-Request-UUID": delivery,
+                "X-Hub-Signature": f"sha256={digest}",
+            }
+    named: dict[str, str | None] = {"X-Gitlab-Event": sent.event}
+    if secret.kind == "plain":
+        return {**named, "X-Gitlab-Token": secret.value, "X-Gitlab-Event-UUID": delivery}
+    key = signing_key(secret.value)
+    assert key is not None
+    moment = str(int(time.time() if at is None else at))
+    signature = hmac.new(key, f"{delivery}.{moment}.".encode() + sent.body, hashlib.sha256).digest()
+    return {
+        **named,
+        "webhook-id": delivery,
+        "webhook-timestamp": moment,
+        "webhook-signature": f"v1,{base64.b64encode(signature).decode()}",
+    }
+
+
+@dataclass(slots=True)
+class Hooked:
+    """A control plane, and the repository of acme's shop with a webhook of one kind."""
+
+    platform: Platform
+    repository_id: int
+    kind: str
+    secret: WebhookSecret
+
+    async def deliver(
+        self,
+        sent: Sent,
+        delivery: str | None = None,
+        *,
+        headers: Mapping[str, str | None] | None = None,
+        body: bytes | None = None,
+        path: str | None = None,
+    ) -> Answer:
+        """The answer to a delivery as the host makes it; `headers` and `body` change it behind the signing."""
+        signed = {**sign(self.kind, self.secret, sent, delivery), **dict(headers or {})}
+        given: dict[str, str | None] = {"Authorization": None, **signed}
+        where = path or f"/repositories/{self.repository_id}/webhook"
+        return await self.platform.call("POST", where, sent.body if body is None else body, headers=given)
+
+    async def told(self, sent: Sent, delivery: str | None = None) -> tuple[int, str]:
+        """HTTP status, and the `status` of the answer or the type of the problem."""
+        answer = await self.deliver(sent, delivery)
+        told = answer.json()
+        return answer.status, told["status"] if answer.status < 300 else answer.problem[1]
+
+    async def become(self, kind: str, *, plain: bool = False) -> None:
+        """Let the repository be of this kind, with a new secret."""
+        self.kind, self.secret = kind, make_secret(kind, plain=plain)
+        async with self.platform.sessions() as session, session.begin():
+            await session.execute(
+                update(Repository).where(Repository.id == self.repository_id).values(kind=kind)
+            )
+            repository = await session.get_one(Repository, self.repository_id, populate_existing=True)
+            await set_secret(session, VARIABLE_KEYS, repository, self.secret, datetime.now(UTC))
+
+    async def change(self, **values: Any) -> None:
+        """Set columns of the repository."""
+        async with self.platform.sessions() as session, session.begin():
+            await session.execute(
+                update(Repository).where(Repository.id == self.repository_id).values(**values)
+            )
+
+    async def deliveries(self) -> list[WebhookDelivery]:
+        """All that are kept, the oldest first."""
+        async with self.platform.sessions() as session:
+            query = select(WebhookDelivery).order_by(WebhookDelivery.id)
+            return list((await session.execute(query)).scalars())
+
+    async def waiting(self) -> list[WaitingPush]:
+        """All that wait, the oldest first."""
+        async with self.platform.sessions() as session:
+            query = select(WaitingPush).order_by(WaitingPush.id)
+            return list((await session.execute(query)).scalars())
+
+    async def set_workflow(self, text: str = WORKFLOW) -> None:
+        """Make this the newest workflow document of the shop."""
+        project = self.platform.acme.projects["shop"]
+        async with self.platform.sessions() as session, session.begin():
+            versions = select(Workflow.version).where(Workflow.project_id == project.id)
+            version = max((await session.execute(versions)).scalars(), default=0) + 1
+            session.add(
+                Workflow(project_id=project.id, version=version, text=text, created_at=datetime.now(UTC))
+            )
+
+
+async def hook(platform: Platform, kind: str) -> Hooked:
+    """The repository of acme's shop with a webhook of this kind, and the workflow with triggers."""
+    project = platform.acme.projects["shop"]
+    async with platform.sessions() as session:
+        query = select(Repository.id).where(Repository.project_id == project.id)
+        number = (await session.execute(query)).scalar_one()
+    made = Hooked(platform, number, kind, WebhookSecret("hmac", ""))
+    await made.become(kind)
+    await made.change(full_name="acme/shop")
+    await made.set_workflow()
+    return made
