@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,20 @@ def base_url_of(data: Path) -> str:
         return str(read_credentials(data)["base_url"])
     except (CommandFailed, KeyError):
         return "https://your-host/api"
+
+
+def keep_repository(data: Path, repository: Mapping[str, Any], *, is_new: bool) -> None:
+    """Write the `id`, `kind` and webhook `secret` of a repository into the credentials, beside what they hold; of one
+    that is not new only where they are about it already. Raises `CommandFailed`."""
+    # Only here: it takes its time to import.
+    from control_api.first_account import write_private
+
+    credentials = read_credentials(data)
+    known = credentials.get("repository")
+    if not is_new and (not isinstance(known, dict) or known.get("id") != repository["id"]):
+        return
+    path = data / "credentials.json"
+    try:
+        write_private(path, json.dumps({**credentials, "repository": dict(repository)}, indent=2) + "\n")
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None

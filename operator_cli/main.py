@@ -42,6 +42,7 @@ _COMMANDS = {
     "project": "make, list, show and remove projects, and say who may deploy them",
     "environment": "make, list, show, change and remove environments",
     "repository": "connect projects to the Git repositories that they are deployed from",
+    "webhooks": "show what Git hosts have sent, run it again, and show what waits",
     "workflow": "set, show and check how a project is built, released and run",
     "config": "plan and apply how a project shall be, as a document",
     "variables": "show and set the variables of environments, and rotate the key that seals them",

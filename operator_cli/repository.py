@@ -1,4 +1,4 @@
-"""`pharos repository list|connect|set-branch|disconnect`."""
+"""`pharos repository list|connect|new-secret|set-branch|set|disconnect`."""
 
 import argparse
 from functools import partial
@@ -8,15 +8,24 @@ from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
 from operator_cli.environment import add_project_argument
+from operator_cli.repository_webhook import (
+    add_secret_arguments,
+    complete_webhook,
+    read_secret_wanted,
+    show_webhook,
+)
 from operator_cli.tell import tell
 
 _ACTIONS = {
-    "list": "show each with the project that it is deployed to",
-    "connect": "deploy a project from one",
+    "list": "show each with the project that it is deployed to, and whether its webhooks are listened to",
+    "connect": "deploy a project from one; the secret of its webhook is shown once",
+    "new-secret": "give its webhook another secret; what is signed with the old one is refused from then on",
     "set-branch": "deploy another branch where neither a deploy nor its environment names one",
+    "set": "say whether its webhooks are listened to, and whether pull requests from forks get previews",
     "disconnect": "deploy its project from it no more; not while a deployment is active",
 }
 _KINDS = ("github", "gitlab", "bitbucket", "git")
+_SWITCH = {"on": True, "off": False}
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,14 +38,25 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
+    if name not in ("list", "connect"):
+        action.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
     match name:
         case "connect":
             _add_connect_arguments(action)
+        case "new-secret":
+            add_secret_arguments(action)
         case "set-branch":
-            action.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
             action.add_argument("branch", metavar="BRANCH", help="its name: main")
+        case "set":
+            action.add_argument(
+                "--push-deploys", choices=_SWITCH, help="whether its webhooks are listened to"
+            )
+            action.add_argument(
+                "--forks",
+                choices=_SWITCH,
+                help="whether pull requests from forks get previews: anybody may open one, and its code is run",
+            )
         case "disconnect":
-            action.add_argument("id", type=int, metavar="ID", help="ID as `list` shows it")
             add_yes_argument(action)
 
 
@@ -52,6 +72,7 @@ def _add_connect_arguments(connect: argparse.ArgumentParser) -> None:
     )
     connect.add_argument("--branch", metavar="BRANCH", default="main", help="what is deployed (main)")
     add_project_argument(connect, "prj_…, its number or slug; may be left out where there is only one")
+    add_secret_arguments(connect)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -65,48 +86,51 @@ def _run(arguments: argparse.Namespace) -> int:
 def _show(action: str, told: Any) -> None:
     match action:
         case "list":
-            _show_list(told)
+            # Only here: a program that asks for JSON need not wait for what draws tables.
+            from operator_cli.repository_tables import show_repositories
+
+            show_repositories(told)
         case "connect":
             print(
                 f"Repository {told['id']}: the project {told['project']['slug']} is deployed from {told['url']}, "
                 f"branch {told['branch']} ({told['kind']})."
             )
+            show_webhook(told)
+        case "new-secret":
+            print(f"Repository {told['id']} has another secret. What is signed with the old one is refused.")
+            show_webhook(told)
         case "set-branch":
             print(f"Repository {told['id']} is deployed from the branch {told['branch']}.")
+        case "set":
+            print(_told_settings(told))
         case "disconnect":
             print(f"Repository {told['id']} is disconnected from the project {told['project']['slug']}.")
 
 
+def _told_settings(told: dict[str, Any]) -> str:
+    if not told["push_deploys"]:
+        return f"Repository {told['id']}: its webhooks are not listened to."
+    forks = "pull requests from forks get previews" if told["forks"] else "those from forks get none"
+    return f"Repository {told['id']}: pushes deploy, and pull requests get previews; {forks}."
+
+
 def _ask(arguments: argparse.Namespace) -> Any:
+    action = f"repositories/{arguments.action}"
     match arguments.action:
         case "list":
-            return ask(arguments, "repositories/list")
+            return ask(arguments, action)
         case "connect":
             names = ("url", "kind", "branch", "project_id")
-            return ask(arguments, "repositories/connect", {name: getattr(arguments, name) for name in names})
+            wanted = {name: getattr(arguments, name) for name in names}
+            told = ask(arguments, action, {**wanted, **read_secret_wanted(arguments)})
+            return complete_webhook(arguments, told, is_new=True)
+        case "new-secret":
+            told = ask(arguments, action, {"id": arguments.id, **read_secret_wanted(arguments)})
+            return complete_webhook(arguments, told, is_new=False)
         case "set-branch":
-            wanted = {"id": arguments.id, "branch": arguments.branch}
-            return ask(arguments, "repositories/set-branch", wanted)
-    return ask(arguments, "repositories/disconnect", {"id": arguments.id})
-
-
-def _show_list(repositories: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from operator_cli.plain_text import cell
-
-    if not repositories:
-        print("No repositories yet. `pharos repository connect URL` connects one.")
-        return
-    table = Table("ID", "Project", "Kind", "Branch", "Address", box=None, pad_edge=False)
-    table.columns[4].overflow = "fold"
-    for repository in repositories:
-        table.add_row(
-            str(repository["id"]),
-            cell(repository["project"]["slug"]),
-            repository["kind"],
-            cell(repository["branch"], most=60),
-            cell(repository["url"]),
-        )
-    Console().print(table)
+            return ask(arguments, action, {"id": arguments.id, "branch": arguments.branch})
+        case "set":
+            given = {"push_deploys": arguments.push_deploys, "forks": arguments.forks}
+            switches = {name: _SWITCH[value] for name, value in given.items() if value is not None}
+            return ask(arguments, action, {"id": arguments.id, **switches})
+    return ask(arguments, action, {"id": arguments.id})

@@ -113,6 +113,7 @@ Send an event:
 
 Look at what came in:   pharos tail{option}
 Ship a log file:        pharos send{option} access.log
+Deploy:                 pharos deploy{option}
 Ask in SQL:             pharos query{option} 'SELECT type, count() FROM pharos.telemetry_events GROUP BY type'
 Stop with Ctrl-C; what was accepted is stored first.
 """

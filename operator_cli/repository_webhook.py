@@ -1,0 +1,99 @@
+"""The webhook of a repository: where its Git host sends to, the secret of both, and where the host wants them."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from operator_cli.credentials import base_url_of, keep_repository
+from operator_cli.failure import CommandFailed
+from operator_cli.process_settings import load_settings
+from operator_cli.read_text import read_text
+from pipeline_contracts.settings import Settings
+
+_SECRET_BYTES = 1024
+
+_SET_UP: Mapping[tuple[str, str], str] = {
+    (
+        "github",
+        "hmac",
+    ): "On GitHub, Settings > Webhooks > Add webhook: the address is its Payload URL, the Content "
+    "type is application/json, and the secret its Secret. The events are Pushes and Pull requests.",
+    (
+        "gitlab",
+        "signing",
+    ): "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret "
+    "its Signing token. The triggers are Push events and Merge request events.",
+    (
+        "gitlab",
+        "plain",
+    ): "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret its "
+    "Secret token. The triggers are Push events and Merge request events.",
+    (
+        "bitbucket",
+        "hmac",
+    ): "On Bitbucket, Repository settings > Webhooks > Add webhook: the address is its URL, and "
+    "the secret its Secret. The triggers are Push, and Pull request created, updated, merged and declined.",
+}
+"""By the kind of the repository and of the secret."""
+
+
+def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--plain-secret` and `--secret-file`."""
+    parser.add_argument(
+        "--plain-secret",
+        action="store_true",
+        help="for a GitLab that has no signing tokens: its secret token is sent as it is",
+    )
+    parser.add_argument(
+        "--secret-file",
+        metavar="FILE",
+        help="use the webhook's secret in this file, for example one that GitLab has made; - reads standard input "
+        "(a new one is made and shown)",
+    )
+
+
+def read_secret_wanted(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the action is told about the secret. Raises `CommandFailed`."""
+    file = arguments.secret_file
+    given = None if file is None else read_text(file, _SECRET_BYTES, f"{_SECRET_BYTES} bytes").strip()
+    return {"secret": given, "plain_secret": arguments.plain_secret}
+
+
+def complete_webhook(arguments: argparse.Namespace, told: dict[str, Any], *, is_new: bool) -> dict[str, Any]:
+    """What the action has told, its `webhook` with the `url`. In the credentials of a `pharos up` the secret is kept as
+    well: of a repository that `is_new`, or that they are about."""
+    if told["webhook"] is None:
+        return told
+    settings = load_settings()
+    if settings.database_url is None:
+        repository = {"id": told["id"], "kind": told["kind"], "secret": told["webhook"]["secret"]}
+        try:
+            keep_repository(arguments.data, repository, is_new=is_new)
+        except CommandFailed as failure:
+            # It is done, and the secret is shown now or never.
+            print(f"pharos: {failure}", file=sys.stderr)
+    url = f"{_base_url(arguments, settings)}/repositories/{told['id']}/webhook"
+    return {**told, "webhook": {"url": url, **told["webhook"]}}
+
+
+def _base_url(arguments: argparse.Namespace, settings: Settings) -> str:
+    """Of the API, as Git hosts reach it."""
+    if settings.public_url is None:
+        return base_url_of(arguments.data)
+    return f"{settings.public_url.rstrip('/')}/api"
+
+
+def show_webhook(told: Mapping[str, Any]) -> None:
+    """The address and the secret, and where to paste them."""
+    webhook = told["webhook"]
+    if webhook is None:
+        return
+    print(
+        f"Its webhook, with the secret, which is shown this once:\n  {webhook['url']}\n  {webhook['secret']}"
+    )
+    print(_SET_UP[told["kind"], webhook["kind"]])
+    if load_settings().public_url is None:
+        print(
+            "Where Git hosts reach this under another name, put that before /api; PHAROS_PUBLIC_URL sets it."
+        )
