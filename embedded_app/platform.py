@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
@@ -32,10 +33,13 @@ from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
 from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys
+from control_api.webhooks.commit_statuses.keep_reporting import reporting
+from control_api.webhooks.worker import WebhookWorker, following
 from deployer.assemble import running_local_deployer
 from deployer.identity import owning
 from embedded_app.asgi_bridge import asgi_handler
 from embedded_app.operator_socket import build_operator_app
+from embedded_app.sample_repository import ensure_sample_repository
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness, ReadinessCheck
@@ -118,11 +122,9 @@ async def run_platform(
         checks = await _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
-        addresses = read_trusted(settings.trusted_proxies)
-        worker = ApplicationWorker(sessions, directory, variable_keys)
-        await stack.enter_async_context(applying(worker, is_alone=True))
-        control = build_control(sessions, store, receipt_key, variable_keys, addresses, worker.wake)
-        stack.push_async_callback(control.state.log_streams.close)
+        credentials = await ensure_sample_repository(sessions, variable_keys, credentials, data)
+        engines = Engines(sessions, directory, store, variable_keys, data / "deployer")
+        control = await _start_control(stack, settings, engines, receipt_key)
         edge = await stack.enter_async_context(
             assembled_edge(
                 settings,
@@ -137,7 +139,6 @@ async def run_platform(
                 otherwise=asgi_handler(control),
             )
         )
-        engines = Engines(sessions, directory, store, variable_keys, data / "deployer")
         apps_port = await _start_deployer(stack, settings, data, (host, port, apps_port), engines, registry)
         await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
         # Last: who is told that it is ready finds all of it.
@@ -167,6 +168,29 @@ def _own_folder(data: Path) -> Any:
             yield
         finally:
             tempfile.tempdir = before
+
+
+async def _start_control(
+    stack: AsyncExitStack, settings: Settings, engines: Engines, receipt_key: bytes
+) -> FastAPI:
+    """The control plane, with what works beside it."""
+    keys = engines.sealing_keys()
+    worker = ApplicationWorker(engines.sessions, engines.directory, keys)
+    await stack.enter_async_context(applying(worker, is_alone=True))
+    await stack.enter_async_context(following(WebhookWorker(engines.sessions, engines.directory)))
+    await stack.enter_async_context(reporting(engines.sessions, settings))
+    control = build_control(
+        engines.sessions,
+        engines.column_store(),
+        receipt_key,
+        keys,
+        read_trusted(settings.trusted_proxies),
+        worker.wake,
+        directory=engines.directory,
+        git_app_secret=settings.git_app_secret,
+    )
+    stack.push_async_callback(control.state.log_streams.close)
+    return control
 
 
 async def _open_database(stack: AsyncExitStack, path: Path) -> Sessions:

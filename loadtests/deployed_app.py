@@ -70,7 +70,8 @@ def _repository(folder: Path) -> Path:
 async def _connect(data: Path, credentials: Mapping[str, Any], repository: str) -> None:
     async with _operator(data, credentials) as act:
         for connected in await act("repositories/list", {}):
-            if connected["project"]["id"] != credentials["project_id"]:
+            # A sample gives way.
+            if connected["project"]["id"] != credentials["project_id"] or connected["sample"]:
                 continue
             if connected["url"] == repository:
                 return

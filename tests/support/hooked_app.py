@@ -1,0 +1,168 @@
+"""An application that its Git host's webhooks deploy: a repository on disk, and the calls that GitHub would make."""
+
+import json
+import urllib.error
+import urllib.request
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from control_api.webhooks.notices import WebhookSecret
+from tests.support.deploying import FINAL, App, Deploying, Finished, wait_until
+from tests.support.repositories import Repository
+from tests.support.webhooks import NONE, Sent, pull, push, sign
+
+SKIP = "[skip deploy]"
+_WORKFLOW = f"""\
+version: 1
+build: {{steps: [sh build.sh], timeout_seconds: 60}}
+processes:
+  web: {{command: sh web.sh, health: {{path: /, timeout_seconds: 20}}}}
+triggers:
+  push: {{main: production}}
+  pull_requests: {{from: production}}
+  skip: "{SKIP}"
+"""
+# A folder each: the release before serves until the next one answers.
+_WEB = """\
+mkdir -p "$HOME/$PORT" && echo "$(cat page) shown=${SHOWN-none} hidden=${HIDDEN-none}" > "$HOME/$PORT/index.html"
+exec python3 -u -m http.server --bind 127.0.0.1 --directory "$HOME/$PORT" $PORT
+"""
+VARIABLES = "SHOWN=to everybody\nHIDDEN=from previews\n"
+"""Of production; HIDDEN is protected."""
+
+
+class Told(NamedTuple):
+    """What a delivery was answered."""
+
+    http_status: int
+    body: Any
+
+    @property
+    def status(self) -> tuple[int, str]:
+        """Both, once the body has nothing else but the number of a deployment."""
+        assert set(self.body) <= {"status", "deployment_id"}, self.body
+        return self.http_status, self.body["status"]
+
+    @property
+    def deployment(self) -> int:
+        number: int = self.body["deployment_id"]
+        return number
+
+
+@dataclass
+class HookedApp:
+    """A project of which pushes to `main` deploy production, and pull requests previews."""
+
+    app: App
+    url: str
+    """Of its webhook."""
+    secret: WebhookSecret
+    tips: dict[str, str] = field(default_factory=dict)
+    """The last commit of each branch that was pushed."""
+
+    @property
+    def where(self) -> Deploying:
+        return self.app.where
+
+    @property
+    def gate(self) -> Path:
+        """A build that waits goes on when this is there."""
+        return self.app.home / "build" / "go"
+
+    def commit(self, page: str, branch: str = "main", *, waits: bool = False) -> tuple[str, str]:
+        """A version that shows this; the build of one that `waits` does so until the `gate` is open. Gives the commit
+        before, and the new one."""
+        build = 'touch "$HOME/begun"; until [ -e "$HOME/go" ]; do sleep 0.02; done' if waits else "true"
+        before = self.tips.get(branch, NONE)
+        self.tips[branch] = self.app.repository.commit(
+            {"page": page, "web.sh": _WEB, "build.sh": build}, branch
+        )
+        return before, self.tips[branch]
+
+    def push(self, page: str, *, waits: bool = False, message: str = "Sell more") -> Told:
+        """A new version on `main`, and GitHub's call."""
+        before, after = self.commit(page, waits=waits)
+        return self.deliver(push("github", before=before, after=after, message=message))
+
+    def pull(self, action: str, number: int, branch: str) -> Told:
+        """GitHub's call about a pull request of this branch, as it is now."""
+        return self.deliver(pull("github", action, number, branch=branch, revision=self.tips[branch]))
+
+    def deliver(self, sent: Sent, delivery: str | None = None) -> Told:
+        """The answer to a signed call; each is another delivery unless it is named."""
+        signed = sign("github", self.secret, sent, delivery or str(uuid.uuid4()))
+        headers = {"Content-Type": "application/json", **{k: v for k, v in signed.items() if v is not None}}
+        request = urllib.request.Request(self.url, data=sent.body, method="POST", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return Told(answer.status, json.load(answer))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Told(error.code, json.load(error))
+
+    def bring(self, page: str) -> Finished:
+        """Push what is meant to be live, and wait until it is."""
+        told = self.push(page)
+        assert told.status == (202, "queued"), told
+        done = self.app.finish(told.deployment)
+        assert done.status == "succeeded", done
+        assert self.page() == page
+        return done
+
+    def wait_built(self) -> None:
+        """Until a build waits for its gate."""
+        wait_until((self.gate.with_name("begun")).exists)
+
+    def close_gate(self) -> None:
+        """For the next build that waits."""
+        for file in (self.gate, self.gate.with_name("begun")):
+            file.unlink(missing_ok=True)
+
+    def answer(self, slug: str = "production") -> tuple[int, str]:
+        """What an environment of the project answers."""
+        status, body = self.app.request("GET", "/", headers={"Host": f"{slug}.{self.app.project}.localhost"})
+        return status, body.decode().strip()
+
+    def page(self, slug: str = "production") -> str:
+        """The version that answers there."""
+        return self.answer(slug)[1].partition(" shown=")[0]
+
+    def users(self, slug: str) -> range:
+        """Who builds and who runs an environment of the project."""
+        query = "SELECT e.id FROM environments e JOIN projects p ON p.id = e.project_id WHERE p.slug = ? AND e.slug = ?"
+        ((number,),) = self.where.rows(query, self.app.project, slug)
+        first: int = self.app.first_uid + 2 * (number - self.app.number)
+        return range(first, first + 2)
+
+    def numbers(self) -> list[int]:
+        """The project's deployments, the oldest first."""
+        rows = self.where.rows(
+            "SELECT d.id FROM deployments d JOIN projects p ON p.id = d.project_id WHERE p.slug = ? ORDER BY d.id",
+            self.app.project,
+        )
+        return [number for (number,) in rows]
+
+    def is_idle(self) -> bool:
+        """Whether all that was asked for is done."""
+        waiting = self.where.rows("SELECT count(*) FROM waiting_pushes")
+        return waiting == [(0,)] and all(self.app.status(number) in FINAL for number in self.numbers())
+
+
+def new_hooked_app(installation: Deploying, folder: Path) -> HookedApp:
+    """The first project, connected to an empty repository with a webhook of GitHub's."""
+    repository = Repository(folder / "app.git")
+    project = "my-project"
+    connected = installation.operate(
+        *("repository", "connect", str(repository.path), "--kind", "github", "--project", project)
+    )
+    workflow = folder / "workflow.yaml"
+    workflow.write_text(_WORKFLOW)
+    installation.operate("workflow", "set", str(workflow), "--project", project)
+    ((number, public_id),) = installation.rows("SELECT id, public_id FROM environments")
+    app = App(installation, project, public_id, number, repository)
+    app.set_variables(VARIABLES)
+    installation.operate("variables", "protect", app.name, "HIDDEN")
+    webhook = connected["webhook"]
+    return HookedApp(app, webhook["url"], WebhookSecret(webhook["kind"], webhook["secret"]))
