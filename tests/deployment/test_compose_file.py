@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from operator_cli.main import build_parser
-from pipeline_contracts.settings import read_settings
+from pipeline_contracts.settings import describe_settings, read_settings
 from tests.support.compose_file import (
     ROOT,
     interpolate,
@@ -55,14 +55,28 @@ def test_each_command_exists_and_takes_its_arguments(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
 def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
-    environment: dict[str, str] = own_services()[name]["environment"]
+    environment: dict[str, str | None] = own_services()[name]["environment"]
     values = {
         variable: interpolate(str(text), dict.fromkeys(SECRETS, "s" * 40))
         for variable, text in environment.items()
+        # What has no value is not set in the container, unless it is outside.
+        if text is not None
     }
     settings = read_settings(values, lambda path: Path(path).read_text())
     for variable in NEEDS[name]:
         assert getattr(settings, variable.removeprefix("PHAROS_").lower()), variable
+
+
+def test_what_webhooks_need_comes_from_outside_or_is_not_set() -> None:
+    environment = own_services()["control"]["environment"]
+    passed = {variable for variable, text in environment.items() if text is None}
+    assert passed == {
+        "PHAROS_PUBLIC_URL",
+        "PHAROS_GIT_APP_SECRET",
+        "PHAROS_GITHUB_TOKEN",
+        "PHAROS_GITHUB_API_URL",
+    }
+    assert passed <= {variable for variable, _, _ in describe_settings()}
 
 
 def test_no_secret_has_a_default() -> None:
@@ -72,7 +86,8 @@ def test_no_secret_has_a_default() -> None:
     for name in SECRETS:
         assert not re.search(rf"\$\{{{name}(?!:\?)", text), name
     for line in text.splitlines():
-        if re.search(r"(PASSWORD|_KEY|SECRET)\w*:", line) and not line.lstrip().startswith("#"):
+        found = re.search(r"(PASSWORD|_KEY|SECRET|TOKEN)\w*:(.*)", line)
+        if found and found[2].strip() and not line.lstrip().startswith("#"):
             assert "${" in line, f"a secret in plain text: {line}"
 
 

@@ -34,6 +34,8 @@ CONTROL = [
     ("GET", "/api/v1/me"),
     ("GET", "/api/v1/queues/7"),
     ("POST", "/api/v1/deployments"),
+    ("POST", "/api/repositories/1/webhook"),
+    ("POST", "/api/git-app/webhook"),
     ("GET", "/api/v1/analytics/sites"),
     ("GET", "/"),
     ("GET", "/metrics"),

@@ -1,27 +1,60 @@
 """What a schema cannot say, put right in requests before they are sent. No answer is looked at here, and no check."""
 
+import hmac
 import itertools
 import json
+import os
 import re
 import uuid
 from typing import Any
 
+import requests
 import schemathesis
 
 _KEY = re.compile(r"[ -~]{1,255}")
+# The secret of each path at which webhooks are taken.
+_SECRETS: dict[str, str] = json.loads(os.environ["SCHEMATHESIS_WEBHOOK_SECRETS"])
+# Beside whatever is made up: what tells of a push has these.
+_PUSH = {
+    "ref": "refs/heads/main",
+    "before": "0" * 40,
+    "after": "1b6453892473a467d07372d45eb05abc2031647a",
+    "repository": {"full_name": "example/shop"},
+}
 _numbers = itertools.count(1)
+
+
+class _Signed(requests.auth.AuthBase):
+    """Signs the body's bytes as they are about to be sent."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        body = request.body or b""
+        raw = body.encode() if isinstance(body, str) else body
+        assert isinstance(raw, bytes)
+        digest = hmac.new(self._secret.encode(), raw, "sha256").hexdigest()
+        request.headers["X-Hub-Signature-256"] = f"sha256={digest}"
+        return request
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Idempotency keys are new with each request. Whole numbers have no decimal point, where JSON Schema takes 19.0
-    for an integer. And a text that has to hold JSON holds it: `contentSchema` is for readers alone."""
+    for an integer. A text that has to hold JSON holds it: `contentSchema` is for readers alone. And webhooks are
+    signed, unless something else is to be wrong with them."""
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and _KEY.fullmatch(key):
         case.headers["Idempotency-Key"] = f"{case.operation.label} {next(_numbers)}"
     if case.media_type == "text/plain" and case.meta is not None and case.meta.generation.mode.is_positive:
         event = {"id": str(uuid.UUID(int=next(_numbers))), "type": "pageview", "path": str(case.body)[:2048]}
         case.body = json.dumps({"events": [event]})
+    secret = _SECRETS.get(case.operation.path)
+    if secret is not None and case.meta is not None and case.meta.generation.mode.is_positive:
+        kwargs["auth"] = _Signed(secret)
+        if case.media_type == "application/json" and isinstance(case.body, dict):
+            case.body = {**case.body, **_PUSH}
     # A body that is set is judged anew, and one that is not there would count as broken.
     if isinstance(case.body, dict | list):
         case.body = _whole(case.body)

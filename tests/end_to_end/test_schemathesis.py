@@ -34,7 +34,8 @@ _CALLERS = (
 )
 _SCHEMES = ("apiToken", "ingestKey", "monitorKey")
 _AT_ONCE = 2
-_SECONDS = 200
+_SECONDS = 300
+_APP_SECRET = "the secret of the application"
 # Fewer would mean that something kept the operations from being called at all.
 _FEWEST = 1000
 
@@ -90,10 +91,25 @@ def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
         "origins": [site["origin"]],
         "receipts": [batch.json["data"]["id"]],
         "monitors": [platform.credentials["heartbeat"]["id"], platform.credentials["queue"]["id"]],
+        "repositories": [platform.credentials["repository"]["id"]],
+        "git_events": ["push", "ping", "pull_request", "installation"],
     }
     # A list of texts and numbers is written the same in JSON and in TOML.
     lines = [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in dictionaries.items()]
     return "\n".join([(_HERE / "schemathesis.toml").read_text(), "[dictionaries]", *lines, ""])
+
+
+def _hooks(platform: PlatformProcess) -> dict[str, str]:
+    """What `schemathesis_hooks.py` is found by, and told."""
+    secrets = {
+        "/repositories/{repository}/webhook": platform.credentials["repository"]["secret"],
+        "/git-app/webhook": _APP_SECRET,
+        "/github-app/webhook": _APP_SECRET,
+    }
+    return {
+        "SCHEMATHESIS_HOOKS_FILE": str(_HERE / "schemathesis_hooks.py"),
+        "SCHEMATHESIS_WEBHOOK_SECRETS": json.dumps(secrets),
+    }
 
 
 def _call(
@@ -104,6 +120,10 @@ def _call(
         # Thousands of requests, of which nobody else gets past the credential.
         unopened = ["[[operations]]", 'include-path-regex = "/otlp/"', "phases.coverage.enabled = false"]
         configuration = "\n".join([configuration, *unopened, ""])
+    if caller != _CALLERS[0]:
+        # No credential makes a difference to what is signed.
+        signed = ["[[operations]]", 'include-tag = "Webhooks"', "phases.coverage.enabled = false"]
+        configuration = "\n".join([configuration, *signed, ""])
     if credential is not None:
         # The same one for all operations, whatever they ask for.
         schemes = [f"{name}.bearer = {json.dumps(credential)}" for name in _SCHEMES]
@@ -117,7 +137,7 @@ def _call(
             *("--checks", "all", "--report", "json", "--report-json-path", str(report)),
         ],
         cwd=folder,
-        env={**os.environ, "SCHEMATHESIS_HOOKS_FILE": str(_HERE / "schemathesis_hooks.py")},
+        env={**os.environ, **_hooks(platform)},
         capture_output=True,
         text=True,
         timeout=_SECONDS,
@@ -132,8 +152,12 @@ def _call(
 def called(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Called]:
     """All runs, two at once, on one platform."""
     folder = tmp_path_factory.mktemp("schemathesis")
-    limits = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "1000000"}
-    with platform_process(folder / ".pharos", env=limits) as platform:
+    settings = {
+        "PHAROS_INGEST_RATE": "1000000",
+        "PHAROS_INGEST_BURST": "1000000",
+        "PHAROS_GIT_APP_SECRET": _APP_SECRET,
+    }
+    with platform_process(folder / ".pharos", env=settings) as platform:
         tenant = asyncio.run(_add_tenant(platform))
         configuration = _configuration(platform, tenant)
         given = platform.credentials
