@@ -14,26 +14,22 @@ from pipeline_contracts.settings import Settings
 _SECRET_BYTES = 1024
 
 _SET_UP: Mapping[tuple[str, str], str] = {
-    (
-        "github",
-        "hmac",
-    ): "On GitHub, Settings > Webhooks > Add webhook: the address is its Payload URL, the Content "
-    "type is application/json, and the secret its Secret. The events are Pushes and Pull requests.",
-    (
-        "gitlab",
-        "signing",
-    ): "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret "
-    "its Signing token. The triggers are Push events and Merge request events.",
-    (
-        "gitlab",
-        "plain",
-    ): "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret its "
-    "Secret token. The triggers are Push events and Merge request events.",
-    (
-        "bitbucket",
-        "hmac",
-    ): "On Bitbucket, Repository settings > Webhooks > Add webhook: the address is its URL, and "
-    "the secret its Secret. The triggers are Push, and Pull request created, updated, merged and declined.",
+    ("github", "hmac"): (
+        "On GitHub, Settings > Webhooks > Add webhook: the address is its Payload URL, the Content type is "
+        "application/json, and the secret its Secret. The events are Pushes and Pull requests."
+    ),
+    ("gitlab", "signing"): (
+        "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret its Signing token. "
+        "The triggers are Push events and Merge request events."
+    ),
+    ("gitlab", "plain"): (
+        "On GitLab, Settings > Webhooks > Add new webhook: the address is its URL, and the secret its Secret token. "
+        "The triggers are Push events and Merge request events."
+    ),
+    ("bitbucket", "hmac"): (
+        "On Bitbucket, Repository settings > Webhooks > Add webhook: the address is its URL, and the secret its "
+        "Secret. The triggers are Push, and Pull request created, updated, merged and declined."
+    ),
 }
 """By the kind of the repository and of the secret."""
 

@@ -7,7 +7,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import Actor
 from control_api.deployments.queue_deployment import Wish, queue_deployment
 from control_api.deployments.tables import Deployment
-from control_api.environments.check_open import check_open
 from control_api.projects.find import Place
 from control_api.webhooks.notices import BranchChange, Push
 from control_api.webhooks.outcome import Outcome, ignored, sum_up
@@ -91,11 +90,10 @@ async def queue_or_refuse(
 
     Raises `RepositoryNotReady` where the environment takes no deploys now, and `DeployRunning`.
     """
+    # What waits of the branch is older; where this one is refused, that is taken back. Before the deployment, as by
+    # whoever queues what waits: on Postgres the two would wait crosswise.
+    await drop_waiting(session, place.environment, wish.ref)
     try:
-        await check_open(session, place.environment, now)
-        # What waits of the branch is older. Before the deployment, as by whoever queues what waits: on Postgres the two
-        # would wait crosswise.
-        await drop_waiting(session, place.environment, wish.ref)
         deployment = await queue_deployment(session, place, wish, actor, now)
     except NOT_OPEN as error:
         raise RepositoryNotReady(f"{place.environment.slug}: {error.detail}") from error
