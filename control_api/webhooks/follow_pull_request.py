@@ -83,6 +83,8 @@ async def _deploy(
     await drop_waiting(session, place.environment, ref)
     try:
         deployment = await deploy_preview(session, place, actor, now, wish)
+        # One that was queued already builds this, too.
+        deployment.pushed_revision = wish.pushed_revision
     except NOT_OPEN as error:
         raise RepositoryNotReady(f"{place.environment.slug}: {error.detail}") from error
     except DeployRunning:

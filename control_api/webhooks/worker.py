@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
-from sqlalchemy import exists, literal, select
+from sqlalchemy import delete, exists, literal, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
 from control_api.database import Sessions
 from control_api.deployments.tables import Deployment
+from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.previews import close_preview
 from control_api.environments.removed_keys import forget_keys
 from control_api.projects.find import Place
@@ -101,6 +102,8 @@ class WebhookWorker:
                 if found is None:
                     return
                 place, actor = found
+                if not await _claim_closing(session, place):
+                    return
                 removed = await close_preview(session, place, actor, now)
         except (Refused, Problem, ForbiddenMove) as error:
             logger.info("a preview cannot be removed yet: %s", error)
@@ -127,6 +130,20 @@ async def _find_closing(session: AsyncSession) -> list[int]:
     )
     query = select(ClosingPreview.environment_id).where(~starting)
     return list((await session.execute(query)).scalars())
+
+
+async def _claim_closing(session: AsyncSession, place: Place) -> bool:
+    """Whether it is to be closed still: its pull request may be opened again at this very moment, which locks the same
+    in the same order."""
+    await hold_off_deployer(session, place.environment)
+    await hold_environment(session, place.environment)
+    claimed = await session.execute(
+        delete(ClosingPreview)
+        .where(ClosingPreview.environment_id == place.environment.id)
+        .returning(ClosingPreview.environment_id)
+        .execution_options(synchronize_session=False)
+    )
+    return claimed.first() is not None
 
 
 async def _find_place(session: AsyncSession, environment_id: int) -> tuple[Place, Actor] | None:

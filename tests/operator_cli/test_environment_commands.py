@@ -11,7 +11,6 @@ import pytest
 from pipeline_contracts.credentials import digest_credential
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.commands import Run, ask, refused, run_in, tell
-from tests.support.followed import Write, carry_out, deploy, make_place
 from tests.support.platform_process import PlatformProcess
 
 
@@ -92,26 +91,6 @@ def test_a_lock_through_its_commands(pharos: Run) -> None:
     done = tell(pharos, "unlock", name)
     assert done == f"Environment {name} is unlocked. It was locked by an operator: sale [red]\n"
     assert ask(pharos, "unlock", name)["was"] is None
-
-
-def test_pushes_are_resumed_after_a_rollback(on_engines: Run, write: Write) -> None:
-    place = make_place(on_engines)
-    told = tell(on_engines, "environment", "resume", place)
-    assert told == f"Environment {place} was not held; nothing was changed.\n"
-    first, _ = (deploy(on_engines, write, place) for _ in range(2))
-    shown = tell(on_engines, "environment", "show", place)
-    assert "rolled back" not in shown
-    carry_out(write, ask(on_engines, "rollback", place, "--to", str(first), "--detach")["id"])
-    shown = " ".join(tell(on_engines, "environment", "show", place).split())
-    assert (
-        f"held rolled back: pushes do not deploy here; `pharos environment resume {place}` lets them again"
-    ) in shown
-    assert ask(on_engines, "environment", "show", place)["held"] is True
-    told = tell(on_engines, "environment", "resume", place)
-    assert told == f"Environment {place} takes pushes again: the next one deploys.\n"
-    assert ask(on_engines, "environment", "show", place)["held"] is False
-    assert ask(on_engines, "environment", "resume", place)["resumed"] is False
-    assert ask(on_engines, "audit", "--limit", "1")[0]["action"] == "environment.resume"
 
 
 def test_removing_asks_first_and_tells_what_went(pharos: Run) -> None:

@@ -2,11 +2,19 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+import pytest
 
 from tests.support import carried_out
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.followed import Start, Write, carry_out, make_place
+
+
+@pytest.fixture(scope="module")
+def more_settings() -> Mapping[str, str]:
+    return {"PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more"}
 
 
 def test_a_preview_through_its_commands(pharos: Run) -> None:
@@ -30,6 +38,18 @@ def test_a_preview_through_its_commands(pharos: Run) -> None:
     assert told == (f"The preview {project}/preview-feature-a is closed. Its deployments are still listed.\n")
     told = tell(pharos, "preview", "list", "--project", project)
     assert told == "No previews. `pharos preview open BRANCH` opens one.\n"
+
+
+def test_a_preview_gets_no_copy_of_protected_variables(pharos: Run) -> None:
+    place = make_place(pharos)
+    project = place.partition("/")[0]
+    done = pharos("variables", "set", place, "-", stdin="A=1\nSECRET=hunter2\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    tell(pharos, "variables", "protect", place, "SECRET")
+    tell(pharos, "preview", "open", "login", "--project", project, "--from", place, "--detach")
+    assert ask(pharos, "variables", "show", f"{project}/preview-login")["names"] == ["A"]
+    assert ask(pharos, "variables", "show", place)["names"] == ["A", "SECRET"]
+    tell(pharos, "preview", "close", "login", "--project", project, "--yes")
 
 
 def test_what_a_preview_cannot_be(pharos: Run) -> None:

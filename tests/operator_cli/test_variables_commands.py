@@ -8,7 +8,6 @@ import pytest
 
 from control_api.variables.sealing import SealingKeys
 from tests.support.commands import CLEAN, Run, ask, refused, run_in, tell
-from tests.support.followed import make_place
 from tests.support.platform_process import PlatformProcess, platform_process
 
 OLD, NEW = "an old secret of thirty-two characters", "a new secret of thirty-two characters!"
@@ -49,8 +48,7 @@ def test_variables_through_their_commands(pharos: Run, place: str, file: str) ->
     assert ask(pharos, "variables", "show", place)["names"] == ["C"]
 
 
-def test_variables_are_protected_through_their_commands(pharos: Run, file: str) -> None:
-    place = make_place(pharos)
+def test_variables_are_protected_through_their_commands(pharos: Run, place: str, file: str) -> None:
     told = tell(pharos, "variables", "protect", place, "B", "LATER")
     assert told == (
         f"Protected in {place}: B, LATER. Previews get no copy from now on.\n"
@@ -71,13 +69,6 @@ def test_variables_are_protected_through_their_commands(pharos: Run, file: str) 
     told = tell(pharos, "variables", "unprotect", place, "A")
     assert told == f"Not protected before in {place}: A.\n"
     assert ask(pharos, "variables", "unprotect", place, "A")["protected"] == ["B"]
-    project = place.partition("/")[0]
-    tell(pharos, "preview", "open", place, "--project", project, "--from", place, "--detach")
-    (preview,) = [
-        one for one in ask(pharos, "preview", "list", "--project", project) if one["branch"] == place
-    ]
-    assert ask(pharos, "variables", "show", preview["id"])["names"] == ["A"]
-    tell(pharos, "preview", "close", preview["id"], "--yes")
 
 
 def test_a_second_person_agrees(pharos: Run, place: str, file: str) -> None:

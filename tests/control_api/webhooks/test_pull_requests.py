@@ -1,11 +1,15 @@
 """Pull requests: a preview comes, changes and goes; of all three kinds of hosts, on both databases."""
 
 from datetime import UTC, datetime
+from typing import Any
 
+import pytest
 from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.deployments.tables import Deployment
 from control_api.projects.tables import Environment
+from control_api.webhooks import worker
 from control_api.webhooks.tables import ClosingPreview
 from control_api.webhooks.worker import WebhookWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -56,6 +60,9 @@ async def test_a_change_that_comes_while_it_is_queued_is_deployed_by_that(hooked
     (deployment,) = await _deployments(hooked)
     assert answer.json() == {"status": "preview_updated", "deployment_id": deployment.id}
     assert answer.status == 202
+    # Bitbucket tells the beginning of a commit alone.
+    told = None if hooked.kind == "bitbucket" else "b" * 40
+    assert deployment.pushed_revision == told
 
 
 async def test_a_change_that_comes_while_it_is_deployed_waits(hooked: Hooked) -> None:
@@ -129,6 +136,26 @@ async def test_a_pull_request_that_is_reopened_keeps_its_preview(github: Hooked)
     async with github.platform.sessions() as session:
         assert (await session.execute(select(ClosingPreview.environment_id))).all() == []
     await _set(github, first.id, status="succeeded")
+    await _look(github)
+    assert await _preview(github) is not None
+
+
+async def test_a_preview_is_opened_again_just_as_the_worker_is_about_to_close_it(
+    github: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await github.deliver(pull("github"))
+    (first,) = await _deployments(github)
+    await _set(github, first.id, status="running")
+    await github.deliver(pull("github", "closed"))
+    await _set(github, first.id, status="succeeded")
+    find_place = worker._find_place
+
+    async def reopened_behind_it(session: AsyncSession, environment_id: int) -> Any:
+        found = await find_place(session, environment_id)
+        await github.deliver(pull("github", "opened", revision="b" * 40))
+        return found
+
+    monkeypatch.setattr(worker, "_find_place", reopened_behind_it)
     await _look(github)
     assert await _preview(github) is not None
 
