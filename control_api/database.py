@@ -121,8 +121,13 @@ def insert_unless_there(
 ) -> Any:
     """An `INSERT` of one or several rows, that does nothing where a row is in the way, and then returns none. Where
     another transaction is about to insert such a row, it waits for the end of that one."""
+    return insert_into(session, table).values(values).on_conflict_do_nothing()
+
+
+def insert_into(session: AsyncSession, table: type[Base]) -> Any:
+    """An `INSERT` of the session's database, which can say what becomes of a row that is in the way."""
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    return insert(table).values(values).on_conflict_do_nothing()
+    return insert(table)
 
 
 async def hold_row(

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from control_api.configuration.reseal_actions import reseal_operations, reseal_reviews
 from control_api.configuration.tables import Operation, Review
@@ -35,8 +36,8 @@ async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Reseale
     Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
     """
     done = [
-        await _reseal(session, keys, VariableSet, most),
-        await _reseal(session, keys, VariableChange, most),
+        await _reseal_variables(session, keys, VariableSet, most),
+        await _reseal_variables(session, keys, VariableChange, most),
         # In the order in which a review's application changes them: on Postgres the two would wait crosswise.
         await reseal_operations(session, keys, most),
         await reseal_reviews(session, keys, most),
@@ -50,41 +51,39 @@ def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:
     return table.sealed.is_not(None) & (table.key_id != keys.key_id)
 
 
-async def _reseal(session: AsyncSession, keys: SealingKeys, table: _Variables, most: int) -> int:
+async def _reseal_variables(session: AsyncSession, keys: SealingKeys, table: _Variables, most: int) -> int:
     # What it is sealed for.
     owner = select(Environment.public_id).where(Environment.id == table.environment_id).scalar_subquery()
-    columns = (table.id, table.key_id, table.sealed, owner)
-    query = select(*columns).where(_is_stale(table, keys)).order_by(table.id).limit(most)
-    rows: Sequence[Any] = (await session.execute(query)).all()
-    done = 0
-    for number, key_id, sealed, environment_id in rows:
-        fresh = keys.seal(keys.open(Sealed(key_id, sealed), environment_id), environment_id)
-        # As it was read: what was decided on meanwhile must not get its secrets back.
-        written = await session.execute(
-            update(table)
-            .where(table.id == number, table.key_id == key_id)
-            .values(key_id=fresh.key_id, sealed=fresh.data)
-            .returning(table.id)
-            .execution_options(synchronize_session=False)
-        )
-        done += len(written.all())
-    return done
+    query = select(table.id, table.key_id, table.sealed, owner).where(_is_stale(table, keys))
+    rows = (await session.execute(query.order_by(table.id).limit(most))).all()
+    return await _reseal(session, keys, table, table.id, rows)
 
 
 async def _reseal_secrets(session: AsyncSession, keys: SealingKeys, most: int) -> int:
     table = SealedWebhookSecret
-    columns = (table.repository_id, table.key_id, table.sealed)
-    query = select(*columns).where(_is_stale(table, keys)).order_by(table.repository_id).limit(most)
+    query = select(table.repository_id, table.key_id, table.sealed).where(_is_stale(table, keys))
+    found = (await session.execute(query.order_by(table.repository_id).limit(most))).all()
+    rows = [(*row, sealed_for(row.repository_id)) for row in found]
+    return await _reseal(session, keys, table, table.repository_id, rows)
+
+
+async def _reseal(
+    session: AsyncSession,
+    keys: SealingKeys,
+    table: _Variables | type[SealedWebhookSecret],
+    number: InstrumentedAttribute[int],
+    rows: Sequence[Any],
+) -> int:
+    """Of rows of number, key, what is sealed, and for whom."""
     done = 0
-    for repository_id, key_id, sealed in (await session.execute(query)).all():
-        owner = sealed_for(repository_id)
+    for its_number, key_id, sealed, owner in rows:
         fresh = keys.seal(keys.open(Sealed(key_id, sealed), owner), owner)
-        # As it was read: one that was replaced meanwhile, even under the older key, must not come back.
+        # As it was read: what was decided on or replaced meanwhile, even under the older key, must not come back.
         written = await session.execute(
             update(table)
-            .where(table.repository_id == repository_id, table.sealed == sealed)
+            .where(number == its_number, table.sealed == sealed)
             .values(key_id=fresh.key_id, sealed=fresh.data)
-            .returning(table.repository_id)
+            .returning(number)
             .execution_options(synchronize_session=False)
         )
         done += len(written.all())

@@ -16,6 +16,7 @@ from control_api.environments.previews import (
     find_pull_request_preview,
     open_pull_request_preview,
 )
+from control_api.git_refs import is_commit
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
 from control_api.variables.sealing import SealingKeys
@@ -27,8 +28,6 @@ from control_api.webhooks.targets import Target, find_place, find_triggers
 from control_api.webhooks.waiting import drop_waiting, let_wait
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, ForbiddenMove
 from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
-
-_FULL_COMMIT = (40, 64)
 
 
 async def follow_pull_request(
@@ -77,7 +76,7 @@ async def _deploy(
         repository_id=target.repository.id,
         ref=ref,
         note=f"pull request {pull.number}{by}",
-        pushed_revision=pull.revision if len(pull.revision or "") in _FULL_COMMIT else None,
+        pushed_revision=pull.revision if pull.revision is not None and is_commit(pull.revision) else None,
     )
     status: Status = "preview_queued" if is_opened else "preview_updated"
     await drop_waiting(session, place.environment, ref)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, exists, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
+from control_api.database import insert_into
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import Trigger, Wish, queue_deployment
 from control_api.deployments.tables import Deployment
@@ -39,8 +39,7 @@ async def let_wait(
         "source": actor.source[:100],
         "created_at": now,
     }
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    newest = insert(WaitingPush).values(values)
+    newest = insert_into(session, WaitingPush).values(values)
     await session.execute(
         newest.on_conflict_do_update(
             index_elements=[WaitingPush.environment_id, WaitingPush.branch],
