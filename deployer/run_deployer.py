@@ -172,6 +172,8 @@ class Deployer:
                 await end_tasks(task)
                 del self._tasks[number], self._keepers[number]
                 self._changed.pop(number, None)
+                # The end of a removed one leaves a route behind where it was swept before.
+                self._finished = True
 
     async def _renew(self) -> None:
         leases = [keeper.lease for keeper in self._keepers.values()]
