@@ -1,15 +1,13 @@
 """Tells the key directory all that the edges need to know."""
 
 import asyncio
-import contextlib
 import logging
-import math
-import time
 from datetime import UTC, datetime
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
+from control_api.keep_doing import Seldom, keep_doing
 from control_api.monitors.operations import live_monitor_keys
 from control_api.projects.operations import live_ingest_keys
 from control_api.sites.operations import live_sites
@@ -74,19 +72,20 @@ async def keep_published(
     Looks every `every` seconds. Once a minute, because a key may have been made or revoked while the directory could
     not be told. Either engine may be away meanwhile: that is logged once an outage.
     """
-    published = -math.inf
-    away = False
-    while not stop.is_set():
-        try:
-            due = time.monotonic() >= published + _REPEAT_SECONDS
-            if due or not await directory.is_complete():
-                count = await publish_keys(sessions, directory, datetime.now(UTC))
-                published = time.monotonic()
-                logger.debug("published %d keys", count)
-            away = False
-        except (StorageUnavailable, SQLAlchemyError) as error:
-            if not away:
-                logger.warning("keys cannot be published now: %s", error)
-            away = True
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), every)
+    repeat = Seldom(_REPEAT_SECONDS)
+
+    async def publish() -> None:
+        if repeat.is_due() or not await directory.is_complete():
+            count = await publish_keys(sessions, directory, datetime.now(UTC))
+            repeat.done()
+            logger.debug("published %d keys", count)
+
+    await keep_doing(
+        publish,
+        stop,
+        every=every,
+        logger=logger,
+        outage="keys cannot be published now",
+        fault="keys could not be published",
+        passing=(StorageUnavailable, SQLAlchemyError),
+    )

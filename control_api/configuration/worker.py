@@ -6,7 +6,6 @@ finds an operation that was begun and not ended goes on from what the database s
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from sqlalchemy import select
-from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from control_api.audit.operations import Actor
@@ -28,6 +27,7 @@ from control_api.configuration.reviews import forget_reviews
 from control_api.configuration.tables import Operation
 from control_api.database import Sessions
 from control_api.database_errors import DatabaseAway, is_behind
+from control_api.keep_doing import Seldom, keep_doing
 from control_api.projects.hold import hold_project
 from control_api.projects.tables import Project
 from control_api.sites.operations import live_sites
@@ -106,28 +106,25 @@ class ApplicationWorker:
 
     async def run(self) -> None:
         """Until `stop`."""
-        forget_at = 0.0
-        clock = asyncio.get_running_loop().time
-        is_away = False
-        while not self._stop.is_set():
-            self._news.clear()
-            try:
-                if clock() >= forget_at:
-                    await self._forget()
-                    forget_at = clock() + _FORGET_SECONDS
-                while not self._stop.is_set() and (number := await self._claim()) is not None:
-                    await self._work(number)
-                is_away = False
-            except SQLAlchemyError as error:
-                if not is_away:
-                    logger.warning("applications wait for the database: %s", error)
-                is_away = True
-            except Exception:
-                # One bad row must not end them all; its lease keeps it back for a while.
-                logger.exception("an application could not be carried on with")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._news.wait()
+        forgetting = Seldom(_FORGET_SECONDS)
+
+        async def go_round() -> None:
+            if forgetting.is_due():
+                await self._forget()
+                forgetting.done()
+            while not self._stop.is_set() and (number := await self._claim()) is not None:
+                await self._work(number)
+
+        await keep_doing(
+            go_round,
+            self._stop,
+            every=_LOOK_SECONDS,
+            logger=logger,
+            # One that fails is kept back by its lease for a while.
+            outage="applications wait for the database",
+            fault="an application could not be carried on with",
+            news=self._news,
+        )
 
     async def _forget(self) -> None:
         async with self._sessions() as session, session.begin():

@@ -1,15 +1,14 @@
 """Removes answers that are given again no more."""
 
 import asyncio
-import contextlib
 import logging
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete
-from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
 from control_api.idempotency.tables import IdempotentAnswer
+from control_api.keep_doing import keep_doing
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +24,11 @@ async def forget_old(sessions: Sessions, now: datetime) -> None:
 
 async def keep_forgetting(sessions: Sessions, stop: asyncio.Event, *, every: float = _EVERY_SECONDS) -> None:
     """Do so every hour, until `stop`."""
-    while not stop.is_set():
-        try:
-            await forget_old(sessions, datetime.now(UTC))
-        except SQLAlchemyError as error:
-            logger.warning("old answers could not be removed now: %s", error)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), every)
+    await keep_doing(
+        lambda: forget_old(sessions, datetime.now(UTC)),
+        stop,
+        every=every,
+        logger=logger,
+        outage="old answers wait for the database",
+        fault="old answers could not be removed",
+    )

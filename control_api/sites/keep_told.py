@@ -1,7 +1,6 @@
 """Tells the visits of days that are over in the background, so that nobody's report has to wait for it."""
 
 import asyncio
-import contextlib
 import logging
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +10,7 @@ from analytics_queries.visits.calendar_days import day_of, days_between
 from analytics_queries.visits.remove_superseded import remove_superseded
 from analytics_queries.visits.tell_days import tell_days
 from control_api.database import Sessions
+from control_api.keep_doing import keep_doing
 from control_api.sites.operations import find_sites
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
@@ -37,15 +37,22 @@ async def keep_told(
 ) -> None:
     """Do so every few minutes, and once a day remove what was told anew since, until `stop`."""
     cleaned_on = None
-    while not stop.is_set():
+
+    async def tell() -> None:
+        nonlocal cleaned_on
         now = datetime.now(UTC)
-        try:
-            await tell_finished_days(sessions, store, now)
-            if now.date() != cleaned_on:
-                await remove_superseded(store, now)
-                cleaned_on = now.date()
-        except (StorageUnavailable, QueryRefused, SQLAlchemyError) as error:
-            # Reports tell by themselves what they need; this only spares them the wait.
-            logger.warning("finished days could not be told now: %s", error)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), every)
+        await tell_finished_days(sessions, store, now)
+        if now.date() != cleaned_on:
+            await remove_superseded(store, now)
+            cleaned_on = now.date()
+
+    # Reports tell by themselves what they need; this only spares them the wait.
+    await keep_doing(
+        tell,
+        stop,
+        every=every,
+        logger=logger,
+        outage="finished days could not be told now",
+        fault="finished days could not be told",
+        passing=(StorageUnavailable, QueryRefused, SQLAlchemyError),
+    )

@@ -5,14 +5,12 @@ what a control plane leaves when it is killed the next one finds.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from sqlalchemy import delete, exists, literal, select
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
@@ -21,6 +19,7 @@ from control_api.deployments.tables import Deployment
 from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.previews import close_preview
 from control_api.environments.removed_keys import forget_keys
+from control_api.keep_doing import Seldom, keep_doing
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, Project
 from control_api.refusals import Refused
@@ -51,26 +50,22 @@ class WebhookWorker:
 
     async def run(self) -> None:
         """Until `stop`."""
-        forget_at = 0.0
-        clock = asyncio.get_running_loop().time
-        is_away = False
-        while not self._stop.is_set():
-            try:
-                if clock() >= forget_at:
-                    await self._forget()
-                    forget_at = clock() + _FORGET_SECONDS
-                await self.look()
-                is_away = False
-            except SQLAlchemyError as error:
-                if not is_away:
-                    logger.warning("pushes that wait, wait for the database: %s", error)
-                is_away = True
-            except Exception:
-                # One bad row must not end them all.
-                logger.exception("what waits could not be looked at")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._stop.wait()
+        forgetting = Seldom(_FORGET_SECONDS)
+
+        async def go_round() -> None:
+            if forgetting.is_due():
+                await self._forget()
+                forgetting.done()
+            await self.look()
+
+        await keep_doing(
+            go_round,
+            self._stop,
+            every=_LOOK_SECONDS,
+            logger=logger,
+            outage="pushes that wait, wait for the database",
+            fault="what waits could not be looked at",
+        )
 
     async def look(self) -> None:
         """Queue every push that nothing is active before, and remove every preview that can be."""

@@ -1,14 +1,12 @@
 """Tells Git hosts of deployments in the background, where a host is set up."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from control_api.database import Sessions
+from control_api.keep_doing import keep_doing
 from control_api.webhooks.commit_statuses.github import open_github
 from control_api.webhooks.commit_statuses.report_deployments import Hosts, Reporter
 from pipeline_contracts.settings import Settings
@@ -27,21 +25,15 @@ async def keep_reporting(
 ) -> None:
     """Do so every few seconds, until `stop`."""
     reporter = Reporter(sessions, hosts)
-    is_away = False
-    while not stop.is_set():
-        pause = every
-        try:
-            await reporter.report(stop)
-            is_away = False
-        except SQLAlchemyError as error:
-            if not is_away:
-                logger.warning("commit statuses wait for the database: %s", error)
-            is_away = True
-        except Exception:
-            logger.exception("commit statuses could not be told")
-            pause = max(every, _FAULT_SECONDS)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), pause)
+    await keep_doing(
+        lambda: reporter.report(stop),
+        stop,
+        every=every,
+        logger=logger,
+        outage="commit statuses wait for the database",
+        fault="commit statuses could not be told",
+        after_fault=_FAULT_SECONDS,
+    )
 
 
 @asynccontextmanager
