@@ -1,11 +1,12 @@
-"""The engine, the declarative base and the only commit of the control plane."""
+"""The engines, the declarative base and what the statements of all tables share."""
 
-import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, Request
+import aiosqlite
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -20,16 +21,13 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, ProgrammingError
-from sqlalchemy.exc import TimeoutError as PoolExhausted
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute
 
-from control_api.database_errors import DatabaseAway, is_behind, reason, translate_errors
+from control_api.database_errors import translate_errors
 from control_api.postgres import open_postgres
-from pipeline_contracts.errors import StorageUnavailable, Unavailable
-
-logger = logging.getLogger(__name__)
+from pipeline_contracts.errors import StorageUnavailable
 
 Sessions = async_sessionmaker[AsyncSession]
 """Opens sessions; each is a transaction of its own."""
@@ -41,6 +39,8 @@ _NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+_BUSY_SECONDS = 10
+_AGAIN_SECONDS = 0.02
 _POSTGRES = ("postgresql", "postgres", "postgresql+asyncpg")
 
 
@@ -102,11 +102,25 @@ def open_engine(url: str) -> AsyncEngine:
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=10000")
-    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+    connection.run_async(_write_ahead)
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+
+
+async def _write_ahead(connection: aiosqlite.Connection) -> None:
+    """Keep a log written ahead, as the file is marked to from the first time on. That first time alone, who writes the
+    file just then is not waited for by SQLite itself."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            async with connection.execute("PRAGMA journal_mode=WAL"):
+                return
+        except aiosqlite.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(_AGAIN_SECONDS)
 
 
 def _begin_on_sqlite(connection: Connection, _name: str) -> None:
@@ -153,28 +167,6 @@ def open_sessions(engine: AsyncEngine) -> Sessions:
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
-async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
-    """One request, one transaction: committed when the route has returned, before anything is answered."""
-    sessions: Sessions = request.app.state.sessions
-    try:
-        async with sessions() as session:
-            yield session
-            await session.commit()
-    except DatabaseAway as error:
-        logger.warning("%s", error)
-        raise Unavailable("The database does not answer now.") from error
-    except PoolExhausted as error:
-        logger.warning("every connection to the database is in use")
-        raise Unavailable("The database has too much to do now.") from error
-    except ProgrammingError as error:
-        if not is_behind(error):
-            raise
-        logger.warning(
-            "the database is behind this version, run `pharos migrate`: %s", reason(error.orig or error)
-        )
-        raise Unavailable("The database is being brought to this version.") from error
-
-
 async def end_transaction(session: AsyncSession) -> None:
     """Commit what was done so far, before something slow; what was read stays readable.
 
@@ -182,7 +174,3 @@ async def end_transaction(session: AsyncSession) -> None:
     and SQLite would let nobody write once anything was written.
     """
     await session.commit()
-
-
-# scope="function": the default scope ends after the answer was sent, and a failing commit would come too late.
-Session = Annotated[AsyncSession, Depends(_request_session, scope="function")]

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Depends, Request
 
 from control_api.accounts.operations import Caller
 from control_api.authentication import api_token
-from control_api.database import Session
 from control_api.environments.describe import describe_project
 from control_api.paging import Cursors, read_page
 from control_api.projects.find import find_project
 from control_api.projects.listing import list_projects, read_project
 from control_api.projects.roles import Right
+from control_api.request_session import Session
 
 router = APIRouter(tags=["Deploy"])
 

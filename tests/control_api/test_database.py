@@ -1,8 +1,11 @@
 """Database URLs, and what the two databases have to treat alike."""
 
 import asyncio
+import contextlib
 import re
+import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +164,18 @@ async def test_a_sqlite_file_that_cannot_be_opened_is_storage_unavailable() -> N
     with pytest.raises(StorageUnavailable, match="unable to open database file"):
         await upgrade_database(engine)
     await engine.dispose()
+
+
+async def test_a_new_file_is_opened_while_somebody_writes_it(tmp_path: Path) -> None:
+    """As several processes do with a new data folder: the first of them may be writing before it is marked."""
+    path = tmp_path / "new.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as first:
+        first.execute("CREATE TABLE notes (words TEXT)")
+        first.execute("BEGIN IMMEDIATE")
+        first.execute("INSERT INTO notes VALUES ('written')")
+        asyncio.get_running_loop().call_later(0.2, first.execute, "COMMIT")
+        engine = open_engine(f"sqlite+aiosqlite:///{path}")
+        async with engine.connect() as connection:
+            assert (await connection.execute(text("SELECT words FROM notes"))).scalars().all() == ["written"]
+            assert (await connection.execute(text("PRAGMA journal_mode"))).scalars().all() == ["wal"]
+        await engine.dispose()

@@ -1,0 +1,42 @@
+"""The session of a request, and with it the only commit that a route has."""
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.database import Sessions
+from control_api.database_errors import DatabaseAway, is_behind, reason
+from pipeline_contracts.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+
+async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
+    """One request, one transaction: committed when the route has returned, before anything is answered."""
+    sessions: Sessions = request.app.state.sessions
+    try:
+        async with sessions() as session:
+            yield session
+            await session.commit()
+    except DatabaseAway as error:
+        logger.warning("%s", error)
+        raise Unavailable("The database does not answer now.") from error
+    except PoolExhausted as error:
+        logger.warning("every connection to the database is in use")
+        raise Unavailable("The database has too much to do now.") from error
+    except ProgrammingError as error:
+        if not is_behind(error):
+            raise
+        logger.warning(
+            "the database is behind this version, run `pharos migrate`: %s", reason(error.orig or error)
+        )
+        raise Unavailable("The database is being brought to this version.") from error
+
+
+# scope="function": the default scope ends after the answer was sent, and a failing commit would come too late.
+Session = Annotated[AsyncSession, Depends(_request_session, scope="function")]
