@@ -7,6 +7,7 @@ from typing import Any
 from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
+from operator_cli.switches import SWITCH
 from operator_cli.tell import tell
 
 _ACTIONS = {
@@ -21,7 +22,6 @@ _ACTIONS = {
     "remove": "remove it with its keys, monitors, variables and releases; deployments and telemetry stay",
 }
 _TYPES = ("production", "staging", "development", "preview")
-_SWITCH = {"on": True, "off": False}
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -91,10 +91,10 @@ def _add_set_arguments(change: argparse.ArgumentParser) -> None:
     window.add_argument("--no-window", action="store_true", help="take deploys at any time")
     for name, what in (("deploy", "deploys"), ("variable", "new variables")):
         change.add_argument(
-            f"--{name}-approval", choices=_SWITCH, help=f"whether {what} wait for a second person"
+            f"--{name}-approval", choices=SWITCH, help=f"whether {what} wait for a second person"
         )
     change.add_argument(
-        "--wake-on-request", choices=_SWITCH, help="whether the first request wakes it when it hibernates"
+        "--wake-on-request", choices=SWITCH, help="whether the first request wakes it when it hibernates"
     )
 
 
@@ -135,7 +135,7 @@ def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
             changes[name] = None
     for name in ("deploy_approval", "variable_approval", "wake_on_request"):
         if getattr(arguments, name) is not None:
-            changes[name] = _SWITCH[getattr(arguments, name)]
+            changes[name] = SWITCH[getattr(arguments, name)]
     return changes
 
 

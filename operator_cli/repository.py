@@ -14,6 +14,7 @@ from operator_cli.repository_webhook import (
     read_secret_wanted,
     show_webhook,
 )
+from operator_cli.switches import SWITCH
 from operator_cli.tell import tell
 
 _ACTIONS = {
@@ -25,7 +26,6 @@ _ACTIONS = {
     "disconnect": "deploy its project from it no more; not while a deployment is active",
 }
 _KINDS = ("github", "gitlab", "bitbucket", "git")
-_SWITCH = {"on": True, "off": False}
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -48,12 +48,10 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
         case "set-branch":
             action.add_argument("branch", metavar="BRANCH", help="its name: main")
         case "set":
-            action.add_argument(
-                "--push-deploys", choices=_SWITCH, help="whether its webhooks are listened to"
-            )
+            action.add_argument("--push-deploys", choices=SWITCH, help="whether its webhooks are listened to")
             action.add_argument(
                 "--forks",
-                choices=_SWITCH,
+                choices=SWITCH,
                 help="whether pull requests from forks get previews: anybody may open one, and its code is run",
             )
         case "disconnect":
@@ -131,6 +129,6 @@ def _ask(arguments: argparse.Namespace) -> Any:
             return ask(arguments, action, {"id": arguments.id, "branch": arguments.branch})
         case "set":
             given = {"push_deploys": arguments.push_deploys, "forks": arguments.forks}
-            switches = {name: _SWITCH[value] for name, value in given.items() if value is not None}
+            switches = {name: SWITCH[value] for name, value in given.items() if value is not None}
             return ask(arguments, action, {"id": arguments.id, **switches})
     return ask(arguments, action, {"id": arguments.id})

@@ -13,7 +13,7 @@ from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.projects.tables import Environment, Project
 from control_api.refusals import Refused
 from control_api.repositories.tables import Repository
-from control_api.webhooks.deliveries import read_body, read_headers
+from control_api.webhooks.deliveries import not_kept, read_body, read_headers
 from control_api.webhooks.replay import replay
 from control_api.webhooks.tables import WaitingPush, WebhookDelivery
 from pipeline_contracts.times import format_time
@@ -97,7 +97,7 @@ def _deliveries() -> Any:
 async def _the_one(session: AsyncSession, number: int) -> _Kept:
     row = (await session.execute(_deliveries().where(WebhookDelivery.id == number))).one_or_none()
     if row is None:
-        raise Refused(f"No delivery {number} is kept; `pharos webhooks list` shows those of the last 7 days.")
+        raise not_kept(number)
     return _Kept(*row)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import delete, insert, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import insert_unless_there
+from control_api.refusals import Refused
 from control_api.webhooks.outcome import Outcome
 from control_api.webhooks.providers.interface import Headers
 from control_api.webhooks.tables import WebhookDelivery
@@ -150,6 +151,11 @@ async def note_replayed(
     session.add(row)
     await session.flush()
     return row
+
+
+def not_kept(number: int) -> Refused:
+    """The answer to who asks for a delivery that is not there any more, or never was."""
+    return Refused(f"No delivery {number} is kept; `pharos webhooks list` shows those of the last 7 days.")
 
 
 async def forget_deliveries(session: AsyncSession, now: datetime) -> None:

@@ -20,11 +20,11 @@ from control_api.git_refs import is_commit
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
 from control_api.variables.sealing import SealingKeys
-from control_api.webhooks.follow_push import NOT_OPEN, is_skipped
+from control_api.webhooks.follow_push import is_skipped
 from control_api.webhooks.notices import PullRequest
 from control_api.webhooks.outcome import Outcome, Status, ignored
 from control_api.webhooks.tables import ClosingPreview
-from control_api.webhooks.targets import Target, find_place, find_triggers
+from control_api.webhooks.targets import Target, find_place, find_triggers, taking_deploys
 from control_api.webhooks.waiting import drop_waiting, let_wait
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, ForbiddenMove
 from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
@@ -81,11 +81,10 @@ async def _deploy(
     status: Status = "preview_queued" if is_opened else "preview_updated"
     await drop_waiting(session, place.environment, ref)
     try:
-        deployment = await deploy_preview(session, place, actor, now, wish)
+        with taking_deploys(place.environment):
+            deployment = await deploy_preview(session, place, actor, now, wish)
         # One that was queued already builds this, too.
         deployment.pushed_revision = wish.pushed_revision
-    except NOT_OPEN as error:
-        raise RepositoryNotReady(f"{place.environment.slug}: {error.detail}") from error
     except DeployRunning:
         await let_wait(session, place, wish, ref, actor, now)
         return Outcome(status, reason=f"{place.environment.slug} is being deployed to.", is_accepted=True)

@@ -2,27 +2,21 @@
 
 from datetime import datetime
 
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
 from control_api.deployments.queue_deployment import Wish, queue_deployment
 from control_api.deployments.tables import Deployment
 from control_api.projects.find import Place
+from control_api.projects.tables import Environment
 from control_api.webhooks.notices import BranchChange, Push
 from control_api.webhooks.outcome import Outcome, ignored, sum_up
-from control_api.webhooks.targets import Target, find_place, find_triggers, is_held
+from control_api.webhooks.targets import Target, find_place, find_triggers, is_held, taking_deploys
 from control_api.webhooks.waiting import drop_waiting, let_wait, supersede
 from control_api.workflows.document import Triggers
-from pipeline_contracts.errors import (
-    DeployRunning,
-    EnvironmentLocked,
-    EnvironmentNotReady,
-    OutsideWindow,
-    RepositoryNotReady,
-)
-
-NOT_OPEN = (EnvironmentLocked, OutsideWindow, EnvironmentNotReady)
-"""What an environment refuses deploys with, by hand or by webhook."""
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.errors import DeployRunning
 
 
 async def follow_push(
@@ -69,12 +63,31 @@ async def _follow(
         pushed_revision=change.after,
         pushed_from=change.before,
     )
+    under_way = await _find_under_way(session, place.environment, wish)
+    if under_way is not None:
+        return Outcome("queued", under_way.id, reason="A deployment brings this commit.", is_accepted=True)
     try:
         deployment = await queue_or_refuse(session, place, wish, actor, now)
     except DeployRunning:
         await let_wait(session, place, wish, branch, actor, now)
         return Outcome("waiting", reason=f"{slug} is being deployed to.", is_accepted=True)
     return Outcome("queued", deployment.id, is_accepted=True)
+
+
+async def _find_under_way(session: AsyncSession, environment: Environment, wish: Wish) -> Deployment | None:
+    """The active deployment, where it is of the same push and certain to build its commit: a host tells of it twice
+    where both a repository and the host's application have a webhook. What waits goes on waiting, it may be newer."""
+    not_looked_up = Deployment.revision.is_(None) & (Deployment.status == DeploymentStatus.QUEUED)
+    query = select(Deployment).where(
+        Deployment.environment_id == environment.id,
+        Deployment.status.in_(ACTIVE),
+        Deployment.trigger == wish.trigger,
+        Deployment.repository_id == wish.repository_id,
+        Deployment.ref == wish.ref,
+        Deployment.pushed_revision == wish.pushed_revision,
+        not_looked_up | (Deployment.revision == wish.pushed_revision),
+    )
+    return (await session.execute(query)).scalar_one_or_none()
 
 
 def is_skipped(triggers: Triggers, message: str | None) -> bool:
@@ -93,9 +106,7 @@ async def queue_or_refuse(
     # What waits of the branch is older; where this one is refused, that is taken back. Before the deployment, as by
     # whoever queues what waits: on Postgres the two would wait crosswise.
     await drop_waiting(session, place.environment, wish.ref)
-    try:
+    with taking_deploys(place.environment):
         deployment = await queue_deployment(session, place, wish, actor, now)
-    except NOT_OPEN as error:
-        raise RepositoryNotReady(f"{place.environment.slug}: {error.detail}") from error
     await supersede(session, deployment, now)
     return deployment

@@ -11,7 +11,7 @@ from control_api.environments.removed_keys import forget_keys
 from control_api.projects.tables import Project
 from control_api.refusals import Refused
 from control_api.repositories.tables import Repository
-from control_api.webhooks.deliveries import Delivery, note_replayed, read_body, read_headers
+from control_api.webhooks.deliveries import Delivery, not_kept, note_replayed, read_body, read_headers
 from control_api.webhooks.receive import decide
 from control_api.webhooks.tables import WebhookDelivery
 from pipeline_contracts.errors import NotFound, PayloadNotUsable, RepositoryNotReady
@@ -23,9 +23,7 @@ async def replay(engines: Engines, delivery_id: int, actor: Actor, now: datetime
     async with engines.sessions() as session, session.begin():
         kept = await session.get(WebhookDelivery, delivery_id)
         if kept is None:
-            raise Refused(
-                f"No delivery {delivery_id} is kept; `pharos webhooks list` shows those of the last 7 days."
-            )
+            raise not_kept(delivery_id)
         delivery = Delivery(
             kept.repository_id,
             kept.kind,

@@ -1,6 +1,7 @@
 """Which repositories a delivery is about, and what deploys in their projects without being asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,13 @@ from control_api.workflows.faults import DocumentFault
 from control_api.workflows.operations import present_workflow
 from control_api.workflows.read_workflow import read_workflow
 from pipeline_contracts.deploy_states import DeploymentStatus
-from pipeline_contracts.errors import NotFound, RepositoryNotReady
+from pipeline_contracts.errors import (
+    EnvironmentLocked,
+    EnvironmentNotReady,
+    NotFound,
+    OutsideWindow,
+    RepositoryNotReady,
+)
 
 
 class Target(NamedTuple):
@@ -121,6 +128,16 @@ async def find_place(session: AsyncSession, project: Project, slug: str) -> Plac
             f"The workflow's triggers name the environment {slug}, which the project {project.slug} does not have."
         )
     return Place(environment, project)
+
+
+@contextmanager
+def taking_deploys(environment: Environment) -> Iterator[None]:
+    """What is tried of an environment. Raises `RepositoryNotReady` where it takes no deploys now, by hand or by
+    webhook."""
+    try:
+        yield
+    except (EnvironmentLocked, OutsideWindow, EnvironmentNotReady) as error:
+        raise RepositoryNotReady(f"{environment.slug}: {error.detail}") from error
 
 
 async def is_held(session: AsyncSession, environment: Environment) -> bool:

@@ -108,6 +108,41 @@ async def test_a_push_waits_behind_a_running_deployment_and_only_the_newest_is_d
     assert await hooked.waiting() == []
 
 
+@pytest.mark.parametrize(
+    ("status", "revision", "told"),
+    [
+        ("queued", None, "queued"),
+        ("deploying", AFTER, "queued"),
+        ("running", AFTER, "queued"),
+        # It may have looked the branch up before this push.
+        ("deploying", None, "waiting"),
+        ("deploying", "e" * 40, "waiting"),
+    ],
+)
+async def test_a_push_that_is_told_of_twice_is_one_deployment(
+    github: Hooked, status: str, revision: str | None, told: str
+) -> None:
+    """As where both a repository and the host's application have a webhook."""
+    assert await github.told(push("github")) == (202, "queued")
+    (first,) = await _pushed(github)
+    async with github.platform.sessions() as session, session.begin():
+        values = {"status": status, "revision": revision}
+        await session.execute(update(Deployment).where(Deployment.id == first.id).values(values))
+    answer = await github.deliver(push("github"))
+    expected = {"status": told} | ({"deployment_id": first.id} if told == "queued" else {})
+    assert (answer.status, answer.json()) == (202, expected)
+    assert len(await github.waiting()) == (1 if told == "waiting" else 0)
+    assert len(await _pushed(github)) == 1
+
+
+async def test_what_waits_goes_on_waiting_when_an_older_push_is_told_of_again(github: Hooked) -> None:
+    await github.deliver(push("github"))
+    await github.deliver(push("github", before=AFTER, after="b" * 40))
+    assert await github.told(push("github")) == (202, "queued")
+    (waiting,) = await github.waiting()
+    assert waiting.pushed_revision == "b" * 40
+
+
 async def test_a_deploy_by_hand_comes_first_and_the_push_goes_on_waiting(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
