@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Processes that tests run in, each with engines of its own.
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
 .PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures country-database compose-secrets lock clean
@@ -25,7 +27,7 @@ up: $(STAMP) ## Run the whole platform here: http://127.0.0.1:8000, data in ./.p
 
 test: $(STAMP) ## Run all tests, on real engines: what is missing is installed where that can be done
 	@tests/support/bring_engines.sh $(BIN)/python
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 check: $(STAMP) ## Format, lint, types and layers
 	$(BIN)/ruff format --check .

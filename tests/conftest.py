@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, settings
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
-from tests.support.databases import KINDS, empty_database
+from tests.support.databases import KINDS, migrated_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
+from tests.support.once import Once
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
 settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -66,6 +67,42 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.bootstrap
 
 
+@pytest.fixture(scope="session")
+def once() -> Once:
+    """What makes each thing once a run."""
+    return Once()
+
+
+@pytest.fixture(params=KINDS)
+async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """A database of its own for each test, of this version and with no rows, once of each kind."""
+    async with migrated_database(request.param, request, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+async def monitored(database_url: str) -> AsyncIterator[Monitored]:
+    """A migrated one with monitors, and the states that the consumers write."""
+    async with open_monitored(database_url) as opened:
+        yield opened
+
+
+class _FailuresAtOnce:
+    """Names a test when it fails: a run that is ended before its summary has told of it then."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\n{report.when} failed: {report.nodeid}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_FailuresAtOnce(config))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped and os.environ.get("PHAROS_TEST_NO_SKIP"):
@@ -76,17 +113,3 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("PHAROS_TEST_NO_SKIP") and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.fixture(params=KINDS)
-async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database of its own for each test, once of each kind."""
-    async with empty_database(request.param, request, tmp_path) as url:
-        yield url
-
-
-@pytest.fixture
-async def monitored(database_url: str) -> AsyncIterator[Monitored]:
-    """A migrated one with monitors, and the states that the consumers write."""
-    async with open_monitored(database_url) as opened:
-        yield opened

@@ -1,6 +1,7 @@
 """The migrations lead to the schema that the tables describe."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,24 @@ import control_api.workflows.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base, open_engine
 from control_api.migrations import upgrade
 from control_api.migrations.upgrade import newest_revision, upgrade_database
-from tests.support.databases import empty_database
+from tests.support.databases import KINDS, empty_database
+
+
+@pytest.fixture(params=KINDS)
+async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """An empty database, which no migration has seen."""
+    async with empty_database(request.param, request, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+async def second_database_url(
+    request: pytest.FixtureRequest, tmp_path: Path, database_url: str
+) -> AsyncIterator[str]:
+    """Another one of the same kind."""
+    kind = "sqlite" if database_url.startswith("sqlite") else "postgres"
+    async with empty_database(kind, request, tmp_path) as url:
+        yield url
 
 
 def _differences(connection: Connection) -> list[object]:

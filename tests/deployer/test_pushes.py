@@ -10,7 +10,7 @@ import pytest
 
 from control_api.deployments.queue_deployment import Wish, queue_deployment
 from control_api.projects.find import Place
-from tests.support.databases import empty_database
+from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process
 
@@ -52,7 +52,7 @@ async def pushing(
 ) -> AsyncIterator[Pushing]:
     folder = tmp_path_factory.mktemp("pushing")
     async with (
-        empty_database("sqlite", request, folder) as url,
+        migrated_database("sqlite", request, folder) as url,
         open_stage(url, folder) as stage,
         deployer_process(folder / "deployer", url) as deployer,
     ):

@@ -30,7 +30,7 @@ from deployer.processes.marks import end_marked, find_marked
 from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove, check_move
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
-from tests.support.databases import empty_database
+from tests.support.databases import migrated_database
 from tests.support.deploy_platform import Prepared, environment_path, open_platform, prepare
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -73,7 +73,7 @@ def _make_repository(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 async def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    async with empty_database("sqlite", request, tmp_path_factory.mktemp("states")) as url:
+    async with migrated_database("sqlite", request, tmp_path_factory.mktemp("states")) as url:
         return await prepare(url)
 
 

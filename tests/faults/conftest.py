@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.databases import KINDS, empty_database
+from tests.support.databases import KINDS, make_database, migrated_database
 from tests.support.deploy_stage import open_stage
 from tests.support.deployer_process import deployer_process
 from tests.support.fifty_operations import Fifty, prepare_fifty
 from tests.support.killed_deployer import Killed
+from tests.support.once import Once
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ async def killed(
     """On the database of the parameter; without one on SQLite."""
     folder = tmp_path_factory.mktemp("killed")
     async with (
-        empty_database(getattr(request, "param", "sqlite"), request, folder) as url,
+        migrated_database(getattr(request, "param", "sqlite"), request, folder) as url,
         open_stage(url, folder) as stage,
         deployer_process(folder / "deployer", url) as deployer,
     ):
@@ -39,10 +40,15 @@ async def at_work(killed: Killed) -> AsyncIterator[Killed]:
     killed.deployer.order("")
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 async def fifty(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Fifty]:
+    request: pytest.FixtureRequest, once: Once, tmp_path_factory: pytest.TempPathFactory
+) -> Fifty:
     """A database of which tests get copies."""
-    async with empty_database(request.param, request, tmp_path_factory.mktemp("fifty")) as url:
-        yield await prepare_fifty(url)
+
+    async def make() -> Fifty:
+        return await prepare_fifty(
+            await make_database(request.param, request, tmp_path_factory.mktemp("fifty"))
+        )
+
+    return await once(("fifty", request.param), make)

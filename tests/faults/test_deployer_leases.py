@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
 from control_api.runtime.tables import EnvironmentLease, Instance
-from tests.support.databases import KINDS, empty_database
+from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process, until_equal
 
@@ -69,7 +69,7 @@ async def test_a_deployer_that_was_only_slow_changes_nothing(
 ) -> None:
     short = ("--lease-seconds", str(_LEASE_SECONDS))
     async with (
-        empty_database(kind, request, tmp_path) as url,
+        migrated_database(kind, request, tmp_path) as url,
         open_stage(url, tmp_path) as stage,
         deployer_process(tmp_path / "first", url, *short) as first,
     ):

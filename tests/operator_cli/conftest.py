@@ -17,7 +17,7 @@ from control_api.publish_keys import publish_keys
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.accounts import make_acme, migrated
 from tests.support.commands import CLEAN, Run, run_in
-from tests.support.databases import empty_database
+from tests.support.databases import migrated_database
 from tests.support.engines import or_skip
 from tests.support.followed import Start, Work, Write
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
@@ -49,7 +49,7 @@ async def own_database_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, own_redis_url: str
 ) -> AsyncIterator[str]:
     """A Postgres of that installation. The account "Acme" has one environment."""
-    async with empty_database("postgres", request, tmp_path_factory.mktemp("commands-database")) as url:
+    async with migrated_database("postgres", request, tmp_path_factory.mktemp("commands-database")) as url:
         async with migrated(url) as engine:
             now = datetime.now(UTC)
             async with open_sessions(engine)() as session, session.begin():

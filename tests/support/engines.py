@@ -11,6 +11,9 @@ import pytest
 
 T = TypeVar("T")
 
+# Hypothesis seeds the usual generator: two processes of one run would draw the same ports at the same time.
+_DICE = random.SystemRandom()
+
 
 class EngineMissing(Exception):
     """The engine is not installed; the message says how to install it."""
@@ -41,7 +44,7 @@ def free_port() -> int:
     restarted.
     """
     while True:
-        port = random.randrange(10_000, 32_000)
+        port = _DICE.randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

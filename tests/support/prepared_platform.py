@@ -5,16 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.databases import KINDS, empty_database
+from tests.support.databases import KINDS, make_database
 from tests.support.deploy_platform import Platform, Prepared, open_platform, prepare
+from tests.support.once import Once
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 async def prepared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Prepared]:
-    async with empty_database(request.param, request, tmp_path_factory.mktemp("prepared")) as url:
-        yield await prepare(url)
+    request: pytest.FixtureRequest, once: Once, tmp_path_factory: pytest.TempPathFactory
+) -> Prepared:
+    async def make() -> Prepared:
+        return await prepare(await make_database(request.param, request, tmp_path_factory.mktemp("prepared")))
+
+    return await once(("prepared", request.param), make)
 
 
 @pytest.fixture

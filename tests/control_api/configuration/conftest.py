@@ -6,21 +6,26 @@ from pathlib import Path
 import pytest
 
 from tests.support.changed_project import ChangedProject, PreparedProject, open_project, prepare_project
-from tests.support.databases import KINDS, empty_database
+from tests.support.databases import KINDS, make_database
 from tests.support.deploy_platform import Platform
 from tests.support.eleven_operations import BEFORE
+from tests.support.once import Once
 from tests.support.prepared_platform import platform, prepared
 from tests.support.reviewed_project import ReviewedProject
 
 __all__ = ["begun", "configured", "platform", "prepared", "prepared_project", "reviewed"]
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 async def prepared_project(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[PreparedProject]:
-    async with empty_database(request.param, request, tmp_path_factory.mktemp("prepared")) as url:
-        yield await prepare_project(url)
+    request: pytest.FixtureRequest, once: Once, tmp_path_factory: pytest.TempPathFactory
+) -> PreparedProject:
+    async def make() -> PreparedProject:
+        return await prepare_project(
+            await make_database(request.param, request, tmp_path_factory.mktemp("prepared"))
+        )
+
+    return await once(("prepared project", request.param), make)
 
 
 @pytest.fixture

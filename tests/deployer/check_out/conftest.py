@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,9 @@ def host(tmp_path: Path, home: Path) -> Iterator[GitHost]:
 
 @pytest.fixture
 def owner(tmp_path: Path, home: Path) -> Owner:
-    for folder in (tmp_path, *list(tmp_path.parents)[:2], home):
+    # Pytest's own are closed to others: two of a run, and one of the process where there are several.
+    pytests = [folder for folder in tmp_path.parents if Path(tempfile.gettempdir()) in folder.parents]
+    for folder in (tmp_path, *pytests, home):
         folder.chmod(0o755)
     folder = tmp_path / "revision"
     folder.mkdir()
