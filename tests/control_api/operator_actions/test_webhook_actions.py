@@ -106,8 +106,9 @@ async def test_one_is_run_again(operated: Operated) -> None:
     assert told == listed
     assert (told["status"], told["http_status"], told["replay_of"]) == ("queued", 202, number)
     assert (await operated.deployment(told["deployment_id"])).pushed_revision == REVISION
-    # It is judged anew each time.
-    assert (await operated.act("webhooks/replay", id=number))["status"] == "waiting"
+    # It is judged anew each time: the deployment of this push is still to begin.
+    again = await operated.act("webhooks/replay", id=number)
+    assert (again["status"], again["deployment_id"]) == ("queued", told["deployment_id"])
     assert await operated.count(Deployment) == 1
 
 

@@ -115,8 +115,10 @@ async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
     assert await _pushed(hooked) == 2
     # It is no delivery of the host: that one is still told to be seen.
     assert await hooked.told(push(hooked.kind), "one") == (200, "duplicate")
+    # The deployment of this push is still to begin.
     third = await _replay(hooked, again.id)
-    assert (third.answer, third.replay_of) == ("waiting", again.id)
+    assert (third.answer, third.deployment_id, third.replay_of) == ("queued", again.deployment_id, again.id)
+    assert await _pushed(hooked) == 2
     async with hooked.platform.sessions() as session:
         query = select(AuditEntry).where(AuditEntry.action == "webhook.replay").order_by(AuditEntry.id)
         entry = (await session.execute(query)).scalars().first()
