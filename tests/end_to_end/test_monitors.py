@@ -39,9 +39,9 @@ def until(seconds: float, look: Callable[[], bool]) -> None:
 
 
 def test_a_heartbeat_from_its_first_signal_to_down(platform: PlatformProcess) -> None:
-    made = ask(
-        platform, "heartbeat", "create", "fast", "--period", "2s", "--grace", "2s", "--max-runtime", "5s"
-    )
+    # Each state lasts longer than a command takes on a machine that has other things to do.
+    given = ("--period", "8s", "--grace", "6s", "--max-runtime", "60s")
+    made = ask(platform, "heartbeat", "create", "fast", *given)
     run = str(uuid.uuid4())
     path = f"/heartbeats/{made['id']}"
 
@@ -51,18 +51,18 @@ def test_a_heartbeat_from_its_first_signal_to_down(platform: PlatformProcess) ->
 
     assert state() == "new"
     assert report(platform, path, made["key"], {"run_id": run, "signal": "start"}) == 202
-    until(5, lambda: state() == "running")
+    until(20, lambda: state() == "running")
     assert report(platform, path, made["key"], {"run_id": run, "signal": "success"}) == 202
     begun = time.monotonic()
-    until(5, lambda: state() == "up")
+    until(20, lambda: state() == "up")
     until(20, lambda: state() == "late")
-    assert time.monotonic() - begun < 2 + 10
+    assert time.monotonic() - begun < 8 + 10
     until(20, lambda: state() == "down")
-    assert time.monotonic() - begun < 4 + 10
+    assert time.monotonic() - begun < 14 + 10
     shown = ask(platform, "heartbeat", "show", str(made["id"]))
     (of_run,) = shown["runs"]
     assert (of_run["run_id"], of_run["outcome"], shown["failures_in_row"]) == (run, "succeeded", 1)
-    assert 0 <= of_run["duration_seconds"] < 10
+    assert 0 <= of_run["duration_seconds"] < 60
     listed = platform.run("heartbeats").stdout
     assert "fast" in listed and "down" in listed and made["key"] not in listed
 

@@ -69,7 +69,7 @@ class Visit:
                 said.append((name, path, {**rest, **properties}))
         return sorted(said, key=str)
 
-    async def sent(self, *expected: Said, leave: bool = True) -> None:
+    async def sent(self, *expected: Said, leave: bool = True, seconds: float = 20.0) -> None:
         """These events arrive and no others, also when the tab is hidden (which sends all that waits)."""
         if leave:
             await self.tab.hide()
@@ -77,7 +77,7 @@ class Visit:
         async def enough() -> bool:
             return len(await self.events()) >= len(expected)
 
-        await until(enough)
+        await until(enough, seconds)
         # What is one too many has the time of a chunk to show itself.
         await asyncio.sleep(0.8)
         assert await self.events() == sorted(expected, key=str)

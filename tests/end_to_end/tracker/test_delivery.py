@@ -18,7 +18,7 @@ async def test_a_tab_that_is_closed_at_once_has_sent_its_events(visit: Visit) ->
     await visit.sent(page("plain"), leave=False)
     await visit.run("pharos('event', 'Last')")
     await visit.tab.close()
-    await visit.sent(page("plain"), ("Last", "plain", {}), leave=False, seconds=3)
+    await visit.sent(page("plain"), ("Last", "plain", {}), leave=False)
 
 
 async def test_what_happens_while_the_server_is_away_arrives_later_once(visit: Visit) -> None:
@@ -101,7 +101,7 @@ async def test_batches_hold_at_most_twenty_events_and_fit_a_keepalive_request(vi
     await visit.sent(page("plain"), leave=False)
     await visit.run("for (let i = 0; i < 45; i++) pharos('event', 'Many', {number: i})")
     many = [("Many", "plain", {"number": number}) for number in range(45)]
-    await visit.sent(page("plain"), *many, leave=False, seconds=2)
+    await visit.sent(page("plain"), *many, leave=False)
     assert [len(json.loads(body)["events"]) for body in visit.tab.posts] == [1, 20, 20, 5]
     long = "ø" * 8000
     await visit.run(
