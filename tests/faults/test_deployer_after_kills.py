@@ -131,7 +131,7 @@ async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(at_wo
     refuses = {**deployer.environment, "GIT_SSH_COMMAND": "false"}
     deployer.environment = waits
     deployer.start()
-    await stage.settle(deployer, seconds=5)
+    await stage.settle(deployer)
     number = await stage.deploy(place)
     async with asyncio.timeout(20):
         while not any(
@@ -142,4 +142,4 @@ async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(at_wo
     deployer.environment = refuses
     deployer.start()
     assert await stage.wait_final(number) == "failed"
-    await stage.settle(deployer, seconds=5)
+    await stage.settle(deployer)

@@ -113,7 +113,7 @@ async def test_known_keys_work_without_redis_and_others_cannot_be_told(
     for _ in range(50):
         with pytest.raises(StorageUnavailable):
             await edge.find(secrets.token_bytes(32))
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 5.0
     server.start()
 
 
