@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.databases import KINDS, make_database, migrated_database
+from tests.support.databases import KINDS, migrated_database, prepare_once
 from tests.support.deploy_stage import open_stage
 from tests.support.deployer_process import deployer_process
 from tests.support.fifty_operations import Fifty, prepare_fifty
 from tests.support.killed_deployer import Killed
-from tests.support.once import Once
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +40,6 @@ async def at_work(killed: Killed) -> AsyncIterator[Killed]:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-async def fifty(
-    request: pytest.FixtureRequest, once: Once, tmp_path_factory: pytest.TempPathFactory
-) -> Fifty:
+async def fifty(request: pytest.FixtureRequest) -> Fifty:
     """A database of which tests get copies."""
-
-    async def make() -> Fifty:
-        return await prepare_fifty(
-            await make_database(request.param, request, tmp_path_factory.mktemp("fifty"))
-        )
-
-    return await once(("fifty", request.param), make)
+    return await prepare_once(request.param, request, prepare_fifty)

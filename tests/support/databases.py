@@ -3,8 +3,9 @@
 import contextlib
 import shutil
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import asyncpg
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from tests.support.accounts import migrated
 from tests.support.once import Once
 
+T = TypeVar("T")
+
 KINDS = ("sqlite", "postgres")
 
 
-async def make_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+async def _make_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
     """The URL of a new database, which stays until the run ends. The Postgres of the run is started at the first
     need."""
     name = _new_name()
@@ -29,26 +32,36 @@ async def make_database(kind: str, request: pytest.FixtureRequest, folder: Path)
 @contextlib.asynccontextmanager
 async def empty_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[str]:
     """The URL of a new database, gone at the end."""
-    url = await make_database(kind, request, folder)
+    url = await _make_database(kind, request, folder)
     yield url
     if kind == "postgres":
         await _drop(url)
+
+
+async def prepare_once(
+    kind: str, request: pytest.FixtureRequest, prepare: Callable[[str], Awaitable[T]]
+) -> T:
+    """What `prepare` makes of the URL of an empty database, once a run: tests have copies of that."""
+    once: Once = request.getfixturevalue("once")
+    of_the_run: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+
+    async def make() -> T:
+        return await prepare(await _make_database(kind, request, of_the_run.mktemp("prepared")))
+
+    return await once((prepare, kind), make)
 
 
 @contextlib.asynccontextmanager
 async def migrated_database(kind: str, request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[str]:
     """The URL of a new database that is at this version and has no rows, gone at the end. It is a copy, which takes a
     tenth of the time of the migrations."""
-    once: Once = request.getfixturevalue("once")
-    of_the_run: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-
-    async def make() -> str:
-        url = await make_database(kind, request, of_the_run.mktemp("migrated"))
-        async with migrated(url):
-            return url
-
-    async with copied_database(await once(("migrated", kind), make), folder) as url:
+    async with copied_database(await prepare_once(kind, request, _migrate), folder) as url:
         yield url
+
+
+async def _migrate(url: str) -> str:
+    async with migrated(url):
+        return url
 
 
 @contextlib.asynccontextmanager

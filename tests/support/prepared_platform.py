@@ -5,19 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.databases import KINDS, make_database
+from tests.support.databases import KINDS, prepare_once
 from tests.support.deploy_platform import Platform, Prepared, open_platform, prepare
-from tests.support.once import Once
 
 
 @pytest.fixture(scope="module", params=KINDS)
-async def prepared(
-    request: pytest.FixtureRequest, once: Once, tmp_path_factory: pytest.TempPathFactory
-) -> Prepared:
-    async def make() -> Prepared:
-        return await prepare(await make_database(request.param, request, tmp_path_factory.mktemp("prepared")))
-
-    return await once(("prepared", request.param), make)
+async def prepared(request: pytest.FixtureRequest) -> Prepared:
+    return await prepare_once(request.param, request, prepare)
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.changed_project import ChangedProject, PreparedProject, open_project, prepare_project
-from tests.support.databases import KINDS, make_database
+from tests.support.databases import KINDS, prepare_once
 from tests.support.deploy_platform import Platform
 from tests.support.eleven_operations import BEFORE
-from tests.support.once import Once
 from tests.support.prepared_platform import platform, prepared
 from tests.support.reviewed_project import ReviewedProject
 
@@ -17,15 +16,8 @@ __all__ = ["begun", "configured", "platform", "prepared", "prepared_project", "r
 
 
 @pytest.fixture(scope="module", params=KINDS)
-async def prepared_project(
-    request: pytest.FixtureRequest, once: Once, tmp_path_factory: pytest.TempPathFactory
-) -> PreparedProject:
-    async def make() -> PreparedProject:
-        return await prepare_project(
-            await make_database(request.param, request, tmp_path_factory.mktemp("prepared"))
-        )
-
-    return await once(("prepared project", request.param), make)
+async def prepared_project(request: pytest.FixtureRequest) -> PreparedProject:
+    return await prepare_once(request.param, request, prepare_project)
 
 
 @pytest.fixture
