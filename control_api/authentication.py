@@ -7,9 +7,8 @@ from fastapi import Request
 
 from control_api.accounts.operations import Caller, find_caller, note_use
 from control_api.audit.operations import Actor
-from control_api.database import end_transaction
 from control_api.projects.operations import OpenedEnvironment, find_by_ingest_key
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
     CredentialKind,

@@ -165,12 +165,3 @@ async def hold_row(
 def open_sessions(engine: AsyncEngine) -> Sessions:
     """Makes sessions whose objects stay readable after the commit."""
     return async_sessionmaker(engine, expire_on_commit=False)
-
-
-async def end_transaction(session: AsyncSession) -> None:
-    """Commit what was done so far, before something slow; what was read stays readable.
-
-    A column store, or a caller's body, may take seconds. Meanwhile Postgres would keep a connection for the request,
-    and SQLite would let nobody write once anything was written.
-    """
-    await session.commit()

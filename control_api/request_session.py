@@ -1,4 +1,4 @@
-"""The session of a request, and with it the only commit that a route has."""
+"""The session of a request, and with it all of its commits."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -36,6 +36,15 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
             "the database is behind this version, run `pharos migrate`: %s", reason(error.orig or error)
         )
         raise Unavailable("The database is being brought to this version.") from error
+
+
+async def end_transaction(session: AsyncSession) -> None:
+    """Commit what was done so far, before something slow; what was read stays readable.
+
+    A column store, or a caller's body, may take seconds. Meanwhile Postgres would keep a connection for the request,
+    and SQLite would let nobody write once anything was written.
+    """
+    await session.commit()
 
 
 # scope="function": the default scope ends after the answer was sent, and a failing commit would come too late.

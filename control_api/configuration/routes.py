@@ -27,12 +27,11 @@ from control_api.configuration.reviews import (
     plan_project,
     touches_protection,
 )
-from control_api.database import end_transaction
 from control_api.deploy_bodies import read_configuration_wish
 from control_api.idempotency.answer_once import Answer, answer_once
 from control_api.projects.find import find_project, read_number
 from control_api.projects.roles import Right
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 from pipeline_contracts.errors import FieldError, InvalidInput
 
 router = APIRouter(prefix="/v1/projects/{project}/configuration", tags=["Deploy"])

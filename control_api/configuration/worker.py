@@ -120,8 +120,8 @@ class ApplicationWorker:
             self._stop,
             every=_LOOK_SECONDS,
             logger=logger,
-            # One that fails is kept back by its lease for a while.
             outage="applications wait for the database",
+            # Its lease keeps it back for a while.
             fault="an application could not be carried on with",
             news=self._news,
         )

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.accounts.operations import Caller
 from control_api.authentication import actor_of, api_token
-from control_api.database import end_transaction
 from control_api.deploy_bodies import read_promote
 from control_api.deployments import operations
 from control_api.deployments.describe import describe_deployment, describe_log
@@ -18,7 +17,7 @@ from control_api.idempotency.answer_once import Answer, answer_once
 from control_api.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 from control_api.projects.find import read_number
 from control_api.projects.roles import Right
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 
 router = APIRouter(tags=["Deploy"])
 

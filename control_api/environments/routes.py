@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.accounts.operations import Caller
 from control_api.authentication import actor_of, api_token
-from control_api.database import end_transaction
 from control_api.deploy_bodies import read_deploy, read_runtime, read_scale, read_variables
 from control_api.deployments.describe import describe_deployment
 from control_api.deployments.queue_deployment import Wish, queue_deployment
@@ -16,7 +15,7 @@ from control_api.environments.describe import describe_environment
 from control_api.idempotency.answer_once import Answer, answer_once
 from control_api.projects.find import find_environment
 from control_api.projects.roles import Right
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 from control_api.variables.dotenv import read_dotenv
 from control_api.variables.operations import replace_variables
 

@@ -6,13 +6,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from control_api.authentication import ingest_key
-from control_api.database import end_transaction
 from control_api.idempotency.answer_once import Answer, answer_once
 from control_api.json_body import read_json_body
 from control_api.projects.operations import OpenedEnvironment
 from control_api.recorded_deployments.operations import describe_recorded, record_deployment
 from control_api.recorded_deployments.read_report import read_report
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 
 router = APIRouter(tags=["Monitoring"])
 

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Depends, Request
 from analytics_queries.visits.last_events import last_events
 from control_api.accounts.operations import Caller
 from control_api.authentication import api_token
-from control_api.database import end_transaction
 from control_api.projects.find import read_number
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 from control_api.sites.describe_site import describe_site
 from control_api.sites.make_report import make_report
 from control_api.sites.operations import goals_of, site_of_account, sites_of_account

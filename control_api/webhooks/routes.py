@@ -11,12 +11,11 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
-from control_api.database import end_transaction
 from control_api.environments.removed_keys import forget_keys
 from control_api.json_body import read_body
 from control_api.projects.find import read_number
 from control_api.repositories.tables import Repository
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 from control_api.variables.sealing import CannotOpen
 from control_api.webhooks.body_room import BodyRoom
 from control_api.webhooks.deliveries import Delivery, note_refused

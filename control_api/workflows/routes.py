@@ -7,11 +7,10 @@ from fastapi import APIRouter, Depends, Request
 
 from control_api.accounts.operations import Caller
 from control_api.authentication import actor_of, api_token
-from control_api.database import end_transaction
 from control_api.deploy_bodies import read_workflow_text
 from control_api.projects.find import find_project
 from control_api.projects.roles import Right
-from control_api.request_session import Session
+from control_api.request_session import Session, end_transaction
 from control_api.workflows import operations
 from control_api.workflows.document import to_json
 from control_api.workflows.refuse_document import refusing_document

@@ -18,7 +18,6 @@ from control_api.configuration.read_state import read_state
 from control_api.configuration.state import ProjectState
 from control_api.configuration.tables import Application, Review
 from control_api.configuration.values import Secret, Value
-from control_api.database import end_transaction
 from control_api.monitors.operations import (
     HeartbeatSettings,
     create_heartbeat,
@@ -36,6 +35,7 @@ from control_api.monitors.tables import (
 from control_api.projects.find import Place
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
 from control_api.projects.tables import Environment, EnvironmentLock, Project
+from control_api.request_session import end_transaction
 from control_api.sites.operations import add_goal, create_site
 from control_api.sites.tables import Goal, Site
 from control_api.variables.operations import decide_change, replace_variables

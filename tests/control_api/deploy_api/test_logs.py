@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from sqlalchemy import delete, insert, update
 
-from control_api.database import end_transaction
 from control_api.deployments import follow_log, log_streams
 from control_api.deployments.tables import Deployment, DeploymentLine
+from control_api.request_session import end_transaction
 from pipeline_contracts.deploy_states import FINAL
 from pipeline_contracts.times import format_time
 from tests.support.deploy_platform import Platform, add_deployment
