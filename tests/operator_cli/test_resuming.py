@@ -1,5 +1,6 @@
 """Sending what is new of a file, and nothing twice."""
 
+import asyncio
 import gzip
 import shutil
 from pathlib import Path
@@ -124,10 +125,15 @@ async def test_a_short_batch_that_may_be_stored_is_sent_again_with_the_same_end(
     write_events(file, SMALL)
     ingest = FakeIngest()
     cut = cut_connection(ingest, stored=True)
+    stored = asyncio.Barrier(3)
 
     async def store_in_silence(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
         # Stored, but the sender never hears of it; when it has sent all, its key is refused.
-        return await (answer(401) if len(ingest.stored) == 3 else cut)(request, body)
+        if body["batch_id"] in ingest.stored:
+            return await answer(401)(request, body)
+        ingest.take(body)
+        await stored.wait()
+        return await cut(request, body)
 
     ingest.rule = store_in_silence
     async with ingest.serve() as url:

@@ -205,10 +205,16 @@ def documents_for(draw: Any, state: ProjectState) -> RandomDocument:
     return RandomDocument(ConfigurationDocument(bound, dict.fromkeys(deleted, 1)), tree, bindings)
 
 
+def _in_order(state: ProjectState) -> Sequence[Address]:
+    """Its resources, always in the same order: a database gives them in any, and what is drawn for each would differ
+    when Hypothesis replays it."""
+    return sorted(state.resources)
+
+
 def _draw_deleted(draw: Draw, state: ProjectState) -> Sequence[Address]:
     """Resources and members, of which some are gone already."""
-    there = [address for address in state.resources if address != PROJECT]
-    there += [member for present in state.resources.values() for member in _members(present)]
+    there = [address for address in _in_order(state) if address != PROJECT]
+    there += [member for address in _in_order(state) for member in _members(state.resources[address])]
     there += [("environments", "gone"), ("sites", "gone", GOALS, "Gone")]
     chosen: Sequence[Address] = draw(st.lists(st.sampled_from(there), max_size=3, unique=True))
     # What goes with something else need not be named.
@@ -223,7 +229,7 @@ def _draw_addresses(draw: Draw, state: ProjectState, deleted: Sequence[Address])
     """Of what the document says something: what there is, and what there is not yet."""
 
     def choose(holder: Address, strategy: st.SearchStrategy[str]) -> Sequence[Address]:
-        there = [one for one in state.resources if one[:-1] == holder and draw(st.booleans())]
+        there = [one for one in _in_order(state) if one[:-1] == holder and draw(st.booleans())]
         more = [(*holder, name) for name in sorted(draw(st.sets(strategy, max_size=1)))]
         return [one for one in dict.fromkeys([*there, *more]) if one not in deleted]
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -50,9 +51,14 @@ class Caddy:
                 stderr=log,
             )
         deadline = time.monotonic() + 30
-        while not self.socket.exists():
+        while not self._is_listening():
             assert time.monotonic() < deadline and self._process.poll() is None
             time.sleep(0.02)
+
+    def _is_listening(self) -> bool:
+        # The file is there a moment before anybody listens on it.
+        with socket.socket(socket.AF_UNIX) as asking:
+            return asking.connect_ex(str(self.socket)) == 0
 
     def stop(self) -> None:
         if self._process is not None:
