@@ -11,6 +11,9 @@ from pipeline_contracts.settings import Settings
 from service_processes.needs import need
 from storage_backends.key_directory.redis import open_redis_key_directory
 
+# A person waits for the command, and no request does: a Redis that is slow for a moment is not away.
+_REDIS_SECONDS = 10.0
+
 
 @asynccontextmanager
 async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
@@ -20,7 +23,7 @@ async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
     async with AsyncExitStack() as stack:
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)
-        directory = await open_redis_key_directory(redis_url, follow=False)
+        directory = await open_redis_key_directory(redis_url, follow=False, seconds=_REDIS_SECONDS)
         stack.push_async_callback(directory.close)
         store = None
         if settings.clickhouse_url is not None:

@@ -39,8 +39,11 @@ def new_client(url: str, seconds: float) -> Redis:
 class RedisConnection:
     """Runs calls, some at once; after one that failed all fail at once for a moment, then one may try."""
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.client = new_client(url, _CALL_SECONDS)
+    def __init__(
+        self, url: str, clock: Callable[[], float] = time.monotonic, *, seconds: float | None = None
+    ) -> None:
+        """`seconds`: how long an answer may take, where whoever calls may be kept waiting."""
+        self.client = new_client(url, _CALL_SECONDS if seconds is None else seconds)
         self._clock = clock
         self._turns = asyncio.Semaphore(_MOST_CALLS)
         self._away_until = 0.0

@@ -69,10 +69,11 @@ class RedisKeyDirectory:
         url: str,
         *,
         follow: bool,
+        seconds: float | None = None,
         most_known: int = _MOST_KNOWN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection = RedisConnection(url, clock)
+        self._connection = RedisConnection(url, clock, seconds=seconds)
         self._publish_all = self._connection.client.register_script(_PUBLISH_ALL)
         self._change_key = self._connection.client.register_script(_CHANGE_KEY)
         self._clock = clock
@@ -216,6 +217,9 @@ class RedisKeyDirectory:
     def _take_change(self, fields: dict[bytes, bytes]) -> None:
         if b"all" in fields:
             self._seen_complete = True
+            # Asked for at its next use also by who does not follow the changes (any more), and by who made this one.
+            for kept in self._known.values():
+                kept.asked = -math.inf
             self._begin_stretch()
             return
         digest = fields.get(b"revoked") or fields.get(b"published") or b""
@@ -311,9 +315,12 @@ def _entries_of(read: Any) -> Sequence[Any]:
     )
 
 
-async def open_redis_key_directory(url: str, *, follow: bool = True) -> RedisKeyDirectory:
+async def open_redis_key_directory(
+    url: str, *, follow: bool = True, seconds: float | None = None
+) -> RedisKeyDirectory:
     """The directory in the Redis at `redis://user:password@host:port/database`; it may be away.
 
-    `follow`: read the changes that others publish, as an edge does.
+    `follow`: read the changes that others publish, as an edge does. `seconds`: how long an answer may take, where it
+    is not to fail fast.
     """
-    return RedisKeyDirectory(url, follow=follow)
+    return RedisKeyDirectory(url, follow=follow, seconds=seconds)

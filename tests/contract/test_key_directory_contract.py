@@ -22,13 +22,14 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield server
 
 
-@pytest.fixture(params=["in-process", "redis"])
+@pytest.fixture(params=["in-process", "redis", "redis, not followed"])
 async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -> AsyncIterator[KeyDirectory]:
+    """Not followed: as control has it, and an edge until its connection for the changes stands."""
     if request.param == "in-process":
         yield InProcessKeyDirectory()
         return
     redis_server.restart()
-    opened = await open_redis_key_directory(redis_server.url)
+    opened = await open_redis_key_directory(redis_server.url, follow=request.param == "redis")
     await opened.publish_all([])
     yield opened
     await opened.close()

@@ -9,10 +9,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from storage_backends import redis_connection
+from storage_backends.redis_connection import RedisConnection
 from tests.support.engines import EngineMissing, free_port
 
-_START_SECONDS = 30.0
+_START_SECONDS = 60.0
+_PRODUCTS_SECONDS = redis_connection._CALL_SECONDS
+_PATIENT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -61,7 +68,7 @@ class RedisServer:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(number)
-            self.process.wait(20)
+            self.process.wait(60)
 
     def pause(self) -> None:
         """Let it hang: connections stay open, nothing answers."""
@@ -88,3 +95,42 @@ def running_redis(folder: Path, port: int | None = None) -> Iterator[RedisServer
         yield server
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def noted_tries(connection: RedisConnection) -> Iterator[list[object]]:
+    """Meanwhile the clock by which it waits for a Redis that is away stands still, and each call that it makes all the
+    same is noted."""
+    tries: list[object] = []
+    now, run = connection._clock(), connection._run
+
+    async def note_and_run(call: Any) -> Any:
+        tries.append(call)
+        return await run(call)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "_clock", lambda: now)
+        patch.setattr(connection, "_run", note_and_run)
+        yield tries
+
+
+@contextlib.contextmanager
+def patient_redis() -> Iterator[None]:
+    """Clients that are made meanwhile take a Redis for away that cannot be reached, and not one that is slow to answer
+    because the machine stood still for a moment."""
+    with _waiting(_PATIENT_SECONDS):
+        yield
+
+
+@contextlib.contextmanager
+def hasty_redis() -> Iterator[None]:
+    """Clients that are made meanwhile wait no longer than the product's do: for tests of a Redis that hangs."""
+    with _waiting(_PRODUCTS_SECONDS):
+        yield
+
+
+@contextlib.contextmanager
+def _waiting(seconds: float) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redis_connection, "_CALL_SECONDS", seconds)
+        yield

@@ -1,0 +1,28 @@
+"""Commands on engines whose Redis is slow."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pipeline_contracts.settings import Settings
+from service_processes.operator_engines import operator_engines
+from storage_backends import redis_connection
+from tests.support.engines import or_skip
+from tests.support.redis_server import running_redis
+
+
+async def test_a_redis_that_is_slow_for_a_moment_is_not_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command would have to be run again, or would say that the edges were not told."""
+    # After which an edge gives a call up, twice.
+    monkeypatch.setattr(redis_connection, "_CALL_SECONDS", 0.05)
+    with or_skip(running_redis(tmp_path)) as server:
+        settings = Settings(database_url=f"sqlite+aiosqlite:///{tmp_path}/none.sqlite", redis_url=server.url)
+        async with operator_engines(settings) as engines:
+            server.pause()
+            telling = asyncio.create_task(engines.directory.revoke(b"d" * 32))
+            await asyncio.wait({telling}, timeout=1.0)
+            server.go_on()
+            await telling
