@@ -12,7 +12,11 @@ from deployer.processes.launcher import MARK_VARIABLE, MOUNT_PREFIX
 _MARK = MARK_VARIABLE.encode() + b"="
 _ENDED = frozenset("ZX")
 _LOOKS = 4
+# Half a second, for one that the machine keeps waiting in mid-change.
+_MOST_LOOKS = 250
 _LOOK_AGAIN_SECONDS = 0.002
+# Of what stands behind the name in /proc/*/stat: the end of the environment in memory.
+_END_OF_ENVIRONMENT = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +112,32 @@ def _of_environment(pid: int, looks: int) -> str | None:
 
 
 def _read_environment(pid: int, looks: int) -> bytes:
-    """Looks again at an empty one: a process has none for the moment in which it becomes another program."""
+    """Looks again at an empty one: a process has none for the moment in which it becomes another program.
+
+    On a busy machine the moment may be long. More than one look lasts until it is over.
+    """
     try:
-        for _ in range(looks):
+        for look in range(1, _MOST_LOOKS + 1):
+            # Asked first: it may be over behind the look.
+            is_changing = look >= looks > 1 and _is_changing(pid)
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if variables := file.read():
                     return variables
+            if look >= looks and not is_changing:
+                return b""
             # The kernel's own threads have no program, and never an environment.
             os.readlink(f"/proc/{pid}/exe")
             time.sleep(_LOOK_AGAIN_SECONDS)
     except OSError:
         return b""
     return b""
+
+
+def _is_changing(pid: int) -> bool:
+    """Whether it has no environment yet, not even an empty one. Raises OSError."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return len(fields) > _END_OF_ENVIRONMENT and fields[_END_OF_ENVIRONMENT] == b"0"
 
 
 def read_uid(pid: int) -> int | None:
