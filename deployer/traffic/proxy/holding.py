@@ -101,7 +101,7 @@ class Holding:
         if routed.held >= self._held_at_once:
             raise Unavailable(f"{routed.held:,} requests wait for the application already.")
         if route.wakes and not route.targets:
-            self._wake(routed, now)
+            self._wake(routed, now, ends_at)
         pause = min(ends_at - now, _REFUSED_SECONDS) if route.targets else ends_at - now
         routed.held += 1
         try:
@@ -112,8 +112,8 @@ class Holding:
         finally:
             routed.held -= 1
 
-    def _wake(self, routed: Routed, now: float) -> None:
-        # Again only when all who waited for the first time have given up.
-        if now - routed.woken_at >= self._hold_seconds:
-            routed.woken_at = now
+    def _wake(self, routed: Routed, now: float, ends_at: float) -> None:
+        # Again only when the one who asked for it has given up.
+        if now >= routed.woken_until:
+            routed.woken_until = ends_at
             self._on_request_asleep(routed.environment_id)

@@ -9,7 +9,7 @@ from deployer.traffic.interface import Route, Target
 class Routed:
     """One environment's route, as the requests that are on their way see it."""
 
-    __slots__ = ("changed", "environment_id", "held", "route", "woken_at")
+    __slots__ = ("changed", "environment_id", "held", "route", "woken_until")
 
     def __init__(self, environment_id: int, route: Route) -> None:
         self.environment_id = environment_id
@@ -17,8 +17,8 @@ class Routed:
         """None: the route was removed."""
         self.changed = asyncio.Event()
         """Set when `route` is not any more what it was; each change brings a new event."""
-        self.woken_at = -math.inf
-        """When a request last asked for the environment to be woken, by the loop's clock."""
+        self.woken_until = -math.inf
+        """Until when the request waits that last asked for the environment to be woken, by the loop's clock."""
         self.held = 0
         """Requests that wait for a target."""
 
@@ -26,7 +26,7 @@ class Routed:
         """Put the route in force, and let those go on who wait for it."""
         changed, self.changed = self.changed, asyncio.Event()
         self.route = route
-        self.woken_at = -math.inf
+        self.woken_until = -math.inf
         changed.set()
 
 

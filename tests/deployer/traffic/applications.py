@@ -156,8 +156,9 @@ def answering(data: bytes) -> Serve:
     return serve
 
 
-async def exchange_raw(port: int, data: bytes, later: bytes = b"", *, seconds: float = 5.0) -> bytes:
-    """All that comes back until the connection is closed, or `seconds` have passed."""
+async def exchange_raw(port: int, data: bytes, later: bytes = b"", *, silence: float = 60.0) -> bytes:
+    """All that comes back until the connection is closed, or, behind what has come first, nothing does for `silence`
+    seconds. Raises `TimeoutError` where nothing comes at all."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     got = b""
     try:
@@ -165,11 +166,20 @@ async def exchange_raw(port: int, data: bytes, later: bytes = b"", *, seconds: f
         if later:
             await asyncio.sleep(0.1)
             writer.write(later)
-        async with asyncio.timeout(seconds):
-            while more := await reader.read(65536):
+        async with asyncio.timeout(60):
+            got = await reader.read(65536)
+        with contextlib.suppress(TimeoutError):
+            while more := await asyncio.wait_for(reader.read(65536), silence):
                 got += more
-    except (TimeoutError, ConnectionError):
+    except ConnectionError:
         pass
     finally:
         writer.close()
     return got
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Raises `TimeoutError`."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)

@@ -50,7 +50,7 @@ class Caddy:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not self._is_listening():
             assert time.monotonic() < deadline and self._process.poll() is None
             time.sleep(0.02)
@@ -63,7 +63,7 @@ class Caddy:
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(60)
             self._process = None
 
     @property
@@ -111,6 +111,13 @@ async def serve_proxy(
     sock = bind("127.0.0.1", 0)
     await proxy.serve(sock)
     return proxy, sock.getsockname()[1]
+
+
+def held(proxy: Traffic, host: str = "a.localhost") -> int:
+    """How many requests wait for the environment at this host."""
+    assert isinstance(proxy, StreamingProxy)
+    routed = proxy._table.find(host)
+    return 0 if routed is None else routed.held
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The adapter to a Caddy that belongs to somebody else as well."""
 
 import asyncio
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -15,8 +16,15 @@ from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.caddy_admin import CaddyAdmin
 from deployer.traffic.caddy_configuration import SERVER, build_server
 from deployer.traffic.interface import Route, Target, TrafficUnavailable
-from tests.deployer.traffic.applications import running_application
-from tests.deployer.traffic.carriers import Caddy, Carrier, caddy_traffic, running_caddy, serve_proxy
+from tests.deployer.traffic.applications import running_application, until
+from tests.deployer.traffic.carriers import (
+    Caddy,
+    Carrier,
+    caddy_traffic,
+    held,
+    running_caddy,
+    serve_proxy,
+)
 from tests.support.engines import free_port, or_skip
 
 HOST = "a.localhost"
@@ -180,9 +188,11 @@ async def test_an_environment_that_appears_ends_what_rests_and_cuts_nothing_in_w
             ]
             while await carrier.traffic.in_work(1, one.target) < 4:
                 await asyncio.sleep(0.01)
+            # Those that wait for its steps, and the first one.
+            await until(lambda: one.asked == 4)
             await carrier.traffic.set_route(2, Route(("b.localhost",), (one.target,), is_awaited=True))
             assert (await carrier.ask("b.localhost"))[0] == 200
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert await at_rest[0].read() == b""
                 if caddy_version() >= (2, 7):
                     await socket.send_str("still")
@@ -237,10 +247,15 @@ async def test_an_admin_endpoint_on_a_port_is_spoken_to_by_its_own_name(caddy: C
         moved = {"listen": f"127.0.0.1:{port}", "enforce_origin": True}
         async with session.post("http://x/config/admin", json=moved, headers={"Host": ""}) as answer:
             assert answer.status == 200
-    await asyncio.sleep(0.2)
+    await until(lambda: _is_listening(port))
     async with caddy_traffic(f"http://127.0.0.1:{port}", free_port()) as traffic:
         with pytest.raises(TrafficUnavailable, match="refuses this process"):
             await traffic.set_routes({})
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_a_sleeping_environment_is_woken_by_who_waits_behind(caddy: Caddy) -> None:
@@ -252,7 +267,7 @@ async def test_a_sleeping_environment_is_woken_by_who_waits_behind(caddy: Caddy)
         carrier = Carrier(traffic, port, session)
         await traffic.set_route(7, Route((HOST,), (), is_awaited=False, wakes=True))
         asking = [asyncio.create_task(carrier.ask(method=method)) for method in ("GET", "POST", "GET")]
-        await asyncio.sleep(0.2)
+        await until(lambda: held(behind) == 3)
         assert woken == [7]
         await traffic.set_route(7, to(up.target))
         assert [(await ask)[1]["name"] for ask in asking] == ["up"] * 3
@@ -278,7 +293,7 @@ async def test_on_443_named_hosts_get_certificates_and_http_2(folder: Path) -> N
         async with running_application("one") as one, aiohttp.ClientSession() as session:
             await behind.set_route(1, to(one.target))
             url, told = f"https://127.0.0.1:{https}", {"Host": HOST}
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 answer = await _get_when_certified(session, url, told, context)
             assert ["X-Forwarded-Proto", "https"] in answer["headers"]
         context.set_alpn_protocols(["h2"])
