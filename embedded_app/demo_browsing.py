@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 # A visit brings about five events.
 _VISITS_A_SECOND = 0.05
 _TOGETHER_MS = 1_000
+_ANSWER_SECONDS = 10.0
 # While the platform hangs, no more visits begin than these requests belong to.
 _MOST_WAITING = 300
 
@@ -56,7 +57,7 @@ async def keep_browsing(base_url: str, tracker_id: str, origin: str) -> None:
     waiting: list[_Request] = []
     next_visit = monotonic()
     failing = False
-    timeout = aiohttp.ClientTimeout(total=10)
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
         while True:
             now = monotonic()

@@ -27,6 +27,7 @@ _RIPPLE_SECONDS = 600
 _RIPPLE = 5.0
 _BURST_EVERY_SECONDS = 240
 _LONGEST_WAIT_SECONDS = 30.0
+_ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,9 @@ async def send_demo_traffic(base_url: str, ingest_key: str) -> None:
     headers = {"Authorization": f"Bearer {ingest_key}"}
     run = uuid.uuid4().hex
     number = failures = 0
-    async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=10)) as session:
+    async with aiohttp.ClientSession(
+        headers=headers, timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    ) as session:
         while True:
             number += 1
             batch = {"batch_id": f"demo-{run}-{number}", "events": shop.events_of_second(datetime.now(UTC))}

@@ -30,6 +30,8 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Refuse = Callable[[web.BaseRequest, Problem], web.StreamResponse]
 
 _SHUTDOWN_SECONDS = 10.0
+# A caller that is refused in mid-body gets this long to read the answer.
+_LINGERING_SECONDS = 2.0
 
 
 class _Route(NamedTuple):
@@ -145,7 +147,6 @@ def edge_runner(edge: Edge) -> web.ServerRunner:
         keepalive_timeout=75.0,
         # A report's filters are 2,558 characters of up to four bytes, each written as %XX.
         max_line_size=32 * 1024,
-        # A caller that is refused in mid-body gets this long to read the answer.
-        lingering_time=2.0,
+        lingering_time=_LINGERING_SECONDS,
     )
     return web.ServerRunner(server, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)

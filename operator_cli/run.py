@@ -31,6 +31,8 @@ URL_VARIABLE = "PHAROS_URL"
 _CALL_SECONDS = 3.0
 # After the command has ended. Before that a start may be tried for as long as the command runs.
 _PATIENCE_SECONDS = 10.0
+# Beyond that, for a call that outlives its time limit: looking a host's name up heeds none.
+_LOOKUP_SECONDS = 1.0
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -182,8 +184,7 @@ class _Reports:
         self._ended.set()
         self._waiting.put(None)
         if self._key is not None:
-            # Looking the host's name up heeds no time limit.
-            self._thread.join(_PATIENCE_SECONDS + 1)
+            self._thread.join(_PATIENCE_SECONDS + _LOOKUP_SECONDS)
             if self._thread.is_alive():
                 _complain(f"the end was not reported: {self._host} does not answer in time")
 

@@ -33,6 +33,7 @@ from storage_backends.monitor_states.rows import (
 T = TypeVar("T")
 
 _AT_ONCE = 1000
+_BUSY_SECONDS = 10.0
 
 _READ = (
     f"SELECT {HEARTBEAT_COLUMNS} FROM {HEARTBEAT_TABLES} "
@@ -212,7 +213,9 @@ async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
     """The states in the control plane's file, which is there and migrated. Raises `StorageUnavailable`."""
 
     def run() -> sqlite3.Connection:
-        connection = sqlite3.connect(path, isolation_level=None, timeout=10.0, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False
+        )
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
         return connection
