@@ -13,6 +13,7 @@ from tests.support.databases import KINDS, migrated_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
 from tests.support.once import Once
+from tests.support.redis_server import patient_redis
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
 settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,6 +27,13 @@ async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
     await apply_schema(store)
     yield store
     await store.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience_with_redis() -> Iterator[None]:
+    """In this process: a quarter of a second, which the product gives a call, is no limit on a loaded machine."""
+    with patient_redis():
+        yield
 
 
 @pytest.fixture(scope="session")

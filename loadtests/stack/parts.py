@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PHAROS = Path(sys.executable).with_name("pharos")
-_START_SECONDS = 60.0
-_END_SECONDS = 35.0
+_START_SECONDS = 120.0
+_END_SECONDS = 90.0
 
 
 class PartFailed(Exception):

@@ -1,11 +1,34 @@
 """Databases of the control plane, which runs on both kinds."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from control_api import database, json_body, postgres
 from control_api.database import Sessions, open_sessions
+from ingest_edge import app as edge
+from storage_backends.monitor_states import postgres as states_in_postgres
+from storage_backends.monitor_states import sqlite as states_in_sqlite
 from tests.support.accounts import migrated
+
+# Seconds, more than any test takes.
+_PATIENCE = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """Nobody is turned away because the machine is slow: a hundred at once may wait for each other, and for the disk,
+    longer than users would. A test of such a limit sets it itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_BUSY_SECONDS", _PATIENCE)
+        for name in ("_POOL_SECONDS", "_CONNECT_SECONDS", "_PING_SECONDS"):
+            patch.setattr(postgres, name, float(_PATIENCE))
+        patch.setattr(states_in_sqlite, "_BUSY_SECONDS", float(_PATIENCE))
+        patch.setattr(states_in_postgres, "_CONNECT_SECONDS", float(_PATIENCE))
+        patch.setattr(json_body, "_SECONDS", float(_PATIENCE))
+        # Who is refused in mid-body would lose the answer.
+        patch.setattr(edge, "_LINGERING_SECONDS", float(_PATIENCE))
+        yield
 
 
 @pytest.fixture

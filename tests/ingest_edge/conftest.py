@@ -6,6 +6,7 @@ import itertools
 import json
 import secrets
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -226,10 +227,11 @@ async def open_edge(
     trusted_proxies: str = "",
     country_header: str | None = None,
     country_database: str | None = None,
+    clock: Callable[[], float] = time.monotonic,
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
     """An edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
-    that of the key's account; `directory` stands in for the one in memory."""
+    that of the key's account, whose tokens come by `clock`; `directory` stands in for the one in memory."""
     async with AsyncExitStack() as stack:
         log_path = folder / "event-log.sqlite"
         log = await open_sqlite_log(log_path, log_max_bytes)
@@ -244,7 +246,7 @@ async def open_edge(
         intake = Intake(
             directory=directory or keys,
             log=log,
-            admission=Admission(InProcessRateCounter(), slice_seconds=0.0),
+            admission=Admission(InProcessRateCounter(clock), slice_seconds=0.0, clock=clock),
             limits=all_limits,
             in_flight=in_flight,
             metrics=metrics,

@@ -89,6 +89,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("pharos", ["socket"] if is_one else ["socket", "engines"], indirect=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of this folder run up to thirty commands, each of which takes ten seconds on a machine that has much else
+    to do: they may take longer than others before they pass for hanging."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture
 def pharos(request: pytest.FixtureRequest) -> Run:
     """Commands on the one and on the other. Nothing is at their standard input."""

@@ -26,7 +26,7 @@ from aiohttp import web
 from tests.support.clickhouse_engine import Engine, decompress
 from tests.support.engines import free_port
 
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _LARGEST_BODY = 256 * 2**20
 # URL parameters that are the interface's own; all others are settings.
 _OWN = {
@@ -57,11 +57,10 @@ class Faults:
 
     mode: str = "none"
     """`503`: everything is refused. `cut_before`: an insert's connection is cut, the engine never saw it. `cut_after`:
-    it is cut once the engine has taken the rows. `late`: the engine gets the rows `delay` seconds later, whether or
-    not anybody still waits for the answer."""
+    it is cut once the engine has taken the rows. `held`: the engine gets the rows once the front is told to `let_go`,
+    whether or not anybody still waits for the answer."""
     until: float = 0.0
     every: int = 1
-    delay: float = 2.0
     inserts: int = 0
     hits: int = 0
 
@@ -88,6 +87,8 @@ class Front:
         self._engine = engine
         self._password = password
         self.faults = Faults()
+        self._let_go = asyncio.Event()
+        self._held = 0
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/ping":
@@ -102,13 +103,16 @@ class Front:
         if request.path == "/_faults":
             if body:
                 told = json.loads(body)
+                if told["mode"] == "let_go":
+                    self._let_go.set()
+                    return web.json_response({"held": self._held})
+                self._let_go.clear()
                 self.faults = Faults(
-                    told["mode"],
-                    time.monotonic() + told.get("seconds", 0),
-                    told.get("every", 1),
-                    told.get("delay", 2.0),
+                    told["mode"], time.monotonic() + told.get("seconds", 0), told.get("every", 1)
                 )
-            return web.json_response({"mode": self.faults.now(), "hits": self.faults.hits})
+            return web.json_response(
+                {"mode": self.faults.now(), "hits": self.faults.hits, "held": self._held}
+            )
         if self.faults.now() == "503":
             self.faults.hits += 1
             return web.Response(status=503, text="Service Unavailable")
@@ -165,11 +169,9 @@ class Front:
         if fault == "cut_before":
             _cut(request)
             return web.Response()
-        if fault == "late":
+        if fault == "held":
             # Shielded: who sent it may be gone by then, and a server does not take notice of that.
-            rows = await asyncio.shield(
-                asyncio.ensure_future(self._late(into, fmt, data, settings, self.faults.delay))
-            )
+            rows = await asyncio.shield(asyncio.ensure_future(self._hold(into, fmt, data, settings)))
         else:
             rows = await asyncio.shield(asyncio.ensure_future(self._engine.insert(into, fmt, data, settings)))
         if fault == "cut_after":
@@ -177,9 +179,13 @@ class Front:
         summary = json.dumps({"written_rows": str(rows), "read_rows": str(rows)})
         return web.Response(headers={"X-ClickHouse-Summary": summary})
 
-    async def _late(self, into: str, fmt: str, data: bytes, settings: dict[str, str], delay: float) -> int:
-        await asyncio.sleep(delay)
-        return await self._engine.insert(into, fmt, data, settings)
+    async def _hold(self, into: str, fmt: str, data: bytes, settings: dict[str, str]) -> int:
+        self._held += 1
+        try:
+            await self._let_go.wait()
+            return await self._engine.insert(into, fmt, data, settings)
+        finally:
+            self._held -= 1
 
 
 def _cut(request: web.BaseRequest) -> None:
@@ -266,10 +272,18 @@ class FrontServer:
                     raise RuntimeError((self.data / "front.log").read_text()[-2000:]) from None
                 time.sleep(0.05)
 
-    def faults(self, mode: str, seconds: float, *, every: int = 1, delay: float = 2.0) -> None:
+    def faults(self, mode: str, seconds: float, *, every: int = 1) -> None:
         """Let it fail; see `Faults`."""
-        told = {"mode": mode, "seconds": seconds, "every": every, "delay": delay}
+        told = {"mode": mode, "seconds": seconds, "every": every}
         self._faults(json.dumps(told).encode())
+
+    def let_go(self) -> None:
+        """Give the engine what is `held`, in the order in which it came."""
+        self._faults(b'{"mode": "let_go"}')
+
+    def held(self) -> int:
+        """How many inserts are held, or the engine is still at."""
+        return int(self._faults(b"")["held"])
 
     def fault_hits(self) -> int:
         """How many requests have met the fault that was set last."""
@@ -277,7 +291,7 @@ class FrontServer:
 
     def _faults(self, body: bytes) -> dict[str, Any]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/_faults", data=body, method="POST")
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             told: dict[str, Any] = json.loads(answer.read())
         return told
 
@@ -286,7 +300,7 @@ class FrontServer:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -26,7 +26,7 @@ def run_in(folder: Path, environment: Mapping[str, str] = CLEAN) -> Run:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             env={name: value for name, value in environment.items() if name not in without},
             cwd=folder,
         )

@@ -3,6 +3,7 @@
 import asyncio
 import time
 import uuid
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ environments:
     heartbeats: {nightly: {cron: "0 3 * * *", grace: 30m}}
     queues: {default: {}}
 """
+NOBODY = "pharos: Nothing takes it up: start `pharos up` or `pharos control`.\n"
+"""What a command says that follows an application of which nothing was begun for some seconds. Where the machine is
+slow, it may say so although somebody will take it up."""
 Given = tuple[str, ...]
 """Arguments: a document's file, and what binds the names in it."""
 
@@ -47,7 +51,7 @@ def write_document(folder: Path, text: str = DOCUMENT) -> Given:
 
 def applied(pharos: Run, project: str) -> Any:
     """The project's newest application, once there is one."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if listed := ask(pharos, "config", "applications", "--project", project):
             return ask(pharos, "config", "show", str(listed[0]["id"]))
@@ -59,13 +63,17 @@ async def carry_out(database_url: str) -> None:
     """What was applied in this database, with `KEY`; all of it, or up to what fails."""
     engine = open_engine(database_url)
     sessions = open_sessions(engine)
-    worker = ApplicationWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY))
+    # Longer than a machine stands still: whoever loses the lease begins the operation once more.
+    lease = timedelta(minutes=5)
+    worker = ApplicationWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY), lease=lease)
     running = select(Application.id).where(Application.status == "running")
     async with applying(worker, is_alone=True):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             async with sessions() as session:
                 if not (await session.execute(running)).all():
                     break
             await asyncio.sleep(0.05)
+        else:
+            raise AssertionError("it was not carried out")
     await engine.dispose()

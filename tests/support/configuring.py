@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.deploying import wait_until
 from tests.support.platform_process import Answer, PlatformProcess
 
-_SECONDS = 60
+_SECONDS = 120
 _ENDED = ("succeeded", "failed", "canceled")
 
 

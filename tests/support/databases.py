@@ -1,5 +1,6 @@
 """An empty database for each test, in a file or in the Postgres of the run."""
 
+import asyncio
 import contextlib
 import shutil
 import uuid
@@ -74,9 +75,19 @@ async def copied_database(url: str, folder: Path) -> AsyncIterator[str]:
         yield f"sqlite+aiosqlite:///{copy}"
         return
     base, _, source = url.rpartition("/")
-    await _run(f"{base}/postgres", f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
+    await _copy(f"{base}/postgres", source, name)
     yield f"{base}/{name}"
     await _drop(f"{base}/{name}")
+
+
+async def _copy(server: str, source: str, name: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await _run(server, f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
+            except asyncpg.ObjectInUseError:
+                # Who was connected last has gone, and the server's process for it is only just ending.
+                await asyncio.sleep(0.05)
 
 
 def _new_name() -> str:

@@ -1,6 +1,7 @@
 """Small pages with the tracker's tag, served from an origin of their own."""
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,7 +12,10 @@ _CAMPAIGN = "utm_source=news&utm_medium=mail&utm_campaign=autumn"
 _STUB = "window.pharos = window.pharos || function () { (pharos.q = pharos.q || []).push(arguments) };"
 _SHIFTING = """
 <script>
-  setTimeout(() => { document.querySelector("#late").textContent = "A far larger text. ".repeat(80) }, 300)
+  const late = () => { document.querySelector("#late").textContent = "A far larger text. ".repeat(80) }
+  // Behind the first paint, however late that is.
+  new PerformanceObserver((seen) => seen.getEntriesByName("first-contentful-paint").length && setTimeout(late, 300))
+    .observe({type: "paint", buffered: true})
   const busy = () => { for (const end = performance.now() + 120; performance.now() < end;); }
   const shift = () => { document.querySelector("#space").style.height = "30px" }
 </script>
@@ -26,7 +30,7 @@ _LINKS = """
 _SPECULATION = """
 <script type="speculationrules">{"prerender": [{"urls": ["prerendered"], "eagerness": "immediate"}]}</script>
 <a id="next" href="prerendered">Next</a>
-<script>if (location.search) setTimeout(() => document.querySelector("#next").click(), 2000)</script>
+<script>if (location.search) fetch("go").then(() => document.querySelector("#next").click())</script>
 """
 _PRERENDERED = """
 <script>
@@ -39,12 +43,14 @@ _PRERENDERED = """
 
 @dataclass(slots=True)
 class DemoPages:
-    """Pages at `/<folder>/<name>`, any folder; `requests` counts what was asked for by path."""
+    """Pages at `/<folder>/<name>`, any folder; `requests` counts what was asked for by path. What asks for `go` waits
+    until its folder is among those that `let_go`."""
 
     port: int
     tracker: str
     site: str
     requests: Counter[str] = field(default_factory=Counter)
+    _going: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
 
     @property
     def origin(self) -> str:
@@ -55,6 +61,10 @@ class DemoPages:
     def elsewhere(self) -> str:
         """Another host's address of the same pages."""
         return f"http://localhost:{self.port}"
+
+    def let_go(self, folder: str) -> None:
+        """Let a page that waits go on to the next one."""
+        self._going[folder].set()
 
     def _page(self, folder: str, name: str) -> str:
         tag = f'<script defer src="{self.tracker}/tracker/v1.js" data-site="{self.site}"></script>'
@@ -91,6 +101,9 @@ class DemoPages:
         """A page; a link to a file leads nowhere, so that the page with it stays."""
         self.requests[request.path] += 1
         _, folder, name, *_ = [*request.path.split("/"), "", ""]
+        if name == "go":
+            await self._going[folder].wait()
+            return web.Response(status=204)
         if name.endswith(".PDF"):
             return web.Response(status=204)
         status = 404 if name.startswith("missing") or not name else 200

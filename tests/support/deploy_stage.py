@@ -90,7 +90,7 @@ class Stage:
             "version": 1,
             "build": {"steps": [build]},
             "release": {"steps": [] if release is None else [release]},
-            "processes": {"web": {"command": web, "health": {"path": "/", "timeout_seconds": 20}}},
+            "processes": {"web": {"command": web, "health": {"path": "/", "timeout_seconds": 90}}},
             "retain": 2,
         }
         if not work.exists():
@@ -156,7 +156,9 @@ class Stage:
                 Release.removed_at.is_(None),
                 Release.id.not_in(live),
             )
-            return (await session.execute(query.limit(1))).scalar_one()
+            # The newest: one that the next retention leaves.
+            newest = query.order_by(Release.id.desc()).limit(1)
+            return (await session.execute(newest)).scalar_one()
 
     async def remove(self, place: Place) -> None:
         async with self.sessions() as session, session.begin():
@@ -177,7 +179,7 @@ class Stage:
             query = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
             return list((await session.execute(query.order_by(DeploymentLine.id))).scalars())
 
-    async def wait_final(self, number: int, seconds: float = 30) -> str:
+    async def wait_final(self, number: int, seconds: float = 90) -> str:
         """Its final status."""
         ends_at = time.monotonic() + seconds
         while (status := (await self.read(number)).status) not in FINAL:
@@ -232,7 +234,7 @@ class Stage:
             deployer.strays(),
         )
 
-    async def settle(self, deployer: DeployerProcess, seconds: float = 15) -> None:
+    async def settle(self, deployer: DeployerProcess, seconds: float = 60) -> None:
         """Until all is as the rows say: that everything of a killed deployment is gone, and what is live answers."""
         ends_at = time.monotonic() + seconds
         while True:
@@ -248,13 +250,13 @@ class Stage:
 
 def ask(port: int, host: str) -> dict[str, Any] | int:
     """What an application answers at this host; the status where it is not 200; 0 where nobody takes the request."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", "/", headers={"Host": host})
         answer = connection.getresponse()
         body = answer.read()
         return json.loads(body) if answer.status == 200 else answer.status
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return 0
     finally:
         connection.close()

@@ -23,7 +23,7 @@ build:
 release:
   steps: [sh release.sh]
 processes:
-  web: {command: python3 app.py, health: {path: /healthz, timeout_seconds: 20}}
+  web: {command: python3 app.py, health: {path: /healthz, timeout_seconds: 90}}
   worker: {command: python3 worker.py}
 """
 
@@ -31,7 +31,7 @@ NODE_WORKFLOW = """\
 version: 1
 build: {steps: [sh build.sh]}
 processes:
-  web: {command: npm start, health: {path: /healthz, timeout_seconds: 20}}
+  web: {command: npm start, health: {path: /healthz, timeout_seconds: 90}}
   worker: {command: node worker.js}
 """
 
@@ -214,9 +214,14 @@ def node_app() -> Files:
 
 
 def shell_app(
-    web: str, more: Mapping[str, str] | None = None, *, build: str = "true", timeout_seconds: int = 20
+    web: str,
+    more: Mapping[str, str] | None = None,
+    *,
+    build: str = "true",
+    build_seconds: int = 90,
+    health_seconds: int = 90,
 ) -> dict[str, str]:
-    """A web process and one build step, which both are scripts; `more` are files."""
+    """A web process and one build step, which both are scripts, and how long they may take; `more` are files."""
     workflow = (
         "version: 1\n"
         "build: {steps: [sh build.sh], timeout_seconds: %d}\n"
@@ -224,7 +229,7 @@ def shell_app(
         "  web: {command: sh web.sh, health: {path: /, timeout_seconds: %d}}\n"
     )
     return {
-        "pharos.yaml": workflow % (timeout_seconds, timeout_seconds),
+        "pharos.yaml": workflow % (build_seconds, health_seconds),
         "build.sh": build,
         "web.sh": web,
         **(more or {}),

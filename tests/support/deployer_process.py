@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 
+from deployer.identity import USERS
 from deployer.processes.marks import MarkedProcess, end_marked, find_marked
 from tests.support.commands import CLEAN
 from tests.support.engines import free_port
 
 _ROOT = Path(__file__).parents[2]
-_UIDS = 10_000_000
 _PORTS = range(20_000, 32_000)
 
 
@@ -52,7 +52,7 @@ class DeployerProcess:
         """Have it kill itself there."""
         self._order.write_text(point)
 
-    async def wait_killed(self, seconds: float = 20) -> None:
+    async def wait_killed(self, seconds: float = 90) -> None:
         """Until it has done so; the order is done then."""
         assert self._process is not None
         try:
@@ -78,6 +78,12 @@ class DeployerProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def is_stopped(self) -> bool:
+        """By SIGSTOP."""
+        assert self._process is not None
+        return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
+
     def told(self) -> str:
         """The end of its log."""
         return self._log.read_text()[-4000:] if self._log.exists() else ""
@@ -100,7 +106,7 @@ class DeployerProcess:
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                is_own = process.uids().real in range(first, first + _UIDS)
+                is_own = process.uids().real in range(first, first + USERS)
                 # Git and what it has started run as ourselves, in the deployer's own HOME.
                 is_near = not is_own and process.environ().get("HOME") == str(self._home)
                 if (is_own or is_near) and process.pid not in known:
@@ -143,7 +149,7 @@ async def deployer_process(
         await process.end()
 
 
-async def until_equal(look: Any, wanted: Any, seconds: float = 10) -> None:
+async def until_equal(look: Any, wanted: Any, seconds: float = 60) -> None:
     """Look until it is so; the last look is what the test shows."""
     ends_at = time.monotonic() + seconds
     while (found := look()) != wanted and time.monotonic() < ends_at:

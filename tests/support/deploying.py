@@ -143,12 +143,12 @@ class App:
         )
         return [text for (text,) in rows]
 
-    def finish(self, deployment: int, seconds: float = 60) -> Finished:
+    def finish(self, deployment: int, seconds: float = 120) -> Finished:
         """Wait until it is final."""
         wait_until(lambda: self.status(deployment) in FINAL, seconds, lambda: self.texts(deployment)[-20:])
         return Finished(deployment, self.status(deployment), self.texts(deployment))
 
-    def bring(self, ref: str | None = None, seconds: float = 60) -> Finished:
+    def bring(self, ref: str | None = None, seconds: float = 120) -> Finished:
         """Deploy, and wait until it is final."""
         return self.finish(self.deploy(ref), seconds)
 
@@ -162,7 +162,7 @@ class App:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """Status and body of the application's answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.where.apps_port, timeout=40)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.where.apps_port, timeout=60)) as connection:
             connection.request(method, path, body, {"Host": self.host, **(headers or {})})
             with connection.getresponse() as response:
                 return response.status, response.read()
@@ -228,7 +228,7 @@ def processes_of(uids: Container[int], *, with_ended: bool = False) -> list[int]
 
 
 def wait_until(
-    condition: Callable[[], object], seconds: float = 20, told: Callable[[], object] = lambda: ""
+    condition: Callable[[], object], seconds: float = 60, told: Callable[[], object] = lambda: ""
 ) -> None:
     """Raises AssertionError with what is told by then."""
     deadline = time.monotonic() + seconds

@@ -1,6 +1,7 @@
 """What the starters of real engines share."""
 
 import contextlib
+import os
 import random
 import socket
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ T = TypeVar("T")
 
 # Hypothesis seeds the usual generator: two processes of one run would draw the same ports at the same time.
 _DICE = random.SystemRandom()
+# Each of the processes of a run draws among its own (pytest-xdist tells which it is, `gw0` and so on), and all of them
+# below the ports that deployers give to what they run, which are at it beside these tests.
+_SHARE = 10_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_FIRST = 10_000 + _SHARE * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = range(_FIRST, _FIRST + _SHARE)
+_drawn: set[int] = set()
 
 
 class EngineMissing(Exception):
@@ -38,13 +45,16 @@ def or_skip(engine: AbstractContextManager[T]) -> Iterator[T]:
 
 
 def free_port() -> int:
-    """A port of the loopback address that nothing listens on now.
+    """A port of the loopback address that nothing listens on now, and that is given once in a run of tests.
 
-    Below those that the system gives to outgoing connections: one of these must not take it while an engine is being
-    restarted.
+    Below those that the system gives to outgoing connections, too: one of these must not take it while an engine is
+    being restarted.
     """
     while True:
-        port = _DICE.randrange(10_000, 32_000)
+        port = _DICE.choice(_PORTS)
+        if port in _drawn:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            _drawn.add(port)
             return port

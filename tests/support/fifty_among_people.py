@@ -24,7 +24,7 @@ from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 WISH = {"document": AFTER + DELETED, "bindings": BINDINGS}
 """What is planned and reviewed."""
-_SECONDS = 60
+_SECONDS = 120
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ def environment_number(pharos: Run, place: str) -> int:
 
 def queued(pharos: Run, place: str) -> int:
     """The number of the environment's active deployment, once there is one."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         active = ask(pharos, "environment", "show", place)["active_deployment"]
         if active is not None:

@@ -16,9 +16,9 @@ from tests.support.webhooks import NONE, Sent, pull, push, sign
 SKIP = "[skip deploy]"
 _WORKFLOW = f"""\
 version: 1
-build: {{steps: [sh build.sh], timeout_seconds: 60}}
+build: {{steps: [sh build.sh], timeout_seconds: 90}}
 processes:
-  web: {{command: sh web.sh, health: {{path: /, timeout_seconds: 20}}}}
+  web: {{command: sh web.sh, health: {{path: /, timeout_seconds: 90}}}}
 triggers:
   push: {{main: production}}
   pull_requests: {{from: production}}
@@ -96,7 +96,7 @@ class HookedApp:
         headers = {"Content-Type": "application/json", **{k: v for k, v in signed.items() if v is not None}}
         request = urllib.request.Request(self.url, data=sent.body, method="POST", headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return Told(answer.status, json.load(answer))
         except urllib.error.HTTPError as error:
             with error:

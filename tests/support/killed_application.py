@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.commands import CLEAN
 
 _ROOT = Path(__file__).parents[2]
-_LIFE_SECONDS = 60
+_LIFE_SECONDS = 120
 
 
 class Lives:
@@ -24,7 +24,8 @@ class Lives:
         """Stands for the process itself: another one may get its ID once it has ended."""
 
     async def begin(self, order: str = "") -> None:
-        """One that kills itself at this step of this operation: `begun 7`, `carried out 7`, `told 7`."""
+        """One that kills itself at this step of this operation: `begun 7`, `carried out 7`, `told 7`; or that waits
+        there once it has begun it: `wait 7`."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{order}\n".encode())
         number = await self._read()

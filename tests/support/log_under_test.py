@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
-from pipeline_contracts.errors import PartitionLost
+from pipeline_contracts.errors import PartitionLost, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.event_log.interface import EventLog, LogConsumer
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
@@ -69,16 +69,23 @@ class KafkaUnderTest:
         self._stack = stack
 
     async def create(self) -> None:
-        await create_topics(self._connection, [self.topic, self.other], topic_settings(1))
+        async with asyncio.timeout(120):
+            while True:
+                # Until the broker answers in time: its client gives it ten seconds.
+                with contextlib.suppress(StorageUnavailable):
+                    await create_topics(self._connection, [self.topic, self.other], topic_settings(1))
+                    break
+                await asyncio.sleep(0.2)
         await self.open()
 
     async def open(self) -> None:
         self.log = await open_kafka_log(
-            self._connection, [self.topic, self.other], buffer_bytes=100 * MB, acknowledge_seconds=10.0
+            self._connection, [self.topic, self.other], buffer_bytes=100 * MB, acknowledge_seconds=60.0
         )
         self._stack.push_async_callback(self.log.close)
         await until_connected(self.log)
-        self.consumer = KafkaLogConsumer(self._connection, "group", self.topic)
+        # While the machine stands still the group must not take its only member for dead.
+        self.consumer = KafkaLogConsumer(self._connection, "group", self.topic, session_seconds=45.0)
         self._stack.push_async_callback(self.consumer.close)
 
     async def reopen(self) -> None:
@@ -110,16 +117,17 @@ def topic_settings(partitions: int) -> TopicSettings:
 
 async def until_connected(log: EventLog) -> None:
     """Wait until the log takes records."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while log.stalled_reason() is not None:
             await asyncio.sleep(0.02)
 
 
 async def claimed(consumer: LogConsumer, partitions: int = 1) -> Mapping[int, Position]:
     """The partitions, once the consumer has as many."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        with contextlib.suppress(PartitionLost):
+        # Of brokers that have only just begun, the positions may not be known yet.
+        with contextlib.suppress(PartitionLost, StorageUnavailable):
             found = await consumer.claim()
             if len(found) == partitions:
                 return found

@@ -44,7 +44,8 @@ def main(protocol: str) -> None:
         LoggingHandler(logger_provider=logging_provider),
     )
     for provider in (tracing, logging_provider, metering):
-        provider.force_flush()
+        # Metrics have ten seconds otherwise, and then it raises.
+        provider.force_flush(100_000)
         provider.shutdown()
     print(json.dumps(made))
 

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class OtlpPipeline:
                 store=self.store,
             )
             loop.draining = True
-            await asyncio.wait_for(loop.run(), 60)
+            await asyncio.wait_for(loop.run(), 120)
 
     async def rows(self, table: str, order: str = "log_offset") -> list[dict[str, Any]]:
         """This pipeline's rows of `pharos.{table}`."""
@@ -99,9 +100,15 @@ class OtlpPipeline:
 
 @contextlib.asynccontextmanager
 async def open_otlp_pipeline(
-    folder: Path, store: ColumnStore, *, protobuf: bool = False, rate: RateLimit | None = None, **limits: Any
+    folder: Path,
+    store: ColumnStore,
+    *,
+    protobuf: bool = False,
+    rate: RateLimit | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **limits: Any,
 ) -> AsyncIterator[OtlpPipeline]:
-    """`limits` are settings of the edge."""
+    """`limits` are settings of the edge; the account's tokens come by `clock`."""
     settings = Settings(**limits)
     log = await open_sqlite_log(folder / f"{secrets.token_hex(4)}.sqlite", 2**30)
     directory = InProcessKeyDirectory()
@@ -121,7 +128,7 @@ async def open_otlp_pipeline(
     intake = Intake(
         directory,
         log,
-        Admission(InProcessRateCounter(), slice_seconds=0.0),
+        Admission(InProcessRateCounter(clock), slice_seconds=0.0, clock=clock),
         Limits.from_settings(settings),
         InFlight(settings.max_in_flight_bytes),
         EdgeMetrics(),

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.support.engines import free_port
 
 PHAROS = Path(sys.executable).with_name("pharos")
 _ROOT = Path(__file__).parents[2]
-_START_SECONDS = 60
+_START_SECONDS = 120
 
 
 @dataclass(slots=True)
@@ -62,11 +62,10 @@ class PlatformProcess:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 raise AssertionError(f"ended with {self._process.returncode}: {self.log.read_text()[-3000:]}")
-            try:
+            with suppress(OSError):
                 if self.request("GET", "/health/ready").status == 200:
                     return
-            except OSError:
-                time.sleep(0.05)
+            time.sleep(0.05)
         raise AssertionError(f"not ready within {_START_SECONDS} s: {self.log.read_text()[-3000:]}")
 
     def request(
@@ -77,7 +76,7 @@ class PlatformProcess:
             f"http://127.0.0.1:{self.port}{path}", data=body, method=method, headers=dict(headers or {})
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:
+            with urllib.request.urlopen(request, timeout=60) as response:
                 return _answer(response.status, response)
         except urllib.error.HTTPError as error:
             with error:
@@ -120,7 +119,7 @@ class PlatformProcess:
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def wait_until_consumed(self, seconds: float = 60) -> None:
+    def wait_until_consumed(self, seconds: float = 120) -> None:
         """Wait until the consumer has nothing left to do: the log holds no record any more."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -132,7 +131,7 @@ class PlatformProcess:
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/metrics")
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             lines = response.read().decode().splitlines()
         values = [line.rsplit(" ", 1)[1] for line in lines if line.split("{")[0].split(" ")[0] == name]
         assert values, f"no metric {name}"
@@ -144,7 +143,7 @@ class PlatformProcess:
         self._process.kill()
         self._process.wait()
 
-    def wait_for_end(self, seconds: float = 60) -> int:
+    def wait_for_end(self, seconds: float = 120) -> int:
         """Wait until the process has ended by itself; gives its status."""
         assert self._process is not None
         return self._process.wait(seconds)
@@ -154,7 +153,7 @@ class PlatformProcess:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(40)
+        return self._process.wait(120)
 
 
 def _answer(status: int, response: Any) -> Answer:

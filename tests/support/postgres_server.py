@@ -18,7 +18,7 @@ import psutil
 
 from tests.support.engines import EngineMissing, free_port
 
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 # Shared memory in files of the cluster: a killed server leaves nothing behind elsewhere.
 _OPTIONS = {
     "listen_addresses": "127.0.0.1",
@@ -93,7 +93,7 @@ class PostgresServer:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
 

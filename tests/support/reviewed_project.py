@@ -21,7 +21,7 @@ from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory
 from tests.support.deploy_platform import Answer, Platform
 
-_SECONDS = 60
+_SECONDS = 120
 
 
 @dataclass(slots=True)

@@ -16,6 +16,11 @@ class TcpProxy:
         self._open: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return len(self._open)
+
     def silence(self) -> int:
         """The connections that are open now carry nothing any more; new ones do. Gives their number."""
         self._silent |= self._open

@@ -4,8 +4,8 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,25 @@ from tests.support.watched_platform import WatchedPlatform
 # What an event is: its name, the page's name, and whatever else it says.
 Said = tuple[str, str, dict[str, Any]]
 _MEASURED = ("Engagement", "Web Vital")
+# How far the clocks of a browser's pages may be from this process's.
+_INACCURATE = timedelta(seconds=10)
+
+
+# Run before a page's scripts: `measured` has each value that the tracker was told with its name, in order.
+MEASURED = """
+{
+  let tracker;
+  window.measured = [];
+  Object.defineProperty(window, "pharos", {
+    get: () => tracker,
+    set(made) {
+      tracker = made;
+      const { vital } = made;
+      if (vital) made.vital = (said) => { vital(said); measured.push([said.name, said.value]) };
+    },
+  });
+}
+"""
 
 
 def page(name: str, **rest: Any) -> Said:
@@ -41,6 +60,7 @@ class Visit:
     collector: WatchedPlatform
     pages: DemoPages
     folder: str
+    begun: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     async def open(self, name: str) -> None:
         await self.tab.open(f"{self.pages.origin}/{self.folder}/{name}")
@@ -60,7 +80,8 @@ class Visit:
                 continue
             rest = {key: value for key, value in event.items() if value not in (None, "", {})}
             assert uuid.UUID(rest.pop("id")).version == 4
-            assert abs((datetime.now(UTC) - datetime.fromisoformat(rest.pop("occurred_at"))).seconds) < 60
+            occurred_at = datetime.fromisoformat(rest.pop("occurred_at"))
+            assert self.begun - _INACCURATE < occurred_at < datetime.now(UTC) + _INACCURATE
             path = rest.pop("path").removeprefix(f"/{self.folder}/")
             properties = dict(rest.pop("properties", {}))
             kind = rest.pop("type")
@@ -69,7 +90,15 @@ class Visit:
                 said.append((name, path, {**rest, **properties}))
         return sorted(said, key=str)
 
-    async def sent(self, *expected: Said, leave: bool = True, seconds: float = 20.0) -> None:
+    async def measured(self, name: str, count: int = 1) -> None:
+        """Wait until so many measurements of this name have arrived."""
+
+        async def enough() -> bool:
+            return sum(said[0] == name for said in await self.events(measured=True)) >= count
+
+        await until(enough)
+
+    async def sent(self, *expected: Said, leave: bool = True, seconds: float = 60.0) -> None:
         """These events arrive and no others, also when the tab is hidden (which sends all that waits)."""
         if leave:
             await self.tab.hide()

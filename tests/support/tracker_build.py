@@ -37,7 +37,7 @@ def tracker_copy() -> Path:
 def check_build(folder: Path) -> "subprocess.CompletedProcess[str]":
     """Run the build's comparison in such a copy."""
     command = ["node", "build.mjs", "--check"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ class WatchedPlatform:
         self.tracker_id: str = platform.credentials["site"]["tracker_id"]
         self._platform = platform
         self._sent: dict[str, dict[str, Any]] = {}
+        self._accepted: set[str] = set()
         self._stored: set[str] = set()
         self._runner: web.ServerRunner | None = None
         self._session = aiohttp.ClientSession(auto_decompress=False)
@@ -84,19 +85,28 @@ class WatchedPlatform:
         if is_collect:
             self.requests[request.method] += 1
         body = await request.read()
+        events = _events_of(body) if is_collect else []
+        # Before they are handed on: what is stored may be asked for before the answer has come back here.
+        for event in events:
+            self._sent.setdefault(event["id"], event)
         headers = {name: value for name, value in request.headers.items() if name not in _HOP}
         url = f"http://127.0.0.1:{self._platform.port}{request.raw_path}"
         async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
             content = await answer.read()
             if is_collect and answer.status == 202:
-                self._take(json.loads(body)["events"])
+                for event in events:
+                    self.requests["again"] += event["id"] in self._accepted
+                    self._accepted.add(event["id"])
             back = {name: value for name, value in answer.headers.items() if name not in _HOP}
             return web.Response(status=answer.status, body=content, headers=back)
 
-    def _take(self, events: list[dict[str, Any]]) -> None:
-        for event in events:
-            self.requests["again"] += event["id"] in self._sent
-            self._sent.setdefault(event["id"], event)
+
+def _events_of(body: bytes) -> list[dict[str, Any]]:
+    """Those of a collect request; none where it is another one, or the platform refuses it."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        events: list[dict[str, Any]] = json.loads(body)["events"]
+        return events
+    return []
 
 
 @asynccontextmanager

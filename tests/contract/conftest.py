@@ -1,0 +1,28 @@
+"""The engines under contract."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from control_api import database
+from control_api import postgres as control_postgres
+from storage_backends.event_log import kafka_consumer
+from storage_backends.monitor_states import postgres, sqlite
+
+# Seconds, more than any of these tests takes on a loaded machine.
+_PATIENCE = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """An engine that is slow because the machine is loaded is not taken for one that is away: what becomes of those
+    is tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_BUSY_SECONDS", _PATIENCE)
+        patch.setattr(sqlite, "_BUSY_SECONDS", _PATIENCE)
+        for module in (control_postgres, postgres):
+            for name in ("_CONNECT_SECONDS", "_STATEMENT_SECONDS", "_CALL_SECONDS"):
+                patch.setattr(module, name, _PATIENCE)
+        for name in ("_ASK_SECONDS", "_COMMIT_SECONDS", "_CLOSE_SECONDS"):
+            patch.setattr(kafka_consumer, name, _PATIENCE)
+        yield
