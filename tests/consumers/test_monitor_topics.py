@@ -73,7 +73,7 @@ class Line:
         """Work all off that is there."""
         loop = self.loop(transform, store)
         loop.draining = True
-        await asyncio.wait_for(loop.run(), 30)
+        await asyncio.wait_for(loop.run(), 60)
         return loop
 
 
@@ -183,7 +183,7 @@ async def test_an_idle_partition_moves_the_clock_on(line: Line) -> None:
     scan = HeartbeatScan(line.monitored.states, stop)
     tasks = [asyncio.create_task(loop.run()), asyncio.create_task(scan.run())]
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await line.monitored.state_of(heartbeat))["state"] != "down":
                 await asyncio.sleep(0.1)
     finally:

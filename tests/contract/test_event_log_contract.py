@@ -113,7 +113,7 @@ async def test_a_waiting_read_wakes_for_an_append(logged: LogUnderTest) -> None:
     reading = asyncio.create_task(logged.consumer.read(0, 0, None, MB, 60))
     await asyncio.sleep(0.05)
     await append(logged.log, logged.topic, b"x")
-    assert [r.value for r in await asyncio.wait_for(reading, 30)] == [b"x"]
+    assert [r.value for r in await asyncio.wait_for(reading, 60)] == [b"x"]
 
 
 async def test_an_append_that_nobody_waits_for_any_more_harms_no_other(logged: LogUnderTest) -> None:

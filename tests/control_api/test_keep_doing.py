@@ -37,7 +37,7 @@ class _Rounds:
 async def _run(
     rounds: _Rounds, *, every: float = _OFTEN, news: asyncio.Event | None = None, after_fault: float = 0.0
 ) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await keep_doing(
             rounds,
             rounds.stop,
@@ -50,11 +50,16 @@ async def _run(
         )
 
 
+def _logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """By the rounds: what another test has left behind may say something at any time."""
+    return [one for one in caplog.records if one.name == _LOGGER.name]
+
+
 async def test_an_outage_is_logged_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     rounds = _Rounds([_away(), _away(), None, _away(), None])
     await _run(rounds)
     assert len(rounds.begun) == 5
-    assert [(one.levelname, one.getMessage().partition(":")[0]) for one in caplog.records] == [
+    assert [(one.levelname, one.getMessage().partition(":")[0]) for one in _logged(caplog)] == [
         ("WARNING", "it waits")
     ] * 2
 
@@ -63,7 +68,7 @@ async def test_a_fault_ends_nothing_and_says_where_it_came_from(caplog: pytest.L
     rounds = _Rounds([ZeroDivisionError(), None])
     await _run(rounds)
     assert len(rounds.begun) == 2
-    (record,) = caplog.records
+    (record,) = _logged(caplog)
     assert (record.levelname, record.getMessage()) == ("ERROR", "it failed")
     assert record.exc_info is not None and record.exc_info[0] is ZeroDivisionError
 

@@ -291,8 +291,8 @@ async def test_nobody_waits_at_the_database_while_the_column_store_works(control
     held.is_away = False
     control.app.state.column_store = held
     asking = asyncio.create_task(control.get(SITES))
-    await asyncio.wait_for(held.asked.wait(), 10)
-    async with asyncio.timeout(5), control.sessions() as session, session.begin():
+    await asyncio.wait_for(held.asked.wait(), 60)
+    async with asyncio.timeout(30), control.sessions() as session, session.begin():
         used = select(ApiToken.id).where(ApiToken.last_used_at.is_not(None))
         assert len((await session.execute(used)).all()) == 1
         await session.execute(update(ApiToken).values(name="written meanwhile"))

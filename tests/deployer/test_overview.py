@@ -40,8 +40,10 @@ async def _make_live(platform: Platform, tenant: Tenant, name: str) -> int:
     return deployment.id
 
 
-async def _look(platform: Platform, identity: Identity = HERE) -> dict[int, Wanted]:
-    overview = await read_overview(platform.sessions, identity.id, NAMES, datetime.now(UTC))
+async def _look(
+    platform: Platform, identity: Identity = HERE, now: datetime | None = None
+) -> dict[int, Wanted]:
+    overview = await read_overview(platform.sessions, identity.id, NAMES, now or datetime.now(UTC))
     return dict(overview.wanted)
 
 
@@ -92,10 +94,10 @@ async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform)
     first = await take_lease(platform.sessions, THERE, number, "http://there", now)
     assert first is not None and first.fence == 1
     assert await take_lease(platform.sessions, HERE, number, "http://here", now) is None
-    assert await _look(platform) == {}
+    assert await _look(platform, now=now) == {}
     overview = await read_overview(platform.sessions, HERE.id, NAMES, now)
     assert overview.elsewhere == {number}
-    assert set(await _look(platform, THERE)) == {number}
+    assert set(await _look(platform, THERE, now)) == {number}
     # It is silent for too long.
     later = now + timedelta(seconds=LEASE_SECONDS + 1)
     taken = await take_lease(platform.sessions, HERE, number, "http://here", later)

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from control_api.projects.tables import Environment
+from deployer import run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.drivers.interface import Tenancy
 from deployer.drivers.local.driver import LocalDriver
@@ -44,6 +45,8 @@ def _end_late(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> asyncio.Event:
 async def test_what_is_swept_while_it_is_being_ended_is_swept_again(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What is swept from time to time would hide that nothing else leads to it.
+    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     async with migrated_database("sqlite", request, tmp_path) as url, open_stage(url, tmp_path) as stage:
@@ -64,7 +67,7 @@ async def test_what_is_swept_while_it_is_being_ended_is_swept_again(
                 assert isinstance(await asyncio.to_thread(ask, port, "staging.shop.localhost"), dict)
                 is_ended = _end_late(monkeypatch, stage)
                 await stage.remove(staging)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(90):
                     await is_ended.wait()
                     while await asyncio.to_thread(ask, port, "staging.shop.localhost") != 404:
                         await asyncio.sleep(0.05)

@@ -142,7 +142,7 @@ def test_make_writes_the_secrets_once(tmp_path: Path) -> None:
 
     def make() -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            ["make", "compose-secrets"], cwd=tmp_path, capture_output=True, text=True, timeout=30
+            ["make", "compose-secrets"], cwd=tmp_path, capture_output=True, text=True, timeout=120
         )
 
     assert make().returncode == 0

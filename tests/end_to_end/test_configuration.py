@@ -13,9 +13,10 @@ from tests.support.deployed_apps import page_app
 from tests.support.deploying import Deploying, deploying, wait_until
 from tests.support.fifty_operations import AFTER, BEFORE, BINDINGS, COUNT, DELETED
 from tests.support.repositories import Repository
+from tests.support.within import holds_within
 
 _SITE = "version: 2\nsites: {told: {domains: [%s]}}\n"
-_KNOWN_WITHIN = 5.0
+_KNOWN_SECONDS = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +91,12 @@ def test_a_site_is_served_where_its_configuration_says(project: Configuring) -> 
     tracker = site["tracker_id"]
     assert (_collect(project, tracker, one), _collect(project, tracker, other)) == (202, 403)
     project.bring_about(_SITE % f'"{one}", "{other}"')
-    wait_until(lambda: _collect(project, tracker, other) == 202, _KNOWN_WITHIN)
+    holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 202)
     project.bring_about(_SITE % f'"{other}"')
-    wait_until(lambda: _collect(project, tracker, one) == 403, _KNOWN_WITHIN)
+    holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, one) == 403)
     assert _collect(project, tracker, other) == 202
     project.bring_about("version: 2\ndelete: [sites.told]\n")
-    wait_until(lambda: _collect(project, tracker, other) == 404, _KNOWN_WITHIN)
+    holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 404)
 
 
 def test_keys_of_monitors_end_with_them(project: Configuring) -> None:
@@ -109,10 +110,10 @@ def test_keys_of_monitors_end_with_them(project: Configuring) -> None:
     keys = {name: project.operate("heartbeat", "new-key", str(rows[name]))["key"] for name in rows}
     assert {_signal(project, rows[name], key) for name, key in keys.items()} == {202}
     project.bring_about("version: 2\ndelete: [environments.live.heartbeats.one]\n")
-    wait_until(lambda: _signal(project, rows["one"], keys["one"]) == 401, _KNOWN_WITHIN)
+    holds_within(_KNOWN_SECONDS, lambda: _signal(project, rows["one"], keys["one"]) == 401)
     assert _signal(project, rows["other"], keys["other"]) == 202
     project.bring_about("version: 2\ndelete: [environments.live]\n")
-    wait_until(lambda: _signal(project, rows["other"], keys["other"]) == 401, _KNOWN_WITHIN)
+    holds_within(_KNOWN_SECONDS, lambda: _signal(project, rows["other"], keys["other"]) == 401)
 
 
 def test_what_is_live_follows_its_configuration(installation: Deploying, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ _PACE = Pace(per_second=100.0, lead_seconds=0.3, tail_seconds=0.7, stream_second
 _LEFT_OUT = ("nothing", "deploy to 5")
 
 
+@pytest.mark.timeout(900)
 async def test_no_request_fails_whatever_is_done_to_the_application() -> None:
     operations = [one for one in OPERATIONS if one.name not in _LEFT_OUT]
     verdicts = await run_tour(operations, _PACE, on_begin=lambda name: None)

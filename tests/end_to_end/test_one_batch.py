@@ -32,7 +32,7 @@ _EVENT: dict[str, Any] = {
 
 
 def _stored(platform: PlatformProcess, receipt: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         answer = platform.receipt(receipt)
         # There is no time after the 202 at which the receipt is unknown.

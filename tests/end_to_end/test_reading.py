@@ -14,17 +14,16 @@ from tests.otlp.requests import attribute, logs, span, traces
 from tests.support.platform_process import PlatformProcess, platform_process
 
 TRACE = uuid.uuid4().hex
-NOW = time.time_ns()
 HOSTILE = "evil \x1b[2J\nname [bold]"
 
 
-def _span(number: int, parent: int | None, **members: Any) -> dict[str, Any]:
+def _span(now: int, number: int, parent: int | None, **members: Any) -> dict[str, Any]:
     return span(
         traceId=TRACE.upper(),
         spanId=f"{number:016x}",
         parentSpanId=None if parent is None else f"{parent:016x}",
-        startTimeUnixNano=str(NOW + number * 10**6),
-        endTimeUnixNano=str(NOW + number * 10**6 + 50 * 10**6),
+        startTimeUnixNano=str(now + number * 10**6),
+        endTimeUnixNano=str(now + number * 10**6 + 50 * 10**6),
         **members,
     )
 
@@ -33,6 +32,8 @@ def _span(number: int, parent: int | None, **members: Any) -> dict[str, Any]:
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
     """With a trace, some logs, exceptions of both kinds and a recorded deployment."""
     with platform_process(tmp_path_factory.mktemp("reading") / "data") as running:
+        # Commands look an hour back: this has to be the time of the test, not of when the run has begun.
+        now = time.time_ns()
         key = running.credentials["ingest_key"]
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
@@ -46,7 +47,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
             "status": {"code": 2, "message": "no lorry"},
             "events": [
                 {
-                    "timeUnixNano": str(NOW),
+                    "timeUnixNano": str(now),
                     "name": "exception",
                     "attributes": [
                         attribute("exception.type", stringValue="LorryError"),
@@ -56,14 +57,14 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
             ],
         }
         body = traces(
-            _span(1, None, name="GET /orders", kind=2),
-            _span(2, 1, name="charge"),
-            _span(3, 1, name="ship", **error),
-            _span(4, 99, name=HOSTILE),
+            _span(now, 1, None, name="GET /orders", kind=2),
+            _span(now, 2, 1, name="charge"),
+            _span(now, 3, 1, name="ship", **error),
+            _span(now, 4, 99, name=HOSTILE),
         )
         body["resourceSpans"][0]["resource"] = {"attributes": [attribute("service.name", stringValue="shop")]}
         post("/otlp/v1/traces", body)
-        at = str(NOW)
+        at = str(now)
         record = {"timeUnixNano": at, "severityNumber": 17, "severityText": "ERROR", "traceId": TRACE}
         post("/otlp/v1/logs", logs({**record, "body": {"stringValue": f"order 17 failed {HOSTILE}"}}))
         for version, before in (("1.0", timedelta(days=2)), ("2.0", timedelta(days=-1))):

@@ -1,4 +1,5 @@
-"""A worker of applications that kills itself with SIGKILL when it reaches a step of an operation, such as `begun 7`.
+"""A worker of applications that kills itself with SIGKILL when it reaches a step of an operation, such as `begun 7`,
+or that waits there for somebody to kill it: `wait 7`.
 
 The process itself only waits with all that is needed imported. Each line of its input, a step or nothing, is one life:
 a process that is forked off, so that it costs next to nothing, and that ends when no application is running any more.
@@ -29,6 +30,8 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
     async def die_at(step: Step, position: int) -> None:
         if order == f"{step} {position}":
             os.kill(os.getpid(), signal.SIGKILL)
+        if step == "begun" and order == f"wait {position}":
+            await asyncio.Event().wait()
 
     engine = open_engine(arguments.database)
     sessions = open_sessions(engine)

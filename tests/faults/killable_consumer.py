@@ -50,7 +50,7 @@ async def _run(bootstrap: str, topic: str, data: Path, clickhouse: str | None, r
     )
     await apply_schema(store)
     log = await open_kafka_log(
-        connection, [dead_letter_topic(topic)], buffer_bytes=2**20, acknowledge_seconds=10.0
+        connection, [dead_letter_topic(topic)], buffer_bytes=2**20, acknowledge_seconds=60.0
     )
     consumer = KafkaLogConsumer(connection, "killed", topic, session_seconds=1.0)
     loop = assemble_loop(

@@ -13,7 +13,8 @@ from tests.support.deployer_process import until_equal
 from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, Killed
 
 _HOST = "staging.shop.localhost"
-_WAITING = "sleep 601"
+# Nobody else on this machine sleeps so long.
+_WAITING = f"sleep {10_000 + os.getpid()}"
 
 
 async def test_a_third_kill_in_one_build_has_it_given_up(at_work: Killed) -> None:
@@ -52,13 +53,13 @@ async def test_a_deployment_that_is_canceled_while_no_deployer_lives_is_not_gone
 
 async def test_a_kill_while_a_canceled_build_is_being_ended_leaves_nothing_of_it(at_work: Killed) -> None:
     stage, deployer = at_work.stage, at_work.deployer
-    # The first is what makes room for the build.
-    deployer.order("before remove 2")
     stage.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
     number = await stage.deploy(at_work.staging)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while "building" not in await stage.lines(number):
             await asyncio.sleep(0.05)
+    # Not before: what makes room for the build removes, too, and so does a sweep.
+    deployer.order("before remove")
     await stage.cancel(number)
     await deployer.wait_killed()
     deployer.start()
@@ -133,7 +134,7 @@ async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(at_wo
     deployer.start()
     await stage.settle(deployer)
     number = await stage.deploy(place)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not any(
             _WAITING.split() == (each.info["cmdline"] or [])[:2] for each in psutil.process_iter(["cmdline"])
         ):

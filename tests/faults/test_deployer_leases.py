@@ -17,8 +17,14 @@ from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process, until_equal
 
+# Of the first, which the second waits for; and of the second, which must not run out where the machine stands still.
 _LEASE_SECONDS = 3.0
-_BUILD = "(sleep 600 >/dev/null 2>&1 &); cp version built; echo building; sleep 1.5; echo late"
+_LONG_LEASE_SECONDS = 120.0
+# The first one's waits in the middle, until the deployer itself is stopped.
+_BUILD = (
+    "(sleep 600 >/dev/null 2>&1 &); cp version built; echo building; "
+    'while [ -e "$HOME/wait" ]; do sleep 0.05; done; echo late'
+)
 _HOST = "production.shop.localhost"
 _TOLD = (Deployment, DeploymentLine, Release, LiveRelease, Instance)
 
@@ -33,7 +39,10 @@ async def _rows(stage: Stage) -> dict[str, list[tuple[Any, ...]]]:
     async with stage.sessions() as session:
         found = {
             table.__tablename__: [
-                tuple(row) for row in await session.execute(select(*table.__table__.columns))
+                tuple(row)
+                for row in await session.execute(
+                    select(*table.__table__.columns).order_by(*table.__table__.primary_key.columns)
+                )
             ]
             for table in _TOLD
         }
@@ -43,7 +52,7 @@ async def _rows(stage: Stage) -> dict[str, list[tuple[Any, ...]]]:
 
 
 async def _wait_for_line(stage: Stage, number: int, text: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while text not in await stage.lines(number):
             await asyncio.sleep(0.02)
 
@@ -51,11 +60,19 @@ async def _wait_for_line(stage: Stage, number: int, text: str) -> None:
 async def _wait_taken(stage: Stage, first: DeployerProcess) -> None:
     """Until another one has the environment, which is not before the lease of the first has run out."""
     until = (await _lease(stage)).leased_until
-    ends_at = time.monotonic() + 4 * _LEASE_SECONDS
+    ends_at = time.monotonic() + 90
     while (await _lease(stage)).holder == first.identity["id"]:
         assert time.monotonic() < ends_at
         await asyncio.sleep(0.02)
     assert datetime.now(UTC) > until
+
+
+async def _is_settled(stage: Stage, number: int) -> bool:
+    """Whether the deployer has written all of the deployment: at last that it is at nothing, and what runs."""
+    async with stage.sessions() as session:
+        runs = select(Instance.deployment_id, Instance.state)
+        found = [tuple(row) for row in await session.execute(runs)]
+    return (await _lease(stage)).doing is None and found == [(number, "running")]
 
 
 def _answering(deployer: DeployerProcess) -> int | None:
@@ -63,11 +80,13 @@ def _answering(deployer: DeployerProcess) -> int | None:
     return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_deployer_that_was_only_slow_changes_nothing(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     short = ("--lease-seconds", str(_LEASE_SECONDS))
+    long = ("--lease-seconds", str(_LONG_LEASE_SECONDS))
     async with (
         migrated_database(kind, request, tmp_path) as url,
         open_stage(url, tmp_path) as stage,
@@ -77,17 +96,23 @@ async def test_a_deployer_that_was_only_slow_changes_nothing(
         stage.commit("shop")
         assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
         await stage.settle(first)
+        wait = first.folder / "homes" / place.environment.public_id / "build" / "wait"
+        wait.touch()
         stage.commit("shop", build=_BUILD)
         number = await stage.deploy(place)
         await _wait_for_line(stage, number, "building")
         first.send(signal.SIGSTOP)
-        async with deployer_process(tmp_path / "second", url, *short) as second:
+        await until_equal(lambda: first.is_stopped, True)
+        # It prints the rest, which nobody reads now.
+        wait.unlink()
+        async with deployer_process(tmp_path / "second", url, *long) as second:
             await _wait_taken(stage, first)
             assert await stage.wait_final(number) == "succeeded"
             await until_equal(lambda: _answering(second), number)
             assert (await stage.lines(number)).count("late") == 1
-            # The last that the second one has to write: that it is at nothing.
-            await until_equal(lambda: first.is_running, True)
+            async with asyncio.timeout(90):
+                while not await _is_settled(stage, number):
+                    await asyncio.sleep(0.05)
             await asyncio.sleep(1)
             before = await _rows(stage)
 

@@ -21,7 +21,7 @@ _SECONDS = float(os.environ.get("PHAROS_TEST_FLOOD_SECONDS", "15"))
 _MB = 2**20
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_memory_stays_bounded_and_the_edge_recovers(tmp_path: Path) -> None:
     with or_skip(running_stack(tmp_path, edges=1, consumers=1, settings=SETTINGS)) as stack:
         edge = psutil.Process(stack.edges[0].pid)
@@ -41,13 +41,17 @@ async def test_memory_stays_bounded_and_the_edge_recovers(tmp_path: Path) -> Non
         # No 202 without the brokers: one would be a promise that nobody has kept.
         assert set(answers) <= {503, "no answer"}
         assert peak < 400 * _MB
-        assert not stack.edges[0].is_ready()
+        began = time.monotonic()
+        # Once nobody has sent anything for a moment, it has no reason to say that it is stalled.
+        while stack.edges[0].is_ready():
+            assert time.monotonic() < began + 60
+            await flood(stack, 1.0)
         await asyncio.to_thread(stack.kafka.start)
         began = time.monotonic()
         while (await flood(stack, 0.5)).get(202, 0) == 0:
-            assert time.monotonic() < began + 60
+            assert time.monotonic() < began + 180
         while not stack.edges[0].is_ready():
-            assert time.monotonic() < began + 60
+            assert time.monotonic() < began + 180
             await asyncio.sleep(0.1)
         print(f"ready again {time.monotonic() - began:.1f} s after the broker")
 
@@ -61,7 +65,7 @@ async def flood(stack: Stack, seconds: float) -> Counter[int | str]:
         "Authorization": f"Bearer {stack.credentials['ingest_key']}",
         "Content-Type": "application/json",
     }
-    timeout = aiohttp.ClientTimeout(total=30)
+    timeout = aiohttp.ClientTimeout(total=60)
     connector = aiohttp.TCPConnector(limit=0)
 
     async def send(session: aiohttp.ClientSession, client: int) -> None:

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.platform_process import PlatformProcess
 
 _KILLABLE = [sys.executable, "-m", "tests.faults.killable_up"]
@@ -50,6 +52,7 @@ def _send_until_killed(platform: PlatformProcess, step: str) -> list[dict[str, A
     return sent
 
 
+@pytest.mark.timeout(900)
 def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path) -> None:
     platform = PlatformProcess(tmp_path / "data", command=_KILLABLE)
     sent: dict[str, int] = {}

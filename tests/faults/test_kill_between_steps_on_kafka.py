@@ -48,14 +48,14 @@ class _Sender:
         self.sent[step] = max(self.sent.get(step, 0), number + 1)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_a_kill_at_each_step_leaves_each_event_stored_once(
     tmp_path: Path, kafka_bootstrap: str
 ) -> None:
     topic = f"killed.{secrets.token_hex(4)}"
     connection = KafkaConnection(kafka_bootstrap)
     await create_topics(connection, [topic, f"{topic}.dead"], topic_settings(_PARTITIONS))
-    log = await open_kafka_log(connection, [topic], buffer_bytes=32 * MB, acknowledge_seconds=10.0)
+    log = await open_kafka_log(connection, [topic], buffer_bytes=32 * MB, acknowledge_seconds=60.0)
     try:
         await until_connected(log)
         sender = _Sender(log, topic)
@@ -70,7 +70,7 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
                 await asyncio.sleep(0.002)
                 if process.poll() is not None:
                     break
-            assert await asyncio.to_thread(process.wait, 60) == -9, (tmp_path / "consumer.log").read_text()
+            assert await asyncio.to_thread(process.wait, 120) == -9, (tmp_path / "consumer.log").read_text()
             order.unlink()
             # The sender of the last batch got no answer, say: it sends it again.
             await sender.send(step, sender.sent[step] - 1)

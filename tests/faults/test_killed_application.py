@@ -37,6 +37,7 @@ _STEPS = ("begun", "carried out", "told")
 _LEASE_SECONDS = 0.1
 _MOST_LIVES = 1000
 _FEWEST_KILLS = 3
+pytestmark = pytest.mark.timeout(900)
 _on_sqlite = pytest.mark.parametrize("fifty", ["sqlite"], indirect=True)
 _on_postgres = pytest.mark.parametrize("fifty", ["postgres"], indirect=True)
 
@@ -218,7 +219,10 @@ async def test_two_workers_that_are_killed_at_random_moments(
 async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) -> int:
     """Until nothing is left to do, each after `longest` seconds at most; gives how often it was killed."""
     for count in range(_MOST_LIVES):
-        await lives.begin()
+        # The first lives get no further than this, however late the kill comes.
+        await lives.begin(
+            f"wait {COUNT * (count + 1) // (_FEWEST_KILLS + 1)}" if count < _FEWEST_KILLS else ""
+        )
         ending = asyncio.create_task(lives.end())
         # Longer by and by, so that it comes to an end on any machine.
         await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 200))

@@ -21,7 +21,8 @@ def _send(platform: PlatformProcess, sender: int, accepted: list[str]) -> None:
 
 
 def test_what_was_accepted_before_a_stop_is_stored(tmp_path: Path) -> None:
-    with platform_process(tmp_path / "data") as platform:
+    # A stop that is not pressed for time.
+    with platform_process(tmp_path / "data", env={"PHAROS_DRAIN_SECONDS": "100"}) as platform:
         accepted: list[str] = []
         senders = [threading.Thread(target=_send, args=(platform, n, accepted)) for n in range(4)]
         for sender in senders:

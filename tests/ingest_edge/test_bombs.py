@@ -130,7 +130,7 @@ class EdgeProcess:
         self._at_rest = self._read("VmRSS")
 
     def send(self, body: bytes, coding: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=180)
         try:
             connection.request(
                 "POST",
@@ -175,7 +175,7 @@ def edge_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProce
             yield EdgeProcess(process, **json.loads(process.stdout.readline()))
         finally:
             # The end of its input ends it.
-            process.communicate(timeout=20)
+            process.communicate(timeout=120)
     assert process.returncode == 0
 
 

@@ -5,6 +5,7 @@ import random
 import zlib
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,9 @@ from ingest_edge.limits import Limits
 from pipeline_contracts.errors import Problem
 from pipeline_contracts.records import BatchMeta
 from pipeline_contracts.settings import Settings
+
+# Ten thousand bodies take half a minute of CPU, and many times that on a machine that others work on.
+pytestmark = pytest.mark.timeout(900)
 
 LIMITS = Limits.from_settings(
     Settings(max_event_bytes=4096, max_batch_events=20, max_decompressed_bytes=200_000)

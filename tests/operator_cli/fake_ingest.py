@@ -113,7 +113,7 @@ async def send(
     messages: list[str] = []
     report = Report(strict, messages.append)
     async with sending_session("the-key", 4) as session:
-        delivery = Delivery(session, base_url, Patience(report, 30.0), report)
+        delivery = Delivery(session, base_url, Patience(report, 120.0), report)
         sender = Sender(
             deliver=delivery.deliver,
             folder=ProgressFolder(folder, "somewhere", source),

@@ -195,7 +195,7 @@ def test_somebody_at_a_terminal_is_asked(on_socket: PlatformProcess) -> None:
         try:
             os.write(ours, f"{typed}\n".encode())
             done = subprocess.run(
-                [str(PHAROS), *command], stdin=theirs, capture_output=True, text=True, timeout=60
+                [str(PHAROS), *command], stdin=theirs, capture_output=True, text=True, timeout=180
             )
         finally:
             os.close(ours)

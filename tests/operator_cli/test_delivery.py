@@ -25,7 +25,8 @@ async def test_every_event_arrives_once_and_in_whole_batches(tmp_path: Path, eve
     async with ingest.serve() as url:
         report, messages = await send(url, tmp_path / "state", events)
     assert ingest.counts() == {str(n): 1 for n in range(25)}
-    assert [len(batch) for batch in ingest.stored.values()] == [10, 10, 5]
+    # They are under way at the same time, and arrive in any order.
+    assert sorted(len(batch) for batch in ingest.stored.values()) == [5, 10, 10]
     totals = report.totals
     assert (totals.files, totals.batches, totals.events_sent, totals.accepted) == (1, 3, 25, 25)
     assert (totals.resent, totals.skipped_lines, totals.refused_events) == (0, 0, 0)

@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, is
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.operator_cli.patient_run import patient_run
 from tests.support.commands import CLEAN, Run, ask, refused, run_in
-from tests.support.platform_process import PHAROS, PlatformProcess
+from tests.support.platform_process import PlatformProcess
 
 
 def test_a_heartbeat_through_its_commands(pharos: Run) -> None:
@@ -161,13 +163,17 @@ def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> 
     """In a shell, in any folder."""
     heartbeat = on_socket.run("heartbeat", "create", "pasted", "--period", "1h").stdout
     queue = on_socket.run("queue", "create", "pasted").stdout
-    search = {**CLEAN, "PATH": f"{PHAROS.parent}:{os.environ['PATH']}"}
+    program = tmp_path / "bin" / "pharos"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{patient_run()}")
+    program.chmod(0o755)
+    search = {**CLEAN, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     for line in (_line(heartbeat, "curl"), _line(queue, "curl")):
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=180, cwd=tmp_path)
         assert (done.stderr, json.loads(done.stdout)) == ("", {"data": {"status": "accepted"}})
     line = _line(heartbeat, "pharos run").replace("your-command", "echo done")
     done = subprocess.run(
-        ["sh", "-c", line], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=search
+        ["sh", "-c", line], capture_output=True, text=True, timeout=180, cwd=tmp_path, env=search
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 

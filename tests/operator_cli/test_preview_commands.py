@@ -72,7 +72,7 @@ def test_an_opened_preview_is_followed(on_engines: Run, write: Write, start: Sta
     (listed,) = ask(on_engines, "preview", "list", "--project", project)
     write(lambda session, now: carried_out.hold_lease(session, listed["number"], now))
     carry_out(write, listed["active_deployment"]["id"])
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert json.loads(out.splitlines()[-1])["address"] == carried_out.ADDRESS
     tell(on_engines, "preview", "close", "login", "--project", project, "--yes")

@@ -21,7 +21,8 @@ def test_what_runs_as_a_table(on_engines: Run, write: Write, place: str) -> None
 
     async def run(session: AsyncSession, now: datetime) -> None:
         await carried_out.hold_lease(session, environment, now)
-        began = now - timedelta(hours=2, minutes=5)
+        # So long that another minute, until the command has looked, does not show.
+        began = now - timedelta(days=2, hours=5)
         rows = [
             {"process": "web", "port": 40001, "started_at": began},
             {"process": "worker", "state": "waiting", "pid": None, "restarts": 3, "last_exit": "status 1"},
@@ -39,7 +40,7 @@ def test_what_runs_as_a_table(on_engines: Run, write: Write, place: str) -> None
         f"  deployer  {carried_out.HOLDER}",
     ]
     assert lines[5].split() == ["Process", "State", "PID", "Port", "Up", "Restarts", "Last", "exit"]
-    assert lines[6].split() == ["web.1", "running", "4711", "40001", "2h", "5m", "0", "-"]
+    assert lines[6].split() == ["web.1", "running", "4711", "40001", "2d", "5h", "0", "-"]
     assert lines[7].split()[:4] == ["worker.1", "waiting", "-", "-"]
     assert lines[7].split()[-3:] == ["3", "status", "1"]
     assert f"{place}  " in tell(on_engines, "ps")
@@ -67,9 +68,9 @@ def test_what_is_under_way_is_held_or_does_not_answer(on_engines: Run, write: Wr
     held = ask(on_engines, "environment", "show", place)["id"]
     assert f"  held      rolled back: no push deploys here until `pharos environment resume {held}`\n" in told
     assert f"  deployer  {carried_out.HOLDER}, idle hands\n" in told
-    write(lambda session, now: carried_out.hold_lease(session, environment, now, seconds=-300))
+    write(lambda session, now: carried_out.hold_lease(session, environment, now, seconds=-5 * 3600))
     told = tell(on_engines, "ps", place)
-    assert f"  deployer  {carried_out.HOLDER} has not answered for 5m" in told
+    assert f"  deployer  {carried_out.HOLDER} has not answered for 5h" in told
 
 
 def test_an_environment_where_nothing_runs(pharos: Run) -> None:

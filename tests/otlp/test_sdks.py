@@ -21,12 +21,20 @@ def _command(app: str) -> list[str]:
         return javascript_app()
 
 
-async def _run(command: list[str], pipeline: OtlpPipeline) -> Any:
+# The SDKs drop what takes ten seconds to be answered, or send it twice.
+_PATIENCE_SECONDS = 100
+
+
+async def _run(app: str, pipeline: OtlpPipeline) -> Any:
+    command = _command(app)
+    # In JavaScript these are milliseconds, in Python seconds.
+    patience = str(_PATIENCE_SECONDS * (1000 if app == "js" else 1))
     environment = {
         **os.environ,
         "OTEL_EXPORTER_OTLP_ENDPOINT": pipeline.endpoint,
         "OTEL_EXPORTER_OTLP_HEADERS": f"Authorization=Bearer%20{pipeline.key}",
         "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": patience,
         "PYTHONWARNINGS": "ignore",
     }
     process = await asyncio.create_subprocess_exec(
@@ -36,7 +44,12 @@ async def _run(command: list[str], pipeline: OtlpPipeline) -> Any:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), 150)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     assert process.returncode == 0, err.decode()
     return json.loads(out)
 
@@ -51,7 +64,7 @@ def _text(value: Any) -> str:
 async def test_everything_arrives(start_pipeline: StartPipeline, app: str) -> None:
     """Protobuf is allowed for the one that can do nothing else."""
     pipeline = await start_pipeline(protobuf=app == "proto")
-    made = await _run(_command(app), pipeline)
+    made = await _run(app, pipeline)
     await pipeline.consume()
 
     rows = {row["SpanId"]: row for row in await pipeline.rows("otel_traces")}
@@ -99,6 +112,6 @@ async def test_everything_arrives(start_pipeline: StartPipeline, app: str) -> No
 
 async def test_an_exporter_in_protobuf_is_told_what_to_set(pipeline: OtlpPipeline) -> None:
     """Without the flag the SDK gets 415 and its log says why."""
-    await _run(_command("proto"), pipeline)
+    await _run("proto", pipeline)
     await pipeline.consume()
     assert await pipeline.rows("otel_traces") == []

@@ -20,7 +20,7 @@ async def test_a_task_that_takes_a_cancellation_for_its_own_time_out_is_ended() 
 
     task = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
-    await asyncio.wait_for(end_task(task), 30)
+    await asyncio.wait_for(end_task(task), 60)
     assert task.cancelled() and swallowed == 2
 
 

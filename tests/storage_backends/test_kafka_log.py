@@ -4,12 +4,11 @@ import asyncio
 import logging
 import secrets
 import signal
-import time
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pipeline_contracts.errors import LogFull, PartitionLost, RecordsGone, StorageUnavailable
@@ -26,6 +25,10 @@ from storage_backends.event_log.kafka_topics import (
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+from tests.support.own_time import own_time
+
+# A broker that is killed is started again within a test.
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ async def exits() -> AsyncIterator[AsyncExitStack]:
 
 
 async def opened(
-    exits: AsyncExitStack, bootstrap: str, topic: str, *, buffer_bytes: int = 8 * MB, seconds: float = 2.0
+    exits: AsyncExitStack, bootstrap: str, topic: str, *, buffer_bytes: int = 8 * MB, seconds: float = 60.0
 ) -> KafkaEventLog:
     log = await open_kafka_log(
         KafkaConnection(bootstrap), [topic], buffer_bytes=buffer_bytes, acknowledge_seconds=seconds
@@ -59,7 +62,7 @@ async def opened(
 
 
 def consuming(exits: AsyncExitStack, broker: KafkaBroker, topic: str) -> KafkaLogConsumer:
-    consumer = KafkaLogConsumer(KafkaConnection(broker.bootstrap), "group", topic, session_seconds=2.0)
+    consumer = KafkaLogConsumer(KafkaConnection(broker.bootstrap), "group", topic, session_seconds=15.0)
     exits.push_async_callback(consumer.close)
     return consumer
 
@@ -73,18 +76,28 @@ async def read_values(consumer: KafkaLogConsumer, partition: int) -> list[bytes]
     return values
 
 
+async def append_patiently(log: KafkaEventLog, topic: str, value: bytes) -> None:
+    """As a client does that is told to come again."""
+    async with asyncio.timeout(180):
+        while True:
+            try:
+                return await log.append(topic, b"k", b"", value)
+            except StorageUnavailable:
+                await asyncio.sleep(0.1)
+
+
 async def test_a_log_without_brokers_refuses_and_says_so(exits: AsyncExitStack) -> None:
     log = await opened(exits, f"127.0.0.1:{free_port()}", "any")
     with pytest.raises(StorageUnavailable):
         await log.append("any", b"k", b"", b"x")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while "cannot be reached" not in (log.stalled_reason() or ""):
             await asyncio.sleep(0.05)
 
 
 async def test_a_missing_topic_is_named_with_what_to_do(exits: AsyncExitStack, broker: KafkaBroker) -> None:
     log = await opened(exits, broker.bootstrap, "never.made")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while "pharos migrate" not in (log.stalled_reason() or ""):
             await asyncio.sleep(0.05)
     with pytest.raises(StorageUnavailable, match=r"never\.made.*pharos migrate"):
@@ -110,7 +123,7 @@ async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str)
     before = (await read_identities(connection))[topic]
     async with admin_client(connection) as admin:
         await admin.delete_topics([topic])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while topic in await admin.list_topics():
                 await asyncio.sleep(0.1)
     assert await create_topics(connection, [topic], topic_settings(2)) == [topic]
@@ -123,35 +136,38 @@ async def test_a_killed_broker_is_waited_for_with_bounded_memory(
     caplog.set_level(logging.CRITICAL, "aiokafka")
     log = await opened(exits, broker.bootstrap, topic, buffer_bytes=4 * MB, seconds=1.0)
     await until_connected(log)
-    await log.append(topic, b"k", b"", b"before")
+    await append_patiently(log, topic, b"before")
     broker.stop(signal.SIGKILL)
-    memory = psutil.Process().memory_info().rss
-    refused = {StorageUnavailable: 0, LogFull: 0}
-    waiting = []
-    end = time.monotonic() + 3.0
-    while time.monotonic() < end:
-        try:
-            waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))
-        except StorageUnavailable as error:
-            refused[type(error)] += 1
-        await asyncio.sleep(0.001)
-    assert log.stored_bytes() <= 4 * MB
-    assert log.stalled_reason() is not None
-    assert refused[LogFull] > 0
-    ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
-    assert {type(e) for e in ended} == {StorageUnavailable}
-    grown = (psutil.Process().memory_info().rss - memory) / MB
+    # Of what Python holds: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
+    tracemalloc.start()
+    try:
+        refused = {StorageUnavailable: 0, LogFull: 0}
+        waiting = []
+        async with own_time() as had:
+            while had() < 3.0:
+                # More at once than there is room for, however seldom this comes round.
+                for _ in range(100):
+                    try:
+                        waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))
+                    except StorageUnavailable as error:
+                        refused[type(error)] += 1
+                assert log.stored_bytes() <= 4 * MB
+                await asyncio.sleep(0.02)
+        assert refused[LogFull] > 0
+        async with asyncio.timeout(60):
+            while log.stalled_reason() is None:
+                await asyncio.sleep(0.01)
+        ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
+        assert {type(e) for e in ended} == {StorageUnavailable}
+        grown = tracemalloc.get_traced_memory()[1] / MB
+    finally:
+        tracemalloc.stop()
     print(f"memory grew by {grown:.1f} MB while {len(waiting) + sum(refused.values())} appends were refused")
     assert grown < 64
 
     broker.start()
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await log.append(topic, b"k", b"", b"after")
-                break
-            except StorageUnavailable:
-                await asyncio.sleep(0.1)
+    await append_patiently(log, topic, b"after")
+    async with asyncio.timeout(180):
         while log.stalled_reason() is not None or log.stored_bytes():
             await asyncio.sleep(0.1)
     consumer = consuming(exits, broker, topic)
@@ -169,13 +185,13 @@ async def test_both_sides_close_in_time_without_the_broker(
     await claimed(consumer, 2)
     broker.stop(signal.SIGKILL)
     try:
-        begun = time.monotonic()
-        waiting = asyncio.ensure_future(log.append(topic, b"k", b"", b"x"))
-        await consumer.close()
-        await log.close()
-        with pytest.raises(StorageUnavailable):
-            await waiting
-        assert time.monotonic() - begun < 20
+        async with own_time() as had:
+            waiting = asyncio.ensure_future(log.append(topic, b"k", b"", b"x"))
+            await consumer.close()
+            await log.close()
+            with pytest.raises(StorageUnavailable):
+                await waiting
+            assert had() < 20
     finally:
         broker.start()
 
@@ -190,17 +206,11 @@ async def test_a_consumer_finds_a_restarted_broker_again(
     await claimed(consumer, 2)
     broker.stop(signal.SIGKILL)
     broker.start()
-    async with asyncio.timeout(60):
+    await append_patiently(log, topic, b"x")
+    async with asyncio.timeout(180):
         while True:
             try:
-                await log.append(topic, b"k", b"", b"x")
-                break
-            except StorageUnavailable:
-                await asyncio.sleep(0.1)
-    async with asyncio.timeout(60):
-        while True:
-            positions = await claimed(consumer, 2)
-            try:
+                positions = await claimed(consumer, 2)
                 found = [r for p in positions for r in await consumer.read(p, 0, None, MB, 0.5)]
                 if found:
                     break
@@ -218,7 +228,7 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition
     # The first one works on a chunk all the while and claims nothing.
     await claimed(second, 1)
     await second.close()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while first.has_partitions():
             await asyncio.sleep(0.05)
     for partition in (0, 1):
@@ -242,7 +252,10 @@ async def test_records_that_the_brokers_removed_are_told(
         await log.append(topic, b"k", b"", b"%d" % n)
     consumer = consuming(exits, broker, topic)
     await claimed(consumer, 2)
-    (partition,) = [p for p in (0, 1) if await consumer.read(p, 0, None, MB, 0.5)]
+    async with asyncio.timeout(180):
+        while not (found := [p for p in (0, 1) if await consumer.read(p, 0, None, MB, 0.5)]):
+            pass
+    (partition,) = found
     async with admin_client(KafkaConnection(broker.bootstrap)) as admin:
         await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(before_offset=4)})
     await consumer.close()

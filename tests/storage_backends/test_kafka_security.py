@@ -83,7 +83,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnectio
 
 async def test_records_go_through_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
     await create_topics(guarded, ["guarded"], topic_settings(1))
-    log = await open_kafka_log(guarded, ["guarded"], buffer_bytes=MB, acknowledge_seconds=10.0)
+    log = await open_kafka_log(guarded, ["guarded"], buffer_bytes=MB, acknowledge_seconds=60.0)
     consumer = KafkaLogConsumer(guarded, "group", "guarded")
     try:
         await until_connected(log)

@@ -1,6 +1,7 @@
 """What only the key directory in Redis does: edges that keep keys, changes that reach them, Redis away or empty."""
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +16,8 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
 from tests.support.engines import or_skip
-from tests.support.redis_server import RedisServer, running_redis
+from tests.support.own_time import own_time
+from tests.support.redis_server import RedisServer, hasty_redis, noted_tries, running_redis
 from tests.support.tcp_proxy import tcp_proxy
 
 
@@ -47,17 +49,16 @@ async def directories(server: RedisServer) -> AsyncIterator[Directories]:
         yield Directories(opened[0], opened[1:])
 
 
-async def until(holds: object, seconds: float = 20.0) -> float:
-    """Wait until the condition holds; gives the seconds that it took."""
-    begun = time.monotonic()
-    while True:
-        found = holds()  # type: ignore[operator]
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return time.monotonic() - begun
-        assert time.monotonic() < begun + seconds
-        await asyncio.sleep(0.02)
+async def until(holds: object) -> float:
+    """Wait until the condition holds; gives the seconds that this process has had by then."""
+    async with own_time() as had, asyncio.timeout(60):
+        while True:
+            found = holds()  # type: ignore[operator]
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return had()
+            await asyncio.sleep(0.02)
 
 
 def entry() -> KeyEntry:
@@ -65,21 +66,28 @@ def entry() -> KeyEntry:
 
 
 async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
-    return await edge.find(key.digest) is None
+    """Whether it is told so; not while nothing can be told."""
+    with contextlib.suppress(StorageUnavailable):
+        return await edge.find(key.digest) is None
+    return False
 
 
 async def test_a_new_key_works_at_once_even_where_it_was_refused_before(directories: Directories) -> None:
     key = entry()
     for edge in directories.edges:
+        # The refusal is kept until it hears of the change: no time runs out.
+        stopped = edge._clock()
+        edge._clock = lambda now=stopped: now
         assert await edge.find(key.digest) is None
     await directories.control.publish(key)
     for edge in directories.edges:
-        took = await until(lambda edge=edge: _finds(edge, key))
-        assert took < 2.0, "the refusal is kept for longer than that"
+        await until(lambda edge=edge: _finds(edge, key))
 
 
 async def _finds(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
-    return await edge.find(key.digest) == key
+    with contextlib.suppress(StorageUnavailable):
+        return await edge.find(key.digest) == key
+    return False
 
 
 async def test_a_change_and_a_revocation_reach_every_edge(directories: Directories) -> None:
@@ -90,10 +98,10 @@ async def test_a_change_and_a_revocation_reach_every_edge(directories: Directori
     changed = replace(key, limit=RateLimit(50, 70))
     await directories.control.publish(changed)
     for edge in directories.edges:
-        await until(lambda edge=edge: _finds(edge, changed), 5.0)
+        await until(lambda edge=edge: _finds(edge, changed))
     await directories.control.revoke(key.digest)
     for edge in directories.edges:
-        took = await until(lambda edge=edge: unknown(edge, key), 5.0)
+        took = await until(lambda edge=edge: unknown(edge, key))
         print(f"revoked at an edge after {1000 * took:.0f} ms")
 
 
@@ -108,12 +116,12 @@ async def test_known_keys_work_without_redis_and_others_cannot_be_told(
     while time.monotonic() < begun + 3.0:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.01)
-    # At once: nobody waits for what is known to be away.
-    begun = time.monotonic()
-    for _ in range(50):
-        with pytest.raises(StorageUnavailable):
-            await edge.find(secrets.token_bytes(32))
-    assert time.monotonic() - begun < 5.0
+    # At once: nobody waits for what is known to be away, but one now and then.
+    with noted_tries(edge._connection) as tries:
+        for _ in range(50):
+            with pytest.raises(StorageUnavailable):
+                await edge.find(secrets.token_bytes(32))
+    assert len(tries) <= 1
     server.start()
 
 
@@ -134,7 +142,7 @@ async def test_an_emptied_redis_refuses_nobody_until_control_has_published_again
     # In the meantime the first key was revoked in the database.
     await directories.control.publish_all([other])
     await until(lambda: _finds(edge, other))
-    await until(lambda: unknown(edge, key), 5.0)
+    await until(lambda: unknown(edge, key))
 
 
 async def test_a_revocation_that_an_edge_could_not_hear_holds_once_it_hears_again(
@@ -147,8 +155,8 @@ async def test_a_revocation_that_an_edge_could_not_hear_holds_once_it_hears_agai
     await directories.control.revoke(key.digest)
     client = directories.control._connection.client
     await client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
-    took = await until(lambda: unknown(edge, key), 5.0)
-    assert took < 5.0
+    took = await until(lambda: unknown(edge, key))
+    assert took < 5.0, "that it was cut off has told it"
 
 
 async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key_alive(
@@ -157,14 +165,18 @@ async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key
     key = entry()
     await directories.control.publish(key)
     async with tcp_proxy(server.port) as proxy:
-        edge = await open_redis_key_directory(f"redis://127.0.0.1:{proxy.port}/0")
+        # As hasty as in the product: it is about how soon such a connection is given up.
+        with hasty_redis():
+            edge = await open_redis_key_directory(f"redis://127.0.0.1:{proxy.port}/0")
         try:
             await until(lambda: edge.unready_reason() is None)
-            assert await edge.find(key.digest) == key
+            await until(lambda: _finds(edge, key))
+            # One that follows, one that asks.
+            await until(lambda: proxy.open == 2)
             # The edge's connections are open and say nothing, as behind a firewall that has forgotten them.
             assert proxy.silence() == 2
             await directories.control.revoke(key.digest)
-            took = await until(lambda: unknown(edge, key), 10.0)
+            took = await until(lambda: unknown(edge, key))
             print(f"revoked behind a dead connection after {took:.1f} s")
             assert took < 5.0
         finally:
@@ -183,7 +195,7 @@ async def test_a_revocation_that_was_trimmed_away_before_it_was_read_holds(direc
           redis.call('XADD', 'pharos:keys:changes', 'MAXLEN', '~', 10000, '*', 'published', i)
         end"""
     await directories.control._connection.client.eval(flood, 0, key.digest)
-    await until(lambda: unknown(edge, key), 5.0)
+    await until(lambda: unknown(edge, key))
 
 
 async def test_changes_are_followed_where_redis_was_emptied_and_its_clock_set_back(
@@ -201,7 +213,7 @@ async def test_changes_are_followed_where_redis_was_emptied_and_its_clock_set_ba
     await asyncio.sleep(1.5)
     assert await edge.find(key.digest) == key
     await directories.control.revoke(key.digest)
-    await until(lambda: unknown(edge, key), 5.0)
+    await until(lambda: unknown(edge, key))
 
 
 async def _position_is(edge: RedisKeyDirectory, change: bytes) -> bool:
@@ -257,7 +269,7 @@ async def test_what_happened_of_late_is_told_by_the_clock_of_redis(
         patch.setattr(time, "time", lambda now=time.time: now() - 3600)
         await directories.control.revoke(key.digest)
     await directories.control.publish_all([key])
-    await until(lambda: unknown(directories.edges[0], key), 5.0)
+    await until(lambda: unknown(directories.edges[0], key))
 
 
 async def test_a_key_that_was_published_again_is_not_taken_for_a_revoked_one(
@@ -285,11 +297,23 @@ async def test_several_controls_may_publish_at_once(server: RedisServer, directo
     assert len(names) <= 5, f"lists were left behind: {names}"
 
 
-async def test_a_hundred_thousand_keys_are_published_in_seconds(directories: Directories) -> None:
+async def test_a_hundred_thousand_keys_are_published_in_seconds(
+    server: RedisServer, directories: Directories
+) -> None:
     keys = [entry() for _ in range(100_000)]
-    begun = time.monotonic()
-    await directories.control.publish_all(keys)
-    print(f"100,000 keys in {time.monotonic() - begun:.1f} s")
+    # No call of it may take longer than the product waits for one, unless the machine is slow at that moment: then it
+    # is done again, as control does.
+    with hasty_redis():
+        control = await open_redis_key_directory(server.url, follow=False)
+
+    async def published() -> bool:
+        with contextlib.suppress(StorageUnavailable):
+            await control.publish_all(keys)
+            return True
+        return False
+
+    print(f"100,000 keys in {await until(published):.1f} s")
+    await control.close()
     assert await directories.edges[0].find(keys[-1].digest) == keys[-1]
 
 

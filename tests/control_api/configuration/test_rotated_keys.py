@@ -122,7 +122,7 @@ async def test_what_has_failed_or_was_canceled_is_tried_again_with_the_new_key_a
     async with rotated.working():
         for number in numbers[1:]:
             assert (await rotated.operate(application["id"], number, "retry")).status == 200
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (told := await rotated.finished(application["id"]))["status"] != "succeeded":
                 assert "failed" not in statuses(told)
     await _check_done(rotated, told)

@@ -66,14 +66,26 @@ async def test_projects_do_not_wait_for_each_others_failures(begun: ReviewedProj
         assert (await begun.finished(second["id"]))["status"] == "succeeded"
 
 
+# Times that an operation is begun. The slower the machine is, the longer workers whose leases are over at once may take
+# everything from each other: behind this one of them is left, which ends it.
+_ENOUGH = 200
+
+
 @pytest.mark.parametrize("milliseconds", [0, 1, 10, 15_000])
 async def test_many_workers_carry_it_out_once(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture, milliseconds: int
 ) -> None:
     """Though leases run out in the middle: whoever was too slow finds that it is somebody else's."""
     chance = random.Random(milliseconds)
+    workers: list[ApplicationWorker] = []
+    begun_times = 0
 
     async def dawdle(step: Step, position: int) -> None:
+        nonlocal begun_times
+        begun_times += step == "begun"
+        if begun_times == _ENOUGH:
+            for worker in workers[1:]:
+                worker.stop()
         await asyncio.sleep(chance.uniform(0, 0.015))
 
     caplog.set_level(logging.WARNING, "control_api.configuration")
@@ -81,7 +93,7 @@ async def test_many_workers_carry_it_out_once(
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(3):
             lease = timedelta(milliseconds=milliseconds)
-            await stack.enter_async_context(begun.working(lease=lease, on_step=dawdle))
+            workers.append(await stack.enter_async_context(begun.working(lease=lease, on_step=dawdle)))
         told = await begun.finished(application["id"])
     await check_done(begun, told)
     assert await effects(begun) == EFFECTS
@@ -126,7 +138,8 @@ async def test_a_worker_that_was_thought_dead_does_nothing_more(
     attempts = [one["attempts"] for one in told["operations"]]
     assert attempts[position] == (1 if is_done else 2)
     assert sum(attempts) == COUNT + (0 if is_done else 1)
-    assert caplog.records == []
+    # A server or a task that another test has left behind may say something at any time.
+    assert [record for record in caplog.records if record.name.startswith("control_api.")] == []
 
 
 async def test_stop_ends_behind_the_operation(begun: ReviewedProject) -> None:

@@ -17,6 +17,9 @@ _NOTHING = cast(Any, None)
 _OPERATIONS = sum(
     len({"get", "put", "post", "patch", "options"} & set(item)) for item in load_document()["paths"].values()
 )
+# Dozens of operations are drawn one by one: that is a browser's work of half a minute, and on a loaded machine of some.
+pytestmark = pytest.mark.timeout(900)
+
 _SHOWN = "document.querySelectorAll('.opblock').length"
 
 
@@ -50,7 +53,7 @@ async def page(tmp_path: Path) -> AsyncIterator[_Watched]:
         watched = _Watched(tab, url)
         await tab.send("Log.enable")
         await tab.open(f"{url}/api/docs")
-        await until(lambda: tab.evaluate(_SHOWN))
+        await until(lambda: tab.evaluate(f"{_SHOWN} >= {_OPERATIONS}"))
         yield watched
 
 

@@ -12,17 +12,15 @@ _PAGE = _ROOT / "control_api" / "reference" / "page"
 _PACKAGES = ("package.json", "package-lock.json")
 
 
-def _page_copy() -> Path:
-    """A folder with the page as it is now and the package beside it. Raises `EngineMissing`."""
+def _package() -> Path:
+    """A folder with what npm brings for the page. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
     content = b"".join((_PAGE / name).read_bytes() for name in _PACKAGES)
     folder = _ROOT / ".engines" / f"reference-page-{hashlib.sha256(content).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*_PACKAGES, "build.mjs"):
+    for name in _PACKAGES:
         shutil.copy(_PAGE / name, folder)
-    shutil.rmtree(folder / "built", ignore_errors=True)
-    shutil.copytree(_PAGE / "built", folder / "built")
     if not (folder / "done").exists():
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
@@ -32,13 +30,20 @@ def _page_copy() -> Path:
     return folder
 
 
-def test_what_is_committed_is_what_the_package_gives() -> None:
+def _page_copy(folder: Path) -> None:
+    """The page as it is now, in a folder that no other run has, and the package beside it. Raises `EngineMissing`."""
+    (folder / "node_modules").symlink_to(_package() / "node_modules")
+    shutil.copy(_PAGE / "build.mjs", folder)
+    shutil.copytree(_PAGE / "built", folder / "built")
+
+
+def test_what_is_committed_is_what_the_package_gives(tmp_path: Path) -> None:
     with skipping():
-        folder = _page_copy()
+        _page_copy(tmp_path)
     command = ["node", "build.mjs", "--check"]
-    checked = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert checked.returncode == 0, checked.stderr
-    (folder / "built" / "NOTICE").write_text("another")
-    checked = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    (tmp_path / "built" / "NOTICE").write_text("another")
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert checked.returncode == 1
     assert "built/NOTICE is not what the package gives" in checked.stderr

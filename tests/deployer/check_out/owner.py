@@ -47,7 +47,9 @@ class Owner:
     async def log(self, line: str) -> None:
         self.lines.append(line)
 
-    async def check_out(self, url: str, revision: str, ref: str | None = "main", seconds: float = 60) -> None:
+    async def check_out(
+        self, url: str, revision: str, ref: str | None = "main", seconds: float = 180
+    ) -> None:
         await check_out(
             url,
             revision,

@@ -185,8 +185,13 @@ async def test_a_host_that_says_nothing_is_left_in_time() -> None:
     async with server:
         port = server.sockets[0].getsockname()[1]
         for url in (f"https://127.0.0.1:{port}/x.git", f"ssh://git@127.0.0.1:{port}/x.git"):
-            with pytest.raises(CheckOutFailed, match="did not answer within 0.7 seconds"):
-                await resolve_ref(url, "main", timeout_seconds=0.7)
+            accepted.clear()
+            # On a busy machine Git may need longer to ask.
+            for seconds in (0.7, 3, 12, 48):
+                with pytest.raises(CheckOutFailed, match=f"did not answer within {seconds:g} seconds"):
+                    await resolve_ref(url, "main", timeout_seconds=seconds)
+                if accepted.is_set():
+                    break
             assert accepted.is_set()
 
 

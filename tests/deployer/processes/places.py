@@ -13,6 +13,11 @@ from deployer.processes.confinement import Confinement, Limits, Owner
 from deployer.processes.run_step import Stream, run_step
 from deployer.processes.start_process import start_process
 
+# Hypothesis seeds the usual generator: two processes of one run would draw the same user, and end the other's steps.
+_DICE = random.SystemRandom()
+# None that a deployer may have: deployers of other tests end what runs as their users.
+_USERS = range(2_000_000_000, 2_100_000_000)
+
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 """One that every user may run, where there is such."""
 
@@ -46,12 +51,13 @@ class Place:
     def changed(self, **members: Any) -> "Place":
         return replace(self, confinement=replace(self.confinement, **members))
 
-    async def run(self, command: str, timeout_seconds: float = 30) -> str:
-        """Both outputs of the step as one text. Raises StepFailed."""
-        heard: list[bytes] = []
+    async def run(self, command: str, timeout_seconds: float = 120) -> str:
+        """What the step printed: its standard output, then its standard error. Raises StepFailed."""
+        # Which of two streams is heard first is nobody's promise.
+        heard: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
 
         async def listen(stream: Stream, chunk: bytes) -> None:
-            heard.append(chunk)
+            heard[stream] += chunk
 
         await run_step(
             command,
@@ -61,7 +67,7 @@ class Place:
             timeout_seconds=timeout_seconds,
             on_output=listen,
         )
-        return b"".join(heard).decode()
+        return b"".join(heard.values()).decode()
 
     def start(self, command: str, output: int, dies_with_us: bool = True) -> Any:
         return start_process(
@@ -79,19 +85,24 @@ def make_place(path: Path) -> Place:
     """A user of its own for each where we are root: a step ends whatever runs as its owner."""
     owner = None
     if os.geteuid() == 0:
-        number = random.randrange(700_000_000, 800_000_000)
+        number = _DICE.choice(_USERS)
         owner = Owner(number, number)
     folders = [path / "app", path / "home"]
     for folder in folders:
         folder.mkdir(parents=True)
         if owner is not None:
             os.chown(folder, owner.uid, owner.gid)
-    mark = f"test:{os.getpid()}:{random.randrange(10**12)}:"
+    mark = f"test:{os.getpid()}:{_DICE.randrange(10**12)}:"
     return Place(path, Confinement(*folders, owner, is_writable=True), mark)
 
 
-async def until(condition: Callable[[], object], seconds: float = 10) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
+
+
+def command_line(pid: int) -> bytes:
+    """Each argument with a zero behind it; empty for the moment in which the process becomes another program."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes()

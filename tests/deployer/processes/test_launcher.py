@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -191,13 +192,14 @@ def _read_all(reader: int) -> str:
 
 async def test_variables_are_in_no_command_line(place: Place, nowhere: int) -> None:
     """From the first instant on, of the launcher as of the shell."""
-    place.variables = {"PASSWORD": "correct-horse-battery"}
+    password = secrets.token_hex()
+    place.variables = {"PASSWORD": password}
     process = place.start("sleep 60", nowhere)
     for _ in range(40):
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
                 try:
-                    assert b"correct-horse" not in (folder / "cmdline").read_bytes()
+                    assert password.encode() not in (folder / "cmdline").read_bytes()
                 except (FileNotFoundError, ProcessLookupError):
                     continue
         await asyncio.sleep(0.002)
@@ -233,7 +235,7 @@ async def test_nothing_but_the_three_descriptors(place: Place, tmp_path: Path) -
 
 
 async def test_standard_error_can_be_opened(place: Place) -> None:
-    assert await place.run("echo told > /dev/stderr; echo more >> /dev/stdout") == "told\nmore\n"
+    assert await place.run("echo told > /dev/stderr; echo more >> /dev/stdout") == "more\ntold\n"
 
 
 @pytest.mark.parametrize("missing", ["folder", "home"])

@@ -11,7 +11,7 @@ import pytest
 
 from deployer.processes.confinement import Confinement, Owner, search_path
 from deployer.processes.run_step import StepFailed
-from tests.deployer.processes.places import Place
+from tests.deployer.processes.places import Place, command_line, until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
 
@@ -72,8 +72,7 @@ async def test_the_shell_dies_with_the_thread_that_started_it(place: Place, nowh
 
     async def start() -> None:
         process = place.start("exec sleep 60", nowhere)
-        # Long enough to have become the command.
-        await asyncio.sleep(0.5)
+        await until(lambda: command_line(process.pid).startswith(b"sleep\0"))
         process.forget()
         pids.append(process.pid)
 

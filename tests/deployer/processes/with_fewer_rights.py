@@ -18,12 +18,14 @@ QUESTIONS = {
     "folder": "pwd; echo $HOME; cat file; touch x 2>&1 || true; touch $HOME/x && echo home; exec ls -A /tmp",
     "hidden": 'ls -A "$DATA"; cat "$DATA/key" 2>&1 || true',
     "daemon": "setsid sh -c 'while :; do sleep 0.1; done' & sleep 0.1",
-    "shared": "touch /dev/shm/pharos-x; cd /dev/shm; ls pharos-x; rm pharos-x",
+    "shared": 'cd /dev/shm; touch "$SHARED"; ls "$SHARED"; rm "$SHARED"',
 }
 
 
-async def main(path: Path) -> None:
-    owner = None if os.geteuid() else Owner(61_234, 61_234)
+async def main(path: Path, number: int) -> None:
+    """`number`: of no other run on the machine."""
+    owner = None if os.geteuid() else Owner(number, number)
+    mark = f"n{number}:"
     for name in ("app", "home", "data"):
         (path / name).mkdir()
     if owner is not None:
@@ -43,35 +45,37 @@ async def main(path: Path) -> None:
         async def listen(stream: Stream, chunk: bytes) -> None:
             heard.append(chunk)
 
-        variables = {"DATA": str(path / "data")}
+        variables = {"DATA": str(path / "data"), "SHARED": f"pharos-{number}"}
         await run_step(
             command,
             variables=variables,
             confinement=confinement,
-            mark="n:1",
-            timeout_seconds=20,
+            mark=f"{mark}1",
+            timeout_seconds=100,
             on_output=listen,
         )
         return b"".join(heard).decode()
 
     for name, command in QUESTIONS.items():
         told[name] = await ask(command)
-    told["left"] = len(find_marked("n:"))
+    told["left"] = len(find_marked(mark))
     try:
         await ask("exit 3")
     except StepFailed as failed:
         told["failed"] = str(failed)
     null = os.open("/dev/null", os.O_WRONLY)
     process = start_process(
-        "exec env -i sleep 60", variables={}, confinement=confinement, mark="n:2", stdout=null, stderr=null,
+        "exec env -i sleep 60", variables={}, confinement=confinement, mark=f"{mark}2", stdout=null, stderr=null,
         dies_with_us=False,
     )  # fmt: skip
-    await asyncio.sleep(0.5)
+    # It confines itself before it becomes the command.
+    while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
+        await asyncio.sleep(0.02)
     told["marks"] = sorted(Marks().of(process.pid))
     if told["marks"]:
         process.forget()
-        process = adopt_process(process.pid, "n:2")
-    await process.end(5)
+        process = adopt_process(process.pid, f"{mark}2")
+    await process.end(60)
     told["status_of_second"] = await process.wait()
     try:
         other = Confinement(path, path, Owner(5, 5) if owner is None else None)
@@ -84,4 +88,4 @@ async def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

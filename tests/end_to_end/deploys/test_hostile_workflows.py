@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -62,19 +63,20 @@ class _Guard:
 
     def check(self) -> None:
         app = self._app
-        assert app.where.is_well()
+        wait_until(app.where.is_well)
         assert app.builders() == []
         assert app.get() == (200, "the former release")
         # They count among the user's processes until the machine's first process has asked for them.
         wait_until(lambda: not processes_of({app.first_uid}, with_ended=True))
-        wait_until(lambda: set(app.runners()) == self._runners, 15, lambda: (app.runners(), self._runners))
-        wait_until(lambda: app.artefacts() == self._artefacts, 10, app.artefacts)
+        wait_until(lambda: set(app.runners()) == self._runners, 60, lambda: (app.runners(), self._runners))
+        # Of itself it would be swept a minute later at the latest.
+        wait_until(lambda: app.artefacts() == self._artefacts, 30, app.artefacts)
         grown = psutil.Process(app.where.platform.pid).memory_info().rss - self._memory
         assert grown < _MOST_GROWTH_MB * 2**20, f"grown by {grown / 2**20:.0f} MB"
 
 
-def _build(command: str, more: Mapping[str, str] | None = None, seconds: int = 20) -> dict[str, str]:
-    return shell_app(SERVE, more, build=command, timeout_seconds=seconds)
+def _build(command: str, more: Mapping[str, str] | None = None, seconds: int = 90) -> dict[str, str]:
+    return shell_app(SERVE, more, build=command, build_seconds=seconds)
 
 
 _MISTAKE = "version: 1\nprocesses: {web: {comand: x}}\n"
@@ -104,9 +106,9 @@ _HOSTILE: dict[str, tuple[Files, str]] = {
     ),
     "a mistake": ({**_build("true"), "pharos.yaml": _MISTAKE}, "processes.web.comand: unknown"),
     "no workflow": ({"app.py": ""}, "no workflow document"),
-    "web never listens": (shell_app("sleep 1000", timeout_seconds=3), "web.1 was not healthy within 3 s"),
+    "web never listens": (shell_app("sleep 1000", health_seconds=3), "web.1 was not healthy within 3 s"),
     "web is sick": (
-        shell_app("python3 sick.py", {"sick.py": SICK}, timeout_seconds=3),
+        shell_app("python3 sick.py", {"sick.py": SICK}, health_seconds=3),
         "web.1 was not healthy within 3 s",
     ),
     "web ends at once": (shell_app("echo 'cannot go on'; exit 4"), "web.1 ended with status 4"),
@@ -119,7 +121,7 @@ _HOSTILE: dict[str, tuple[Files, str]] = {
         "web.1 ended with status 6",
     ),
     "web is deaf and stubborn": (
-        shell_app("exec python3 stubborn.py", {"stubborn.py": STUBBORN_AND_DEAF}, timeout_seconds=3),
+        shell_app("exec python3 stubborn.py", {"stubborn.py": STUBBORN_AND_DEAF}, health_seconds=3),
         "not healthy within 3 s",
     ),
 }
@@ -166,6 +168,9 @@ def test_the_address_of_a_submodule_runs_nothing(app: App, tmp_path: Path) -> No
 
 def _attempts(app: App, neighbour: App) -> list[tuple[str, str]]:
     data, folder = app.where.platform.data, app.where.folder
+    wait_until(
+        lambda: [one["state"] for one in neighbour.instances()] == ["running"], told=neighbour.instances
+    )
     (victim,) = neighbour.instances()
     live = folder / "artefacts" / str(victim["deployment_id"])
     notes = neighbour.home / "run" / "notes.txt"
@@ -230,6 +235,16 @@ def test_a_release_that_does_not_heed_sigterm_is_ended(app: App) -> None:
     assert app.get() == (200, "stays")
     app.bring_live("main")
     assert app.get() == (200, "the former release")
+    # What runs is written down a little later than it answers.
+    wait_until(lambda: [one["state"] for one in app.instances()] == ["running"], told=app.instances)
     (web,) = app.instances()
-    assert web["state"] == "running"
-    wait_until(lambda: {os.getsid(pid) for pid in app.runners()} == {web["pid"]}, 15, app.runners)
+    wait_until(lambda: _sessions(app.runners()) == {web["pid"]}, told=app.runners)
+
+
+def _sessions(pids: Sequence[int]) -> set[int]:
+    """Of those that still run."""
+    found = set()
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            found.add(os.getsid(pid))
+    return found

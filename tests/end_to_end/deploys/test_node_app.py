@@ -22,7 +22,7 @@ def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> Ap
     installation.operate("workflow", "set", str(folder / "workflow.yaml"), "--project", made.project)
     began = time.monotonic()
     number = made.deploy()
-    wait_until(lambda: made.get()[0] == 200, 60, lambda: made.texts(number))
+    wait_until(lambda: made.get()[0] == 200, 120, lambda: made.texts(number))
     took = time.monotonic() - began
     done = made.finish(number)
     assert done.status == "succeeded", done
@@ -38,10 +38,11 @@ def test_the_application_answers(app: App) -> None:
     assert app.request("POST", "/orders", b"x" * 2_000_000) == (201, b"x" * 2_000_000)
     assert app.get("/nothing") == (404, "the app has no such page")
     wait_until(lambda: app.get("/worker") == (200, "worked for sailors"))
-    assert [(one["process"], one["state"]) for one in app.instances()] == [
-        ("web", "running"),
-        ("worker", "running"),
-    ]
+    both = [("web", "running"), ("worker", "running")]
+    # Written down a little later than they answer.
+    wait_until(
+        lambda: [(one["process"], one["state"]) for one in app.instances()] == both, told=app.instances
+    )
 
 
 async def test_a_websocket_goes_both_ways(app: App) -> None:
@@ -52,7 +53,7 @@ async def test_a_websocket_goes_both_ways(app: App) -> None:
     ):
         for text in ("ahoy", "moin"):
             await socket.send_str(text)
-            assert await socket.receive_str(timeout=10) == text.upper()
+            assert await socket.receive_str(timeout=60) == text.upper()
         await socket.close()
         assert socket.close_code == 1000
 
@@ -66,4 +67,4 @@ def test_the_former_release_answers_until_the_new_one_does(app: App, tmp_path: P
         answers.append(app.get())
     assert set(answers) == {(200, "Hello sailors built"), (200, "Second built")}
     assert app.finish(number).status == "succeeded"
-    assert {one["deployment_id"] for one in app.instances()} == {number}
+    wait_until(lambda: {one["deployment_id"] for one in app.instances()} == {number}, told=app.instances)

@@ -24,7 +24,7 @@ def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> Ap
     made.set_variables("AUDIENCE=the world\n")
     began = time.monotonic()
     number = made.deploy()
-    wait_until(lambda: made.get()[0] == 200, 60, lambda: made.texts(number))
+    wait_until(lambda: made.get()[0] == 200, 120, lambda: made.texts(number))
     took = time.monotonic() - began
     done = made.finish(number)
     assert done.status == "succeeded", done
@@ -41,14 +41,15 @@ def test_the_application_answers(app: App) -> None:
     assert app.get("/nothing") == (404, "the app has no such page")
     # Written by the worker, in the home that both have.
     wait_until(lambda: app.get("/worker") == (200, "worked for the world"))
-    assert [(one["process"], one["state"]) for one in app.instances()] == [
-        ("web", "running"),
-        ("worker", "running"),
-    ]
+    both = [("web", "running"), ("worker", "running")]
+    # Written down a little later than they answer.
+    wait_until(
+        lambda: [(one["process"], one["state"]) for one in app.instances()] == both, told=app.instances
+    )
 
 
 def test_events_come_as_they_are_sent(app: App) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", app.where.apps_port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", app.where.apps_port, timeout=60)) as connection:
         connection.request("GET", "/events", headers={"Host": app.host})
         with connection.getresponse() as response:
             assert response.getheader("Content-Type") == "text/event-stream"
@@ -126,7 +127,7 @@ def test_the_log_streams_while_a_step_runs(installation: Deploying, tmp_path: Pa
                 assert app.status(number) == "deploying"
                 assert "line two" not in app.texts(number)
                 (app.home / "build" / "go").touch()
-        assert curl.wait(10) == 0
+        assert curl.wait(60) == 0
     heard = "".join(seen)
     assert heard.index("line one") < heard.index("line two") < heard.index("ended with status 3")
     assert os.path.exists(app.home / "build" / "go")

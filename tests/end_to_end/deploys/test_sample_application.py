@@ -15,7 +15,7 @@ def _connected(installation: Deploying) -> list[dict[str, Any]]:
 
 def _ask(installation: Deploying, path: str) -> tuple[int, str]:
     port = installation.apps_port
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path, headers={"Host": "production.my-project.localhost"})
         with connection.getresponse() as response:
             return response.status, response.read().decode()

@@ -31,7 +31,7 @@ def hooked(made: HookedApp) -> Iterator[HookedApp]:
     made.close_gate()
     yield made
     made.gate.touch()
-    wait_until(made.is_idle, 60)
+    wait_until(made.is_idle, 120)
 
 
 def test_a_push_is_deployed_and_answers(hooked: HookedApp) -> None:
@@ -150,7 +150,7 @@ def test_a_push_that_waits_outlives_a_killed_platform(hooked: HookedApp) -> None
     hooked.where.platform.kill()
     hooked.gate.touch()
     hooked.where.start()
-    wait_until(lambda: hooked.app.is_up() and hooked.page() == "behind the kill", 60)
+    wait_until(lambda: hooked.app.is_up() and hooked.page() == "behind the kill", 120)
     wait_until(hooked.is_idle)
     new = hooked.numbers()[len(before) :]
     assert [hooked.app.status(number) for number in new] == ["succeeded", "succeeded"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chromium import until
 from tests.support.engines import skipping
-from tests.support.tracked_visit import Visit, page
+from tests.support.tracked_visit import MEASURED, Visit, page
 from tests.support.tracker_build import TRACKER, check_build, tracker_copy
 
 
@@ -32,8 +32,8 @@ async def test_what_happens_while_the_server_is_away_arrives_later_once(visit: V
         made.append(("Away", "plain", {"number": number}))
         await asyncio.sleep(0.3)
     await away
-    await visit.sent(page("plain"), *made, leave=False, seconds=40)
-    assert await visit.tab.evaluate("sessionStorage.length") == 0
+    await visit.sent(page("plain"), *made, leave=False, seconds=120)
+    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     ids = [event["id"] for event in await visit.collector.events()]
     assert len(ids) == len(set(ids))
     assert visit.collector.requests["again"] == again
@@ -42,17 +42,19 @@ async def test_what_happens_while_the_server_is_away_arrives_later_once(visit: V
 async def test_the_next_page_sends_what_the_one_before_it_could_not(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
-    away = asyncio.create_task(visit.collector.away(4))
+    # Until all three have been made, however long that takes.
+    await visit.collector.close_listener()
     await visit.run("pharos('event', 'Lost?', {number: 1})")
     await until(lambda: visit.tab.evaluate("sessionStorage.pharos_q"))
     await visit.run("pharos('event', 'Lost?', {number: 2})")
     await visit.open("links")
     await visit.run("pharos('event', 'Lost?', {number: 3})")
-    await away
+    await visit.collector.open_listener()
     first, second = (("Lost?", "plain", {"number": number}) for number in (1, 2))
     third = ("Lost?", "links", {"number": 3})
-    await visit.sent(page("plain"), first, second, page("links"), third, leave=False)
-    assert await visit.tab.evaluate("sessionStorage.length") == 0
+    await visit.sent(page("plain"), first, second, page("links"), third, leave=False, seconds=120)
+    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    await visit.measured("Engagement")
     assert [path for name, path, _ in await visit.events(measured=True) if name == "Engagement"] == ["plain"]
 
 
@@ -61,8 +63,10 @@ async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(
     await visit.sent(page("plain"), leave=False)
     await visit.tab.send("Fetch.enable", patterns=[{"urlPattern": "*/collect/*"}])
 
-    async def answer(status: int, **headers: str) -> tuple[float, str, bool]:
-        asked = await asyncio.wait_for(visit.tab.paused.get(), 10)
+    async def answer(status: int, **headers: str) -> tuple[float, float, str, bool]:
+        """When it was asked at the latest, when it was answered at the earliest, and what it was."""
+        asked = await asyncio.wait_for(visit.tab.paused.get(), 60)
+        asked_by = time.monotonic()
         kept = await visit.tab.evaluate("'pharos_q' in sessionStorage")
         given = {
             "Access-Control-Allow-Origin": "*",
@@ -70,24 +74,25 @@ async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(
             **headers,
         }
         named = [{"name": name.replace("_", "-"), "value": value} for name, value in given.items()]
+        answered_from = time.monotonic()
         await visit.tab.send(
             "Fetch.fulfillRequest", requestId=asked["requestId"], responseCode=status, responseHeaders=named
         )
-        return time.monotonic(), asked["request"]["postData"], kept
+        return asked_by, answered_from, asked["request"]["postData"], kept
 
     await visit.run("pharos('event', 'Patient')")
-    refused, first, kept = await answer(429, Retry_After="3")
+    _, refused, first, kept = await answer(429, Retry_After="3")
     assert not kept
-    again, second, kept = await answer(503)
+    again, failed, second, kept = await answer(503)
     # From the first failure on, also while the request is under way again.
     assert kept
     assert again - refused >= 3
-    last, third, _ = await answer(400)
-    assert last - again >= 1.4
+    last, _, third, _ = await answer(400)
+    assert last - failed >= 1.4
     assert first == second == third
     await until(lambda: visit.tab.evaluate("!('pharos_q' in sessionStorage)"))
     await visit.run("pharos('event', 'Next')")
-    _, other, kept = await answer(202)
+    _, _, other, kept = await answer(202)
     assert not kept
     assert [event["properties"] for event in json.loads(other)["events"]] == [{"name": "Next"}]
 
@@ -141,12 +146,12 @@ async def test_an_opt_out_holds_until_it_is_taken_back(visit: Visit) -> None:
 
 @pytest.mark.parametrize("name", ["under-api", "own-api"])
 async def test_the_collect_address_follows_from_the_script_s_own(visit: Visit, name: str) -> None:
+    await visit.tab.before_scripts(MEASURED)
     await visit.open(name)
-    # Loaded from beside it, and time for a paint to be measured.
-    await until(lambda: visit.tab.evaluate("performance.getEntriesByName('first-contentful-paint').length"))
-    await asyncio.sleep(0.5)
+    # What measures is loaded from beside it.
+    await until(lambda: visit.tab.evaluate("measured.length"))
     await visit.sent(page(name))
-    assert any(event[0] == "Web Vital" for event in await visit.events(measured=True))
+    await visit.measured("Web Vital")
 
 
 async def test_an_ipad_that_says_it_is_a_mac_is_a_tablet(visit: Visit) -> None:

@@ -239,6 +239,8 @@ async def _visitors(edge: RunningEdge) -> list[int]:
 async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1")
     shop, blog = await edge.open_site("https://shop.example"), await edge.open_site("https://shop.example")
+    # All on one day, also where midnight comes in between.
+    now = datetime.now(UTC).isoformat()
     for tracker_id, address, user_agent in [
         (shop, "203.0.113.7", BROWSER),
         (shop, "203.0.113.7", BROWSER),
@@ -246,7 +248,9 @@ async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge
         (shop, "203.0.113.7", _PHONE),
         (blog, "203.0.113.7", BROWSER),
     ]:
-        await edge.collect(tracker_id, [view()], X_Forwarded_For=address, User_Agent=user_agent)
+        await edge.collect(
+            tracker_id, [view(occurred_at=now)], X_Forwarded_For=address, User_Agent=user_agent
+        )
     first, again, *others = await _visitors(edge)
     assert first == again
     assert len({first, *others}) == 4
@@ -255,6 +259,7 @@ async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge
 async def test_a_line_of_the_callers_own_above_the_proxys_is_not_believed(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1")
     tracker_id = await edge.open_site("https://shop.example")
+    now = datetime.now(UTC).isoformat()
     for forged in ("198.51.100.1", "198.51.100.2"):
         headers = [
             ("X-Forwarded-For", forged),
@@ -263,7 +268,7 @@ async def test_a_line_of_the_callers_own_above_the_proxys_is_not_believed(start_
             ("Content-Type", "text/plain"),
             ("User-Agent", BROWSER),
         ]
-        body = json.dumps({"events": [view()]}).encode()
+        body = json.dumps({"events": [view(occurred_at=now)]}).encode()
         sent = await edge.request("POST", f"/api/v1/collect/{tracker_id}", data=body, headers=headers)
         assert sent.status == 202
     first, second = await _visitors(edge)

@@ -14,7 +14,7 @@ from tests.support.costly_configurations import COSTLY
 from tests.support.serve_control import VARIABLE_KEYS
 
 # Each takes a fraction of a second.
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 _MOST_BYTES = 20_000_000
 

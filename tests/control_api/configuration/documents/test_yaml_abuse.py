@@ -27,7 +27,7 @@ from tests.support.hostile_documents import (
 )
 
 # Each takes a fraction of a second. What grows with the square of the text, or worse, would take minutes.
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 _MOST_BYTES = 20_000_000
 _READERS: Mapping[str, Callable[[str], Any]] = {
