@@ -20,6 +20,7 @@ from pipeline_contracts.errors import LogFull, StorageUnavailable
 from storage_backends.end_task import close_within, end_task
 from storage_backends.event_log.kafka_batch import ZstdBatch
 from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_start import start_client
 from storage_backends.event_log.kafka_topics import partition_counts
 
 logger = logging.getLogger(__name__)
@@ -227,11 +228,7 @@ class KafkaEventLog:
             linger_ms=_LINGER_MS,
             request_timeout_ms=int(self._timeout * 1000),
         )
-        try:
-            await asyncio.wait_for(producer.start(), self._timeout)
-        except BaseException:
-            await close_within(1.0, producer.stop())
-            raise
+        await start_client(producer.start, producer.stop, self._timeout)
         return producer
 
 

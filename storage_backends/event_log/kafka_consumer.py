@@ -24,6 +24,7 @@ from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavail
 from pipeline_contracts.records import LogRecord, Position
 from storage_backends.end_task import close_within
 from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_start import start_client
 from storage_backends.event_log.kafka_topics import partition_counts, read_identities
 
 logger = logging.getLogger(__name__)
@@ -225,13 +226,15 @@ class KafkaLogConsumer:
         )
         admin = AIOKafkaAdminClient(**self._connection.client_options(), request_timeout_ms=10_000)
         try:
-            await admin.start()
-            await consumer.start()
-            consumer.subscribe([self._topic], listener=_Listener(self))
+            await start_client(admin.start, admin.close)
+            try:
+                await start_client(consumer.start, consumer.stop)
+            except BaseException:
+                await close_within(1.0, admin.close())
+                raise
         except (KafkaError, OSError) as error:
-            await consumer.stop()
-            await admin.close()
             raise StorageUnavailable(f"Kafka at {self._connection.bootstrap}: {error!r}") from error
+        consumer.subscribe([self._topic], listener=_Listener(self))
         self._consumer, self._admin = consumer, admin
         return consumer
 

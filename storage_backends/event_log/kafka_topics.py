@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_start import start_client
 
 # Says which history each topic holds: offsets begin anew when a topic is made anew.
 IDENTITIES = "pharos.log-identities"
@@ -33,12 +34,13 @@ async def admin_client(connection: KafkaConnection) -> AsyncIterator[AIOKafkaAdm
     """Raises `StorageUnavailable` for whatever the brokers answer."""
     admin = AIOKafkaAdminClient(**connection.client_options(), request_timeout_ms=10_000)
     try:
-        await admin.start()
-        yield admin
+        await start_client(admin.start, admin.close)
+        try:
+            yield admin
+        finally:
+            await admin.close()
     except (KafkaError, OSError) as error:
         raise StorageUnavailable(f"Kafka at {connection.bootstrap}: {error!r}") from error
-    finally:
-        await admin.close()
 
 
 async def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -> Mapping[str, int]:
@@ -103,16 +105,17 @@ async def read_identities(connection: KafkaConnection) -> dict[str, str]:
     )
     found: dict[str, str] = {}
     try:
-        await consumer.start()
-        consumer.assign([partition])
-        end = (await consumer.end_offsets([partition]))[partition]
-        while await consumer.position(partition) < end:
-            for records in (await consumer.getmany(partition, timeout_ms=1000)).values():
-                found |= {r.key.decode(): r.value.decode() for r in records if r.key and r.value}
+        await start_client(consumer.start, consumer.stop)
+        try:
+            consumer.assign([partition])
+            end = (await consumer.end_offsets([partition]))[partition]
+            while await consumer.position(partition) < end:
+                for records in (await consumer.getmany(partition, timeout_ms=1000)).values():
+                    found |= {r.key.decode(): r.value.decode() for r in records if r.key and r.value}
+        finally:
+            await consumer.stop()
     except (KafkaError, OSError) as error:
         raise StorageUnavailable(f"Kafka at {connection.bootstrap}: {error!r}") from error
-    finally:
-        await consumer.stop()
     return found
 
 
@@ -120,8 +123,8 @@ async def _write_identities(connection: KafkaConnection, topics: Sequence[str]) 
     if not topics:
         return
     producer = AIOKafkaProducer(**connection.client_options(), acks="all")
+    await start_client(producer.start, producer.stop)
     try:
-        await producer.start()
         for topic in topics:
             await producer.send_and_wait(IDENTITIES, secrets.token_hex(6).encode(), topic.encode())
     finally:

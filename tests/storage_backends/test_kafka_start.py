@@ -1,0 +1,62 @@
+"""Clients of a broker that takes connections and then hangs. A real one hangs at any moment, and not at this one."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+
+_API_VERSIONS, _METADATA = 18, 3
+
+
+class _Hanging:
+    """Tells which requests it understands, and answers no other one."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.asked = asyncio.Event()
+        self.gone = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                api, _, correlation = struct.unpack_from(">hhi", await reader.readexactly(length))
+                if api == _API_VERSIONS:
+                    understood = struct.pack(">hhhhhh", _API_VERSIONS, 0, 0, _METADATA, 0, 5)
+                    answer = struct.pack(">ihi", correlation, 0, 2) + understood
+                    writer.write(struct.pack(">i", len(answer)) + answer)
+                else:
+                    assert api == _METADATA
+                    self.asked.set()
+        except asyncio.IncompleteReadError:
+            self.connections -= 1
+            self.gone.set()
+        finally:
+            writer.close()
+
+
+@pytest.fixture
+async def hanging() -> AsyncIterator[tuple[_Hanging, str]]:
+    broker = _Hanging()
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    yield broker, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def test_a_start_that_is_given_up_leaves_no_connection(hanging: tuple[_Hanging, str]) -> None:
+    broker, address = hanging
+    log = await open_kafka_log(
+        KafkaConnection(address), ["t"], buffer_bytes=1_000_000, acknowledge_seconds=1.0
+    )
+    async with asyncio.timeout(60):
+        await broker.asked.wait()
+        # In the midst of it.
+        await log.close()
+        # The client's own limit for a request is ten seconds.
+        await broker.gone.wait()
+    assert broker.connections == 0
