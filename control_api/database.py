@@ -125,9 +125,10 @@ async def _write_ahead(connection: aiosqlite.Connection) -> None:
 
 def _begin_on_sqlite(connection: Connection, _name: str) -> None:
     """Begin the transaction that the savepoint is in: the driver does so before a write alone, and the end of a
-    savepoint that is in none is a commit."""
+    savepoint that is in none is a commit. As one that writes: SQLite would refuse a write behind a read at once where
+    somebody else has written in between, and makes this one wait."""
     if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def insert_unless_there(

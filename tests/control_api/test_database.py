@@ -83,6 +83,24 @@ async def test_a_savepoint_that_fails_leaves_the_rest(sessions: Sessions) -> Non
         assert (await session.execute(text("SELECT id, slug FROM accounts"))).all() == [(other.id, "other")]
 
 
+async def test_who_reads_in_a_savepoint_may_still_write_there(sessions: Sessions) -> None:
+    """Whoever else would write meanwhile waits, or has written: neither is turned away."""
+
+    async def write() -> None:
+        async with sessions() as other, other.begin():
+            await create_account(other, "Other", "other", RateLimit(1, 1), NOW)
+
+    async with sessions() as session, session.begin(), session.begin_nested():
+        await session.execute(text("SELECT * FROM accounts"))
+        writing = asyncio.create_task(write())
+        await asyncio.wait({writing}, timeout=1.0)
+        await _account(session, NOW)
+    await writing
+    async with sessions() as session:
+        slugs = await session.execute(text("SELECT slug FROM accounts ORDER BY slug"))
+        assert slugs.scalars().all() == ["acme", "other"]
+
+
 async def test_the_connections_say_what_they_are(postgres_url: str) -> None:
     engine = open_engine(postgres_url)
     async with engine.connect() as connection:
