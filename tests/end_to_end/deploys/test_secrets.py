@@ -86,8 +86,8 @@ def _quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'
 
 
-# A build begins when it has been looked at: some of them are done before anybody can.
-_WATCHED = 'until [ -e "$HOME/watched" ]; do sleep 0.05; done\n'
+# A build goes on when it has been looked at: some of them are done before anybody can.
+_WATCHED = 'touch "$HOME/begun"\nuntil [ -e "$HOME/watched" ]; do sleep 0.05; done\n'
 
 
 def _bring(app: App, watch: ProcessWatch, build: str, web: str, release: str = "true") -> Finished:
@@ -95,9 +95,13 @@ def _bring(app: App, watch: ProcessWatch, build: str, web: str, release: str = "
     files = shell_app(web, {"release.sh": release, "printing.py": _PRINTING_IN_PYTHON}, build=build)
     workflow = f"{files['pharos.yaml']}release: {{steps: [sh release.sh]}}\n"
     app.repository.commit({**files, "pharos.yaml": workflow, "site/index.html": "quiet"})
-    watched = app.home / "build" / "watched"
-    watched.unlink(missing_ok=True)
+    begun, watched = (app.home / "build" / name for name in ("begun", "watched"))
+    for file in (begun, watched):
+        file.unlink(missing_ok=True)
     number = app.deploy()
+    # What has been looked at before may be the check-out, when the build has no home yet.
+    wait_until(begun.exists, told=lambda: app.texts(number))
+    watch.asked.clear()
     wait_until(lambda: watch.looks > 10 and watch.asked != set(), told=lambda: app.texts(number))
     watched.touch()
     done = app.finish(number)
