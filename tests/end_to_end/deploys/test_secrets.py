@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.deployed_apps import SERVE, shell_app
-from tests.support.deploying import App, Deploying, Finished, wait_until
+from tests.support.deploying import App, Deploying, Finished
 from tests.support.repositories import Repository
 from tests.support.secret_watch import Needles, ProcessWatch, files_with, is_open_to_others
 
@@ -19,7 +19,6 @@ _ODD = f"{_CORES[1]}'\"$ <&>\\/é%{_CORES[2]}"
 _LINES = f"-----BEGIN KEY-----\n{_CORES[3]}\n{_CORES[4]}'\"\n{_CORES[5]}\n-----END KEY-----\n"
 _NEEDLES = Needles(_CORES)
 
-# It puts none of them on a command line: what stands there everybody sees, and that would be its own doing.
 _PRINTING = r"""
 echo "plain: $PLAIN"
 echo "odd: $ODD"
@@ -34,8 +33,8 @@ echo "$ODD" | base64
 echo "$LINES" | base64
 printf 'user:%s' "$PLAIN" | base64 -w0; echo
 printf '%s' "$PLAIN"; sleep 0.1; printf '%s\n' "$PLAIN"
-echo "false $PLAIN" | sh || echo "failed: false $PLAIN"
-echo "$PLAIN" | sh || true
+sh -c "false $PLAIN" || echo "failed: false $PLAIN"
+sh -c "$PLAIN" || true
 python3 printing.py
 """
 _PRINTING_IN_PYTHON = """\
@@ -86,32 +85,18 @@ def _quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'
 
 
-# A build goes on when it has been looked at: some of them are done before anybody can.
-_WATCHED = 'touch "$HOME/begun"\nuntil [ -e "$HOME/watched" ]; do sleep 0.05; done\n'
-
-
-def _bring(app: App, watch: ProcessWatch, build: str, web: str, release: str = "true") -> Finished:
-    build = f"{_WATCHED}{build}"
+def _bring(app: App, build: str, web: str, release: str = "true") -> Finished:
     files = shell_app(web, {"release.sh": release, "printing.py": _PRINTING_IN_PYTHON}, build=build)
     workflow = f"{files['pharos.yaml']}release: {{steps: [sh release.sh]}}\n"
     app.repository.commit({**files, "pharos.yaml": workflow, "site/index.html": "quiet"})
-    begun, watched = (app.home / "build" / name for name in ("begun", "watched"))
-    for file in (begun, watched):
-        file.unlink(missing_ok=True)
-    number = app.deploy()
-    # What has been looked at before may be the check-out, when the build has no home yet.
-    wait_until(begun.exists, told=lambda: app.texts(number))
-    watch.asked.clear()
-    wait_until(lambda: watch.looks > 10 and watch.asked != set(), told=lambda: app.texts(number))
-    watched.touch()
-    done = app.finish(number)
+    done = app.bring()
     shown = [text for text in done.texts if _NEEDLES.within(text)]
     assert shown == []
     return done
 
 
 def test_a_build_that_prints_them(app: App, watch: ProcessWatch) -> None:
-    done = _bring(app, watch, _PRINTING, SERVE)
+    done = _bring(app, _PRINTING, SERVE)
     assert (done.status, "ended with status 1" in done.last) == ("failed", True), done
     told = "\n".join(done.texts)
     # What stands around them is shown: the steps did print them.
@@ -122,19 +107,19 @@ def test_a_build_that_prints_them(app: App, watch: ProcessWatch) -> None:
 
 
 def test_a_command_that_is_not_found(app: App, watch: ProcessWatch) -> None:
-    done = _bring(app, watch, '"$PLAIN" "$ODD"', SERVE)
+    done = _bring(app, 'sleep 0.3; "$PLAIN" "$ODD"', SERVE)
     assert (done.status, "ended with status 127" in done.last) == ("failed", True), done
 
 
 def test_a_release_step_and_a_web_process_that_crashes(app: App, watch: ProcessWatch) -> None:
-    done = _bring(app, watch, "true", _PRINTING, release=_PRINTING.replace("python3 printing.py", "env"))
+    done = _bring(app, "true", _PRINTING, release=_PRINTING.replace("python3 printing.py", "env"))
     assert (done.status, "web.1 ended with status 1" in done.last) == ("failed", True), done
     assert "The last that web.1 printed:" in done.texts
     assert any("ValueError: •••" in text for text in done.texts), done
 
 
 def test_nothing_is_told_by_the_api_and_by_commands(app: App, watch: ProcessWatch) -> None:
-    done = _bring(app, watch, "true", SERVE)
+    done = _bring(app, "true", SERVE)
     assert (done.status, app.get()) == ("succeeded", (200, "quiet"))
     installation = app.where
     for number in range(1, done.number + 1):
