@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures country-database compose-secrets lock clean
+.PHONY: help install up test test-full check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -25,9 +25,12 @@ install: $(STAMP) ## Prepare .venv from the lock file; .venv/bin/pharos then wor
 up: $(STAMP) ## Run the whole platform here: http://127.0.0.1:8000, data in ./.pharos
 	@exec $(BIN)/pharos up $(ARGS)
 
-test: $(STAMP) ## Run all tests, on real engines: what is missing is installed where that can be done
+test: $(STAMP) ## Run the tests, on real engines: what is missing is installed where that can be done
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+test-full: ## Run everything, for releases: both databases, every kill point, 200 oracle seeds, long random walks
+	@$(MAKE) --no-print-directory test ARGS="--full $(ARGS)"
 
 check: $(STAMP) ## Format, lint, types and layers
 	$(BIN)/ruff format --check .

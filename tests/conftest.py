@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, settings
 
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from tests.support import costs, suites
 from tests.support.databases import KINDS, migrated_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
 from tests.support.once import Once
+from tests.support.reaper import Reaper
 from tests.support.redis_server import patient_redis
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
@@ -107,8 +109,36 @@ class _FailuresAtOnce:
             reporter.write_line(f"\n{report.when} failed: {report.nodeid}")
 
 
+_reaper = pytest.StashKey[Reaper]()
+_failed = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    suites.add_options(parser)
+    costs.add_option(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    for mark in suites.MARKS:
+        config.addinivalue_line("markers", mark)
     config.pluginmanager.register(_FailuresAtOnce(config))
+    costs.register(config)
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker and not config.option.collectonly and not config.option.help:
+        # Before the workers start, so that they inherit its mark; pytest's folders of the run lie in its folder.
+        config.stash[_reaper] = Reaper()
+        if config.option.basetemp is None:
+            config.option.basetemp = str(config.stash[_reaper].folder / "t")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (reaper := config.stash.get(_reaper, None)) is not None:
+        reaper.close(failed=config.stash.get(_failed, False))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    suites.select(config, items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -121,3 +151,4 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("PHAROS_TEST_NO_SKIP") and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    session.config.stash[_failed] = session.exitstatus != pytest.ExitCode.OK

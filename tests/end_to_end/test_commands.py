@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.engines import free_port
 from tests.support.platform_process import PHAROS, PlatformProcess
 
@@ -28,7 +29,7 @@ def test_the_lines_of_the_readme_work_as_pasted(platform: PlatformProcess) -> No
     script = script.replace(waiting, f"{counted}; echo; curl")
     # A marker behind each answer: curl ends none of them with a line.
     script = script.replace("\ncurl", "\necho; curl")
-    done = subprocess.run(
+    done = fork_server.run(
         ["bash", "-eu", "-c", script], cwd=platform.data.parent, capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 0, done.stderr
@@ -70,7 +71,7 @@ def test_tail_shows_the_newest_event(platform: PlatformProcess) -> None:
 
 
 def _up(data: Path, port: int, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return fork_server.run(
         [str(PHAROS), "up", "--data", str(data), "--port", str(port)],
         env={**os.environ, **variables},
         capture_output=True,
@@ -102,7 +103,7 @@ def test_a_bad_setting_stops_the_start_and_is_named(tmp_path: Path, variable: st
 
 def test_a_command_without_a_platform_says_what_to_start(tmp_path: Path) -> None:
     for command in (["query", "SELECT 1"], ["receipt", "rcp_x"], ["dead-letters", "list"], ["tail"]):
-        done = subprocess.run(
+        done = fork_server.run(
             [str(PHAROS), *command, "--data", str(tmp_path / "none")],
             capture_output=True,
             text=True,

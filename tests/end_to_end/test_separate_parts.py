@@ -26,6 +26,7 @@ from loadtests.faults.tour import SETTINGS, run_tour
 from loadtests.stack.parts import PHAROS, Part
 from loadtests.stack.stack import Stack, running_stack
 from service_processes.edge import SLICE_SECONDS
+from tests.support import fork_server
 from tests.support.compose_file import own_services
 from tests.support.engines import or_skip
 from tests.support.within import holds_within
@@ -79,7 +80,7 @@ def ingest(url: str, key: str, batch: str, events: int = 1) -> tuple[int, Any]:
 
 
 def pharos(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    return fork_server.run(
         [str(PHAROS), *arguments],
         capture_output=True,
         text=True,
@@ -186,7 +187,7 @@ def test_a_part_names_what_it_lacks(stack: Stack) -> None:
         ("control", "PHAROS_DATABASE_URL"),
         ("migrate", "PHAROS_KAFKA_BOOTSTRAP"),
     ):
-        done = subprocess.run(
+        done = fork_server.run(
             [str(PHAROS), command, *(["--port", "0"] if command != "migrate" else [])],
             capture_output=True,
             text=True,
@@ -265,7 +266,7 @@ def _runs(process: psutil.Process) -> bool:
 
 def test_workers_with_bad_settings_end_with_the_reason(stack: Stack) -> None:
     env = {"PATH": os.environ["PATH"], "PHAROS_EDGE_WORKERS": "2"}
-    done = subprocess.run(
+    done = fork_server.run(
         [str(PHAROS), "edge", "--port", "0"], capture_output=True, text=True, timeout=180, env=env
     )
     assert done.returncode == 2

@@ -17,6 +17,7 @@ import pytest
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
+from tests.support import fork_server
 from tests.support.clickhouse_front import FrontServer, running_clickhouse_front
 from tests.support.log_under_test import MB, topic_settings, until_connected
 from tests.support.telemetry_records import append_batch
@@ -36,7 +37,7 @@ class _Consumers:
 
     def start(self) -> "subprocess.Popen[bytes]":
         with open(self.log, "ab") as log:
-            return subprocess.Popen(
+            return fork_server.popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stderr=log,
@@ -45,7 +46,7 @@ class _Consumers:
 
     def report(self) -> Any:
         with open(self.log, "ab") as log:
-            done = subprocess.run(
+            done = fork_server.run(
                 [*self._command, "--report"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

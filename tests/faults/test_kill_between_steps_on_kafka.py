@@ -17,6 +17,7 @@ import pytest
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
+from tests.support import fork_server
 from tests.support.log_under_test import MB, topic_settings, until_connected
 from tests.support.telemetry_records import append_batch
 
@@ -95,12 +96,12 @@ def _command(bootstrap: str, topic: str, data: Path) -> list[str]:
 
 def _start(bootstrap: str, topic: str, data: Path) -> "subprocess.Popen[bytes]":
     with open(data / "consumer.log", "ab") as log:
-        return subprocess.Popen(_command(bootstrap, topic, data), stderr=log, cwd=Path(__file__).parents[2])
+        return fork_server.popen(_command(bootstrap, topic, data), stderr=log, cwd=Path(__file__).parents[2])
 
 
 def _report(bootstrap: str, topic: str, data: Path) -> Any:
     with open(data / "consumer.log", "ab") as log:
-        done = subprocess.run(
+        done = fork_server.run(
             [*_command(bootstrap, topic, data), "--report"],
             stdout=subprocess.PIPE,
             stderr=log,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
 from tests.support.platform_process import PHAROS, platform_process
 
 _EVENTS = 120_000
@@ -34,7 +35,7 @@ def test_every_event_is_there_once_after_ten_kills(tmp_path: Path) -> None:
         command = [str(PHAROS), "send", str(file), "--data", str(platform.data)]
         # So slow that the kills fall into the sending, whatever the machine.
         slowly = [*command, "--rate", "3000"]
-        sender = subprocess.Popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        sender = fork_server.popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             for kill in range(_KILLS):
                 time.sleep(moments.uniform(0.1, 1.5))
@@ -42,17 +43,17 @@ def test_every_event_is_there_once_after_ten_kills(tmp_path: Path) -> None:
                 if kill % 4 == 3:
                     sender.kill()
                     sender.wait()
-                    sender = subprocess.Popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    sender = fork_server.popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 platform.start()
             assert sender.poll() is None, "the kills came after the sending"
             sender.kill()
             sender.wait()
-            sender = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            sender = fork_server.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             assert sender.wait(180) == 0
         finally:
             sender.kill()
             sender.wait()
         platform.wait_until_consumed()
         assert platform.query(_DIFFERENCE) == [{"stored": _EVENTS, "ids": _EVENTS, "lost": 0}]
-        again = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=180)
+        again = fork_server.run([*command, "--json"], capture_output=True, text=True, timeout=180)
         assert json.loads(again.stdout)["events_sent"] == 0, "a file that was sent is not sent again"

@@ -15,6 +15,7 @@ import pytest
 from control_api.database import open_engine, open_sessions
 from control_api.publish_keys import publish_keys
 from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support import fork_server
 from tests.support.accounts import make_acme, migrated
 from tests.support.commands import CLEAN, Run, run_in
 from tests.support.databases import migrated_database
@@ -137,7 +138,9 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
                 environment |= request.getfixturevalue("more_settings")
             given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
             process = stack.enter_context(
-                subprocess.Popen([str(PHAROS), *arguments], text=True, cwd=tmp_path, env=environment, **given)
+                fork_server.popen(
+                    [str(PHAROS), *arguments], text=True, cwd=tmp_path, env=environment, **given
+                )
             )
             stack.callback(process.kill)
             return process

@@ -23,6 +23,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.support import fork_server
 from tests.support.clickhouse_engine import Engine, decompress
 from tests.support.engines import free_port
 
@@ -250,7 +251,7 @@ class FrontServer:
         self.data.mkdir(parents=True, exist_ok=True)
         secret = ["--password", self.password] if self.password else []
         with open(self.data / "front.log", "ab") as log:
-            self.process = subprocess.Popen(
+            self.process = fork_server.popen(
                 [
                     *(sys.executable, "-m", "tests.support.clickhouse_front"),
                     *("--data", str(self.data), "--port", str(self.port), *secret),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
 from tests.support.platform_process import PHAROS
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -21,7 +22,7 @@ def run_in(folder: Path, environment: Mapping[str, str] = CLEAN) -> Run:
     def run(
         *arguments: str, without: tuple[str, ...] = (), stdin: str = ""
     ) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
+        return fork_server.run(
             [str(PHAROS), *arguments],
             input=stdin,
             capture_output=True,

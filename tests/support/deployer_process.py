@@ -16,6 +16,7 @@ import psutil
 
 from deployer.identity import USERS
 from deployer.processes.marks import MarkedProcess, end_marked, find_marked
+from tests.support import fork_server
 from tests.support.commands import CLEAN
 from tests.support.engines import free_port
 
@@ -44,7 +45,7 @@ class DeployerProcess:
 
     def start(self) -> None:
         with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(
+            self._process = fork_server.popen(
                 self._command, stdout=log, stderr=log, env=self.environment, cwd=_ROOT
             )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import fork_server
 from tests.support.engines import free_port
 
 PHAROS = Path(sys.executable).with_name("pharos")
@@ -51,7 +52,7 @@ class PlatformProcess:
     def start(self, *more: str) -> None:
         """Start and wait until it is ready."""
         with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(
+            self._process = fork_server.popen(
                 [*self._command, "--data", str(self.data), "--port", str(self.port), *more],
                 stdout=log,
                 stderr=log,
@@ -104,7 +105,7 @@ class PlatformProcess:
         self, *arguments: str, stdin: str | None = None, data: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Another command of `pharos` on the same data folder; `data`: name it behind the arguments."""
-        return subprocess.run(
+        return fork_server.run(
             [str(PHAROS), *arguments, *(("--data", str(self.data)) if data else ())],
             input=stdin,
             capture_output=True,

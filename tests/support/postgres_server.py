@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from tests.support.engines import EngineMissing, free_port
+from tests.support.reaper import run_folder
 
 _START_SECONDS = 120.0
 # Shared memory in files of the cluster: a killed server leaves nothing behind elsewhere.
@@ -150,7 +151,7 @@ def running_postgres(
     """
     binaries = _find_binaries()
     # A test's own folder is closed to the user that the server runs as. And not where `tempfile.tempdir` points.
-    home = Path(tempfile.mkdtemp(prefix="pharos-postgres-", dir="/tmp"))
+    home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
     server = PostgresServer(binaries, home / "data", folder / "postgres.log", port or free_port(), durable)
     try:
         if user := _user():

@@ -18,6 +18,7 @@ from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Target, Traffic
 from deployer.traffic.proxy.streaming import StreamingProxy
 from ingest_edge.listening import bind
+from tests.support import fork_server
 from tests.support.engines import EngineMissing, free_port, or_skip
 
 
@@ -43,7 +44,7 @@ class Caddy:
         (self.folder / "caddy.json").write_text(json.dumps(configuration))
         homes = {name: str(self.folder) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
         with open(self.folder / "caddy.log", "ab") as log:
-            self._process = subprocess.Popen(
+            self._process = fork_server.popen(
                 [caddy, "run", "--config", str(self.folder / "caddy.json")],
                 env={**os.environ, **homes},
                 stdin=subprocess.DEVNULL,
