@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures country-database compose-secrets lock clean
+.PHONY: help install up test check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -70,6 +70,10 @@ hostile: $(STAMP) ## what hostile workflow and configuration documents cost to r
 
 signatures: $(STAMP) ## Whether the time that a wrong webhook signature takes tells how much of it is right
 	$(BIN)/python -m loadtests.webhook_signatures $(ARGS)
+
+mutants: $(STAMP) ## Plant faults one at a time and report which of them the tests miss
+	@tests/support/bring_engines.sh $(BIN)/python
+	$(BIN)/python -m tests.mutants.run_mutants $(ARGS)
 
 country-database: ## Bring a database of countries by address (CC0), from npm: .engines/countries.mmdb
 	@mkdir -p .engines/countries
