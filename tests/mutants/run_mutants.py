@@ -106,12 +106,14 @@ class Runner:
     def _pytest(self, arguments: Sequence[str], ends_at: float) -> tuple[int, str]:
         """Run pytest in the copy; returns its exit status and the end of its output."""
         log = self._tree.root / ".mutation.log"
+        # A PYTHONPATH of the caller would win over the copy.
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [str(self._tree.python), "-m", "pytest", *self._options, *arguments],
                 cwd=self._tree.root,
                 env={
-                    **os.environ,
+                    **variables,
                     _MARK: str(self._tree.root),
                     "VIRTUAL_ENV": str(self._tree.root / ".venv"),
                 },
