@@ -88,6 +88,8 @@ class Runner:
         groups = order_tests(self._tree.root, mutation, self._given, self._covered)
         done: list[str] = []
         for group in groups[-1:] if self._full else groups:
+            if set(group) <= set(done):
+                continue
             with self._tree.planted(mutation):
                 status, output = self._pytest([*group, *(f"--deselect={path}" for path in done)], ends_at)
             if status == _TIMED_OUT:
