@@ -3,11 +3,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PACKAGES := pipeline_contracts storage_backends analytics_queries ingest_edge consumers control_api deployer embedded_app \
+  service_processes operator_cli
 # Processes that tests run in, each with engines of its own.
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-full check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures country-database compose-secrets lock clean
+# Without bytecode on disk, every process of a test run would compile Pharos again: seconds each time.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help install up test test-full test-slice check format bench kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -18,6 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -oE '^uv==[^ ]+' requirements.lock)"
 	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 install: $(STAMP) ## Prepare .venv from the lock file; .venv/bin/pharos then works
@@ -73,6 +78,10 @@ hostile: $(STAMP) ## what hostile workflow and configuration documents cost to r
 
 signatures: $(STAMP) ## Whether the time that a wrong webhook signature takes tells how much of it is right
 	$(BIN)/python -m loadtests.webhook_signatures $(ARGS)
+
+mutants: $(STAMP) ## Plant faults one at a time and report which of them the tests miss
+	@tests/support/bring_engines.sh $(BIN)/python
+	$(BIN)/python -m tests.mutants.run_mutants $(ARGS)
 
 country-database: ## Bring a database of countries by address (CC0), from npm: .engines/countries.mmdb
 	@mkdir -p .engines/countries
