@@ -314,7 +314,9 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.TextIOWrapper:
-    file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
+    raw = io.FileIO(descriptor, "wb", closefd=False)
+    # As the interpreter does: what an unbuffered stream could not write is not written again when the program ends.
+    file = raw if unbuffered else io.BufferedWriter(raw)
     lines = descriptor == 2 or os.isatty(descriptor)
     return io.TextIOWrapper(
         file, encoding="utf-8", errors=errors, line_buffering=lines, write_through=unbuffered
