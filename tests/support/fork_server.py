@@ -101,11 +101,15 @@ class ForkedPopen(subprocess.Popen[Any]):
         return (0, 0) if status is None else (self.pid, status)
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self.returncode is None:
-            with self._waitpid_lock:  # type: ignore[attr-defined]
-                pid, status = self._try_wait(os.WNOHANG)
-                if pid == self.pid:
-                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+        # A thread that waits holds the lock until the program ends.
+        if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
+            try:
+                if self.returncode is None:
+                    pid, status = self._try_wait(os.WNOHANG)
+                    if pid == self.pid:
+                        self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
         return self.returncode
 
 
