@@ -54,6 +54,8 @@ _PRELOADED = (
     "uvicorn",
     "uvloop",
     "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
+    "rich._emoji_codes",
+    "service_processes.operator_engines",
 )
 # Read by the interpreter when it starts: a fork would miss them.
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "LANG")
@@ -247,6 +249,8 @@ def _preload() -> None:
             importlib.import_module(f"{package}.{path.stem}")
     for path in sorted((_ROOT / "tests" / "faults").glob("killable_*.py")):
         importlib.import_module(f"tests.faults.{path.stem}")
+    # Otherwise the first query of each program does it.
+    importlib.import_module("sqlalchemy.orm").configure_mappers()
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, "an import of the fork server has started threads"
 
