@@ -89,7 +89,7 @@ class ForkedPopen(subprocess.Popen[Any]):
             "arguments": list(map(os.fspath, args)),
             "environment": dict(os.environ if env is None else env),
             "folder": os.fspath(cwd or os.getcwd()),
-            "new_session": bool(rest[6]) if len(rest) > 6 else False,
+            "new_session": bool(rest[5]),
         }
         streams = [
             given if given != -1 else own for given, own in ((p2cread, 0), (c2pwrite, 1), (errwrite, 2))

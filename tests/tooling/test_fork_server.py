@@ -36,12 +36,14 @@ def test_a_forked_program_is_what_a_started_one_is(tmp_path: Path) -> None:
 
 def test_a_forked_program_has_a_process_id_and_can_be_killed() -> None:
     with fork_server.popen([*_ECHO, "wait"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and json.loads(process.stdout.readline())["pid"] == process.pid
-        assert process.poll() is None
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        before = process.poll()
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.01)
         process.kill()
         assert process.wait(60) == -signal.SIGKILL
+    assert (told["pid"], before) == (process.pid, None)
     assert not psutil.pid_exists(process.pid)
 
 
@@ -51,8 +53,9 @@ def test_programs_start_in_new_sessions_where_that_is_asked_for() -> None:
         with fork_server.popen([*_ECHO, "wait"], text=True, **options) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            assert (os.getsid(process.pid) == process.pid) is new_session
+            session = os.getsid(process.pid)
             process.kill()
+        assert (session == process.pid) is new_session
 
 
 def test_other_programs_are_started_as_usual() -> None:

@@ -50,7 +50,7 @@ _FULL_ONLY = {"test_long", "test_either[postgres]"}
 
 
 def _collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
-    done = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:xdist", *arguments)
+    done = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:xdist", "-p", "no:asyncio", *arguments)
     return {line.partition("::")[2] for line in done.outlines if "::" in line}
 
 
@@ -65,6 +65,6 @@ def test_each_suite_has_its_tests(pytester: pytest.Pytester) -> None:
     assert _collect(pytester, f"{Path(file).name}::test_long") == {"test_long"}
     for wrong in ("0/3", "4/3", "x"):
         assert (
-            pytester.runpytest_inprocess("--slice", wrong, "-p", "no:xdist").ret
+            pytester.runpytest_inprocess("--slice", wrong, "-p", "no:xdist", "-p", "no:asyncio").ret
             == pytest.ExitCode.USAGE_ERROR
         )
