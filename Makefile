@@ -37,6 +37,11 @@ test: $(STAMP) ## Run the tests, on real engines: what is missing is installed w
 test-full: ## Run everything, for releases: both databases, every kill point, 200 oracle seeds, long random walks
 	@$(MAKE) --no-print-directory test ARGS="--full $(ARGS)"
 
+# Which part is due today: one of seven, in turn.
+SLICE ?= $(shell expr $$(date +%s) / 86400 % 7 + 1)/7
+test-slice: ## Run a seventh of what only test-full runs, another one each day; SLICE=2/7 chooses one
+	@$(MAKE) --no-print-directory test ARGS="--slice $(SLICE) $(ARGS)"
+
 check: $(STAMP) ## Format, lint, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
