@@ -1,5 +1,8 @@
 """An application of fifty operations is killed with -9 at each of them, and ends as if nothing had been: all of it is
-there, and once."""
+there, and once.
+
+`make test` kills at each step once per kind of operation. `make test-full` kills at every step of each operation.
+"""
 
 import asyncio
 import random
@@ -154,6 +157,35 @@ def test_fifty_operations_of_all_kinds_are_applied(prepared: Prepared) -> None:
     assert len(prepared.undisturbed.audited) >= COUNT
 
 
+def _one_of_each_kind(prepared: Prepared) -> list[int]:
+    """The position of the first operation of each kind, such as `create environments`."""
+    first: dict[tuple[str, str], int] = {}
+    for position, (action, resource, _, _) in enumerate(prepared.undisturbed.operations):
+        kind = "project" if resource == "project" else resource.split(".")[-2]
+        first.setdefault((action, kind), position)
+    return sorted(first.values())
+
+
+@_on_sqlite
+async def test_a_kill_at_a_step_of_each_kind_of_operation(
+    prepared: Prepared, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    kills = [
+        (step, position)
+        for step, position in zip(cycle(_STEPS), _one_of_each_kind(prepared))
+        if step != "told" or position in prepared.telling
+    ]
+    killed = {position for _, position in kills}
+    assert len(killed) >= 8 and {step for step, _ in kills} == set(_STEPS)
+    async with _stage(prepared, redis_server, tmp_path) as stage:
+        await _kill_at(stage, kills)
+        await stage.check_complete()
+        # Those of which the edges need not be told are done once they are carried out.
+        again = {position for step, position in kills if step == "begun" or position in prepared.telling}
+        assert await stage.attempts() == [1 + (position in again) for position in range(COUNT)]
+
+
+@pytest.mark.full
 @_on_sqlite
 async def test_a_kill_at_every_step_of_each_operation(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
@@ -172,6 +204,7 @@ async def test_a_kill_at_every_step_of_each_operation(
         assert await stage.attempts() == [4 if position in telling else 2 for position in range(COUNT)]
 
 
+@pytest.mark.full
 @_on_sqlite
 async def test_a_kill_when_the_edges_were_just_told(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
@@ -184,6 +217,20 @@ async def test_a_kill_when_the_edges_were_just_told(
 
 
 @_on_postgres
+async def test_a_kill_at_each_step_on_postgres(
+    prepared: Prepared, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    apart = len(prepared.telling) // len(_STEPS)
+    kills = [(step, prepared.telling[number * apart]) for number, step in enumerate(_STEPS)]
+    killed = {position for _, position in kills}
+    async with _stage(prepared, redis_server, tmp_path) as stage:
+        await _kill_at(stage, kills)
+        await stage.check_complete()
+        assert await stage.attempts() == [1 + (position in killed) for position in range(COUNT)]
+
+
+@pytest.mark.full
+@_on_postgres
 async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, tmp_path: Path) -> None:
     telling = prepared.telling
     others = [position for position in range(COUNT) if position not in telling]
@@ -194,6 +241,8 @@ async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, 
         await stage.check_complete()
 
 
+# Two workers at once, below, are killed at random moments in every run.
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 @_on_sqlite
 async def test_kills_at_random_moments(
@@ -225,7 +274,7 @@ async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) 
         )
         ending = asyncio.create_task(lives.end())
         # Longer by and by, so that it comes to an end on any machine.
-        await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 200))
+        await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 20))
         lives.kill()
         if not await ending:
             return count

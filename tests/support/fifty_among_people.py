@@ -39,6 +39,8 @@ class Shop:
     worker: ApplicationWorker = field(init=False)
     people: dict[tuple[Step, str], Callable[[], Awaitable[None]]] = field(default_factory=dict)
     """What they do, once, at this step of the operation on this resource."""
+    resources: list[str] = field(default_factory=list)
+    """Of the operations, by position. Read once: they do not change."""
 
     def __post_init__(self) -> None:
         self.worker = ApplicationWorker(
@@ -47,8 +49,9 @@ class Shop:
 
     async def _meet(self, step: Step, position: int) -> None:
         if self.people:
-            operations = (await self.application())["operations"]
-            if do := self.people.pop((step, operations[position]["resource"]), None):
+            if not self.resources:
+                self.resources = [one["resource"] for one in (await self.application())["operations"]]
+            if do := self.people.pop((step, self.resources[position]), None):
                 await do()
 
     def working(self) -> AbstractAsyncContextManager[Any]:

@@ -245,7 +245,7 @@ async def until_ended(sessions: Sessions, look: Callable[[], None] = lambda: Non
             if not (await session.execute(running)).scalar_one():
                 return
         look()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
 
 
 async def live_entries(sessions: Sessions) -> Sequence[KeyEntry]:

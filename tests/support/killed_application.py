@@ -3,11 +3,13 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from tests.support import fork_server
 from tests.support.commands import CLEAN
 
 _ROOT = Path(__file__).parents[2]
@@ -17,7 +19,7 @@ _LIFE_SECONDS = 120
 class Lives:
     """`tests.faults.killable_application`, which is started once, and its lives, one after the other."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
         self._log = log
         self._living: int | None = None
@@ -28,6 +30,7 @@ class Lives:
         there once it has begun it: `wait 7`."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{order}\n".encode())
+        self._process.stdin.flush()
         number = await self._read()
         with suppress(ProcessLookupError):
             self._living = os.pidfd_open(number)
@@ -53,7 +56,7 @@ class Lives:
     async def _read(self) -> int:
         assert self._process.stdout is not None
         async with asyncio.timeout(_LIFE_SECONDS):
-            line = await self._process.stdout.readline()
+            line = await asyncio.to_thread(self._process.stdout.readline)
         assert line, self.told()
         return int(line)
 
@@ -65,9 +68,11 @@ class Lives:
         """Kill what lives, and end."""
         self.kill()
         self._let_go()
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        self._process.kill()
+        await asyncio.to_thread(self._process.wait)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 @asynccontextmanager
@@ -78,11 +83,13 @@ async def living(
     log = folder / "lives.log"
     log.touch()
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.faults.killable_application", "--database", database),
-            *("--redis", redis, "--lease-seconds", str(lease_seconds), *more),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
+        process = fork_server.popen(
+            [
+                *(sys.executable, "-m", "tests.faults.killable_application", "--database", database),
+                *("--redis", redis, "--lease-seconds", str(lease_seconds), *more),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=output,
             env=CLEAN,
             cwd=_ROOT,
