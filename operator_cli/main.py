@@ -1,15 +1,13 @@
 """`pharos`: reads the arguments and runs one command."""
 
 import argparse
-import contextlib
-import gc
 import importlib
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from operator_cli.failure import CommandFailed
+from operator_cli.without_collections import without_collections
 from pipeline_contracts.settings import BadSettings
 
 # Each command is the module of its name and is imported when it is called: the whole platform takes over a
@@ -105,26 +103,11 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Switch the garbage collector off, and leave out what was made meanwhile from its later runs.
-
-    Imports make hundreds of thousands of objects that live until the end. Looking through them again and again takes
-    a fifth of the CPU of an import.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def main() -> None:
     """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2 (of `config` 64): wrong arguments or
     settings."""
     chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
-    with _without_collections():
+    with without_collections():
         parser = build_parser(chosen)
     arguments = parser.parse_args()
     try:

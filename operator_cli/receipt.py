@@ -9,7 +9,6 @@ from urllib.parse import quote, urlsplit
 from operator_cli.credentials import add_data_argument, read_credentials
 from operator_cli.failure import CommandFailed
 
-
 _SECONDS = 300
 
 
