@@ -50,7 +50,9 @@ _FULL_ONLY = {"test_long", "test_either[postgres]"}
 
 
 def _collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
-    done = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:xdist", "-p", "no:asyncio", *arguments)
+    done = pytester.runpytest_inprocess(
+        "--collect-only", "-q", "-p", "no:xdist", "-p", "no:asyncio", *arguments
+    )
     return {line.partition("::")[2] for line in done.outlines if "::" in line}
 
 
