@@ -17,13 +17,15 @@ from sqlalchemy import (
     TypeDecorator,
     event,
     make_url,
-    text,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute
+from sqlalchemy.schema import CreateIndex
+from sqlalchemy.sql.compiler import DDLCompiler
 
 from control_api.database_errors import translate_errors
 from control_api.postgres import open_postgres
@@ -72,10 +74,20 @@ class Moment(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-def partial_index(name: str, column: str, condition: str, *, unique: bool = False) -> Index:
-    """An index of the rows for which the condition holds, on both databases."""
-    where = text(condition)
-    return Index(name, column, unique=unique, sqlite_where=where, postgresql_where=where)
+_CONDITION = "condition"
+
+
+def partial_index(name: str, *columns: str, condition: str, unique: bool = False) -> Index:
+    """An index of the rows for which the condition, in SQL, holds, on both databases."""
+    # Not `postgresql_where`: SQLAlchemy would import all of that dialect, 80 ms of CPU at each start on SQLite.
+    return Index(name, *columns, unique=unique, info={_CONDITION: condition})
+
+
+@compiles(CreateIndex)
+def _create_index(create: CreateIndex, compiler: DDLCompiler, **options: Any) -> str:
+    statement: str = compiler.visit_create_index(create, **options)  # type: ignore[no-untyped-call]
+    condition = create.element.info.get(_CONDITION)
+    return statement if condition is None else f"{statement} WHERE {condition}"
 
 
 def open_engine(url: str) -> AsyncEngine:
@@ -141,8 +153,12 @@ def insert_unless_there(
 
 def insert_into(session: AsyncSession, table: type[Base]) -> Any:
     """An `INSERT` of the session's database, which can say what becomes of a row that is in the way."""
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    return insert(table)
+    if session.get_bind().dialect.name == "postgresql":
+        # Imported here because SQLite does not need it; on Postgres the engine has loaded it already.
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 async def hold_row(

@@ -26,10 +26,10 @@ from consumers.scan_heartbeats import running_scan
 from control_api.app import build_control
 from control_api.configuration.worker import ApplicationWorker, applying
 from control_api.database import Sessions, open_engine, open_sessions
+from control_api.engines import Engines
 from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.idempotency.forget_old import keep_forgetting
 from control_api.migrations.upgrade import upgrade_database
-from control_api.operator_actions import Engines
 from control_api.publish_keys import publish_keys
 from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys

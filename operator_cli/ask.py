@@ -14,6 +14,7 @@ from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.operator_client import ask_operator
 from operator_cli.process_settings import load_settings
+from operator_cli.without_collections import without_collections
 from pipeline_contracts.errors import StorageUnavailable
 
 WHICH = (
@@ -57,8 +58,9 @@ async def asking(arguments: argparse.Namespace) -> AsyncIterator[Ask]:
         yield ask_socket
         return
     # Only here: the socket of `pharos up` needs none of it.
-    from control_api.operator_actions import ACTIONS
-    from service_processes.operator_engines import operator_engines
+    with without_collections():
+        from control_api.operator_actions import ACTIONS
+        from service_processes.operator_engines import operator_engines
 
     async with AsyncExitStack() as stack:
         with _failing():

@@ -4,6 +4,7 @@ import argparse
 
 from consumers.assemble import MONITORS, TRANSFORMS
 from operator_cli.run_service import add_listening_arguments, run_service
+from operator_cli.without_collections import without_collections
 
 _NAMES = sorted([*TRANSFORMS, *MONITORS])
 
@@ -23,7 +24,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _run(arguments: argparse.Namespace) -> int:
     from embedded_app.allocator import keep_freed_memory
-    from service_processes.consumers import run_consumers
+
+    with without_collections():
+        from service_processes.consumers import run_consumers
 
     keep_freed_memory()
     names = sorted(set(arguments.only or _NAMES))

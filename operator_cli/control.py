@@ -3,6 +3,7 @@
 import argparse
 
 from operator_cli.run_service import add_listening_arguments, run_service
+from operator_cli.without_collections import without_collections
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,6 +18,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from service_processes.control import run_control
+    with without_collections():
+        from service_processes.control import run_control
 
     return run_service("control", arguments, run_control)

@@ -7,6 +7,7 @@ from typing import Any
 
 from operator_cli.failure import CommandFailed
 from operator_cli.run_service import add_listening_arguments, run_service
+from operator_cli.without_collections import without_collections
 from pipeline_contracts.settings import Settings
 
 
@@ -35,7 +36,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _run(arguments: argparse.Namespace) -> int:
     from deployer.identity import FolderInUse
     from ingest_edge.listening import PortInUse, bind
-    from service_processes.deployer import run_deployer
+
+    with without_collections():
+        from service_processes.deployer import run_deployer
 
     def start(settings: Settings, server: socket) -> AbstractAsyncContextManager[Any]:
         return run_deployer(settings, server, apps=apps, stops=arguments.stop_processes)

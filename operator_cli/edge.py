@@ -5,6 +5,7 @@ import argparse
 from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
 from operator_cli.run_service import add_listening_arguments, run_service
+from operator_cli.without_collections import without_collections
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -39,7 +40,9 @@ def _run(arguments: argparse.Namespace) -> int:
         except PortInUse as error:
             raise CommandFailed(str(error)) from error
     from embedded_app.allocator import keep_freed_memory
-    from service_processes.edge import run_edge
+
+    with without_collections():
+        from service_processes.edge import run_edge
 
     keep_freed_memory()
     return run_service("edge", arguments, run_edge, shared_port=arguments.shared_port)

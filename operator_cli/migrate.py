@@ -8,6 +8,7 @@ from pathlib import Path
 from operator_cli.failure import CommandFailed
 from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
+from operator_cli.without_collections import without_collections
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings
 
@@ -45,7 +46,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 async def _migrate(settings: Settings, arguments: argparse.Namespace) -> None:
-    from service_processes.migrate import ensure_account, migrate
+    with without_collections():
+        from service_processes.migrate import ensure_account, migrate
 
     async for engine, done in migrate(settings):
         if arguments.json:

@@ -13,7 +13,6 @@ import uvloop
 from control_api.refusals import Refused
 from deployer.identity import FolderInUse
 from embedded_app.allocator import keep_freed_memory
-from embedded_app.demo import running_demo
 from embedded_app.platform import DataFolderInUse, Platform, run_platform
 from ingest_edge.listening import PortInUse
 from operator_cli.credentials import add_data_argument
@@ -77,6 +76,9 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         async with contextlib.AsyncExitStack() as stack:
             print(_greeting(platform, data), flush=True)
             if arguments.demo:
+                # Imported only with --demo, which most starts go without.
+                from embedded_app.demo import running_demo
+
                 try:
                     shop = await stack.enter_async_context(running_demo(platform, data))
                 except Refused as error:

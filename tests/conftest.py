@@ -1,6 +1,7 @@
 """What all tests share: the engines of the run, each started once, and the rule that nothing is left out unseen."""
 
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from tests.support.monitored import Monitored, open_monitored
 from tests.support.once import Once
 from tests.support.reaper import Reaper
 from tests.support.redis_server import patient_redis
+
+# Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
 settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,7 +15,7 @@ class Review(Base):
     __table_args__ = (
         Index("ix_config_reviews_project_id", "project_id", "id"),
         # The few whose secrets have not been given up yet.
-        partial_index("ix_config_reviews_sealed", "expires_at", "sealed IS NOT NULL"),
+        partial_index("ix_config_reviews_sealed", "expires_at", condition="sealed IS NOT NULL"),
         # No number twice: whoever kept one would apply what somebody else has reviewed.
         {"sqlite_autoincrement": True},
     )
@@ -43,7 +43,9 @@ class Application(Base):
         UniqueConstraint("review_id"),
         Index("ix_config_applications_project_id", "project_id", "id"),
         # One at a time in a project; and it is found without looking through all that ever were.
-        partial_index("uq_config_applications_running", "project_id", "status = 'running'", unique=True),
+        partial_index(
+            "uq_config_applications_running", "project_id", condition="status = 'running'", unique=True
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -24,19 +24,20 @@ class Deployment(Base):
         Index("ix_deployments_project_id", "project_id", "id"),
         Index("ix_deployments_environment_id", "environment_id", "id"),
         # Few refer to another one; who is deleted is looked for among them.
-        partial_index("ix_deployments_promoted_from_id", "promoted_from_id", "promoted_from_id IS NOT NULL"),
         partial_index(
-            "ix_deployments_rolled_back_to_id", "rolled_back_to_id", "rolled_back_to_id IS NOT NULL"
+            "ix_deployments_promoted_from_id", "promoted_from_id", condition="promoted_from_id IS NOT NULL"
+        ),
+        partial_index(
+            "ix_deployments_rolled_back_to_id", "rolled_back_to_id", condition="rolled_back_to_id IS NOT NULL"
         ),
         # The database itself holds "one at a time": a look before the insert would be a race.
-        partial_index("uq_deployments_active", "environment_id", _IS_ACTIVE, unique=True),
+        partial_index("uq_deployments_active", "environment_id", condition=_IS_ACTIVE, unique=True),
         # What its Git host is to be told is looked for every few seconds.
-        Index(
+        partial_index(
             "ix_deployments_reported",
             "reported",
             "created_at",
-            sqlite_where=text(IS_PUSHED),
-            postgresql_where=text(IS_PUSHED),
+            condition=IS_PUSHED,
         ),
     )
 

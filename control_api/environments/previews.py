@@ -42,12 +42,14 @@ async def open_preview(
 
     Raises `Refused` where somebody else makes the same at this moment.
     """
+    # Chosen first: a preview of the branch that somebody else makes in between is found, or is in the way of the slug.
+    # The other way round its slug would only look taken, and the branch would get a second preview.
+    slug = await _free_slug(session, project, branch)
     found = await find_previews(session, project, branch)
     if found:
         place = Place(found[0], project)
         await _use_again(session, place, branch, actor, now)
         return place
-    slug = await _free_slug(session, project, branch)
     made = await _make(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
     if made is None:
         raise Refused(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")

@@ -13,7 +13,9 @@ class Repository(Base):
 
     __tablename__ = "repositories"
     __table_args__ = (
-        partial_index("uq_repositories_connected", "project_id", "disconnected_at IS NULL", unique=True),
+        partial_index(
+            "uq_repositories_connected", "project_id", condition="disconnected_at IS NULL", unique=True
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -36,7 +36,7 @@ class VariableChange(Base):
     __tablename__ = "variable_changes"
     __table_args__ = (
         Index("ix_variable_changes_environment_id", "environment_id", "id"),
-        partial_index("uq_variable_changes_pending", "environment_id", _IS_PENDING, unique=True),
+        partial_index("uq_variable_changes_pending", "environment_id", condition=_IS_PENDING, unique=True),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from control_api.database import Base, Moment
+from control_api.database import Base, Moment, partial_index
 
 
 class SealedWebhookSecret(Base):
@@ -29,13 +29,12 @@ class WebhookDelivery(Base):
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
         # The database itself holds "once": of any number of the same at once, one gets in.
-        Index(
+        partial_index(
             "uq_webhook_deliveries_seen",
             "scope",
             "delivery",
+            condition="is_first",
             unique=True,
-            sqlite_where=text("is_first"),
-            postgresql_where=text("is_first"),
         ),
         Index("ix_webhook_deliveries_received_at", "received_at"),
         Index("ix_webhook_deliveries_repository_id", "repository_id", "id"),

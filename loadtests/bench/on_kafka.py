@@ -39,7 +39,8 @@ async def _engines(progress: Progress) -> AsyncIterator[tuple[KafkaBroker, Redis
         try:
             with progress.step("Kafka and Redis: starting", None):
                 starting = exits.enter_context
-                kafka = await asyncio.to_thread(starting, running_kafka(Path(folder) / "kafka"))
+                broker = running_kafka(Path(folder) / "kafka", starts_quickly=False)
+                kafka = await asyncio.to_thread(starting, broker)
                 redis = await asyncio.to_thread(starting, running_redis(Path(folder) / "redis"))
                 await create_topics(
                     KafkaConnection(kafka.bootstrap), all_topics(), topic_settings(Settings())

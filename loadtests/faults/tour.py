@@ -1,7 +1,7 @@
 """The tour: load, all faults in turn, and then what is stored."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from loadtests.check_stored import Verdict, check_in_clickhouse, judge
@@ -24,9 +24,17 @@ class Result:
 
 
 async def run_tour(
-    stack: Stack, *, events: int, per_second: float, longest: float, tell: Callable[[str], None]
+    stack: Stack,
+    *,
+    events: int,
+    per_second: float,
+    longest: float,
+    tell: Callable[[str], None],
+    only: Collection[str] | None = None,
 ) -> Result:
     """Send `events` at `per_second` while one fault follows another, then look at every batch.
+
+    `only` names the faults; by default all happen.
 
     Should the faults take longer than the events last, the last ones meet no load: choose `events` large enough.
     """
@@ -35,6 +43,8 @@ async def run_tour(
     sending = asyncio.create_task(sender.run())
     await asyncio.sleep(_SETTLE_SECONDS)
     for fault, seconds in faults(longest):
+        if only is not None and fault.name not in only:
+            continue
         tell(fault.name)
         with sender.watching():
             sender.enter(fault.name)

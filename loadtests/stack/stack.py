@@ -113,7 +113,7 @@ def running_stack(
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     gateway_port = port or free_port()
     with ExitStack() as exits:
-        kafka = exits.enter_context(running_kafka(folder / "kafka"))
+        kafka = exits.enter_context(running_kafka(folder / "kafka", starts_quickly=False))
         tell(f"Kafka       {kafka.bootstrap}")
         redis = exits.enter_context(running_redis(folder / "redis"))
         tell(f"Redis       {redis.url}")

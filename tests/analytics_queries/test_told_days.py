@@ -43,7 +43,11 @@ def _view(at: datetime, minutes_ago: int = 0, address: str = "203.0.113.7") -> S
     return Sent(int(at.timestamp() * 1000), address, "Firefox", None, event)
 
 
-@pytest.mark.parametrize("seed", range(15))
+# Each seed takes 5 s of CPU: `make test` has one zone behind UTC and one ahead of it, both with a clock change.
+_SEEDS = [seed if seed in (1, 2) else pytest.param(seed, marks=pytest.mark.full) for seed in range(15)]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
 async def test_what_comes_after_a_report_is_in_the_next(seed: int, column_store: ChdbColumnStore) -> None:
     rng = random.Random(seed)
     site = _site(20_000 + seed, _ZONES[seed % len(_ZONES)])

@@ -8,13 +8,36 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from embedded_app.demo_visits import demo_records
 from pipeline_contracts import topics
 from storage_backends.event_log.sqlite import open_sqlite_log
-from tests.support.replayed_report import SITE, ZONES
+from tests.support import fork_server
+from tests.support.replayed_report import SITE
 
 _ROOT = Path(__file__).parents[2]
 _NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
+
+# Zone, days, filters.
+Report = tuple[str, int, dict[str, str]]
+_MONTH: Report = ("UTC", 30, {})
+_MOBILE, _PRODUCTS = {"device": "Mobile"}, {"path": "/products"}
+_ALL: list[Report] = [
+    (zone, days, filters)
+    for zone in ("UTC", "Asia/Kolkata")
+    for days in (1, 7, 30, 90, 365)
+    for filters in ({}, _MOBILE, _PRODUCTS)
+]
+# Each period, zone and filter once or twice.
+_EACH_PERIOD: list[Report] = [
+    ("Asia/Kolkata", 1, {}),
+    ("UTC", 7, _MOBILE),
+    _MONTH,
+    ("Asia/Kolkata", 90, _PRODUCTS),
+    ("UTC", 365, _PRODUCTS),
+    ("Asia/Kolkata", 365, _MOBILE),
+]
 
 
 async def _fill(path: Path) -> int:
@@ -31,26 +54,26 @@ async def _fill(path: Path) -> int:
     return count
 
 
-async def _replay(log_file: Path, folder: Path, rows: int) -> list[bytes]:
+async def _replay(log_file: Path, folder: Path, rows: int, reports: list[Report]) -> list[bytes]:
     folder.mkdir()
     copy = folder / "log.sqlite"
     shutil.copy(log_file, copy)
-    arguments = [str(copy), str(folder), str(rows), str(int(_NOW.timestamp() * 1000))]
+    numbers = [str(rows), str(int(_NOW.timestamp() * 1000))]
+    arguments = [str(copy), str(folder), *numbers, json.dumps(reports)]
     command = [sys.executable, "-m", "tests.support.replayed_report", *arguments]
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=_ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()[-3000:]
-    return out.splitlines()
+    done = await asyncio.to_thread(fork_server.run, command, cwd=_ROOT, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    lines: list[bytes] = done.stdout.splitlines()
+    return lines
 
 
-async def test_the_reports_are_the_same_to_the_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reports", [_EACH_PERIOD, pytest.param(_ALL, marks=pytest.mark.full)])
+async def test_the_reports_are_the_same_to_the_byte(tmp_path: Path, reports: list[Report]) -> None:
     log_file = tmp_path / "log.sqlite"
     assert await _fill(log_file) > 10_000
-    first = await _replay(log_file, tmp_path / "first", 50_000)
-    again = await _replay(log_file, tmp_path / "again", 7_001)
-    assert len(first) == len(ZONES) * 5 * 3
-    month = json.loads(first[6])
+    first = await _replay(log_file, tmp_path / "first", 50_000, reports)
+    again = await _replay(log_file, tmp_path / "again", 7_001, reports)
+    assert len(first) == len(reports)
+    month = json.loads(first[reports.index(_MONTH)])
     assert month["period"]["days"] == 30 and month["metrics"]["pageviews"]["value"] > 10_000
     assert first == again

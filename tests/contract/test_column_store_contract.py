@@ -1,7 +1,7 @@
 """What every column store does. Another engine joins by a parameter of the fixture."""
 
+import asyncio
 import json
-import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -13,9 +13,10 @@ import pytest
 
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.apply_schema import apply_schema
-from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
+from tests.support import fork_server
 from tests.support.clickhouse_front import running_clickhouse_front
 
 TABLE = "pharos.telemetry_events"
@@ -183,29 +184,10 @@ async def test_every_table_that_the_consumers_fill_has_a_window_of_tokens(store:
     assert (await store.query(sql)).rows == []
 
 
-_REPLAY = """
-import asyncio, sys
-from pathlib import Path
-from storage_backends.column_store.apply_schema import apply_schema
-from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.chdb_embedded import open_chdb
-from tests.contract.test_column_store_contract import TABLE, count, rows
-
-async def main():
-    store = await open_chdb(Path(sys.argv[1]))
-    await apply_schema(store)
-    await store.insert(TABLE, rows("log", 20_000, padding=100), 20_000, "token")
-    print(await count(store, "log"))
-    await store.close()
-
-asyncio.run(main())
-"""
-
-
 def test_a_token_holds_over_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", _REPLAY, str(tmp_path)],
+        done = fork_server.run(
+            [sys.executable, "-m", "tests.contract.test_column_store_contract", str(tmp_path)],
             cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
@@ -222,3 +204,15 @@ async def test_a_token_holds_over_a_restart_of_the_server(tmp_path: Path) -> Non
             await server.insert(TABLE, rows("log", 20_000, padding=100), 20_000, "token")
             assert await count(server, "log") == 20_000
             await server.close()
+
+
+async def _insert_in_new_process(folder: Path) -> None:
+    store = await open_chdb(folder)
+    await apply_schema(store)
+    await store.insert(TABLE, rows("log", 20_000, padding=100), 20_000, "token")
+    print(await count(store, "log"))
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_insert_in_new_process(Path(sys.argv[1])))

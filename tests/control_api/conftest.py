@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from control_api import database, json_body, postgres
-from control_api.database import Sessions, open_sessions
+from control_api.database import Sessions, open_engine, open_sessions
 from ingest_edge import app as edge
 from storage_backends.monitor_states import postgres as states_in_postgres
 from storage_backends.monitor_states import sqlite as states_in_sqlite
-from tests.support.accounts import migrated
+from tests.support.cheap_engines import cheap_engines
 
 # Seconds, more than any test takes.
 _PATIENCE = 120
@@ -31,8 +31,15 @@ def patience() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cheap() -> Iterator[None]:
+    with cheap_engines():
+        yield
+
+
 @pytest.fixture
 async def sessions(database_url: str) -> AsyncIterator[Sessions]:
     """What opens sessions of a migrated database."""
-    async with migrated(database_url) as engine:
-        yield open_sessions(engine)
+    engine = open_engine(database_url)
+    yield open_sessions(engine)
+    await engine.dispose()

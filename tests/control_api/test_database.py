@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import StatementError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api import database
 from control_api.accounts.operations import create_account, create_api_token, create_person, find_caller
 from control_api.accounts.tables import Account, ApiToken
 from control_api.database import Sessions, open_engine
@@ -20,6 +21,7 @@ from control_api.migrations.upgrade import upgrade_database
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.rate_limits import RateLimit
+from tests.support.cheap_engines import PREPARE_SQLITE
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -197,3 +199,18 @@ async def test_a_new_file_is_opened_while_somebody_writes_it(tmp_path: Path) -> 
             assert (await connection.execute(text("SELECT words FROM notes"))).scalars().all() == ["written"]
             assert (await connection.execute(text("PRAGMA journal_mode"))).scalars().all() == ["wal"]
         await engine.dispose()
+
+
+async def test_a_commit_on_sqlite_survives_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_prepare_sqlite", PREPARE_SQLITE)
+    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path}/control.sqlite")
+    async with engine.connect() as connection:
+        found = [
+            (await connection.execute(text(f"PRAGMA {name}"))).scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        ]
+    await engine.dispose()
+    # 2 is FULL: each commit is synced.
+    assert found == ["wal", 2, 1]

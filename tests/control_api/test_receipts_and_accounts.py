@@ -15,7 +15,6 @@ from sqlalchemy import select, update
 
 from control_api.accounts.operations import create_api_token, create_person
 from control_api.accounts.tables import ApiToken
-from control_api.app import build_control
 from control_api.database import Sessions
 from control_api.projects.operations import create_ingest_key
 from control_api.projects.tables import IngestKey
@@ -34,6 +33,7 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from tests.support.accounts import make_acme
+from tests.support.cheap_engines import build_control
 from tests.support.serve_control import VARIABLE_KEYS
 
 SEAL = b"the key that seals receipts of this test"

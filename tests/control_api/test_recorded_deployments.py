@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 from sqlalchemy import func, select
 
-from control_api.app import build_control
 from control_api.database import Sessions
 from control_api.projects.operations import create_environment, create_ingest_key
 from control_api.recorded_deployments.tables import RecordedDeployment
 from tests.support.accounts import make_acme
+from tests.support.cheap_engines import build_control
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 NOW = datetime.now(UTC)

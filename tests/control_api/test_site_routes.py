@@ -13,7 +13,6 @@ from sqlalchemy import select, update
 
 from control_api.accounts.operations import create_account, create_api_token, create_person
 from control_api.accounts.tables import ApiToken
-from control_api.app import build_control
 from control_api.database import Sessions
 from control_api.projects.operations import create_project
 from control_api.sites.operations import add_goal
@@ -24,6 +23,7 @@ from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import QueryResult
 from tests.support.accounts import make_acme
+from tests.support.cheap_engines import build_control
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from tests.support.stored_visits import sent_event, store_a_purchase, store_visits
 

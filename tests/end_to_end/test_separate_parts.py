@@ -23,6 +23,7 @@ import pytest
 
 from loadtests.check_stored import judge
 from loadtests.faults.tour import SETTINGS, run_tour
+from loadtests.stack import parts
 from loadtests.stack.parts import PHAROS, Part
 from loadtests.stack.stack import Stack, running_stack
 from service_processes.edge import SLICE_SECONDS
@@ -41,11 +42,13 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two edges, one consumer, control and the gateway."""
+    """Two edges, one consumer, control and the gateway. Of the parts only `migrate` is no fork."""
     folder = tmp_path_factory.mktemp("stack")
     limit = {"PHAROS_INGEST_RATE": str(_RATE), "PHAROS_INGEST_BURST": str(_BURST)}
-    with or_skip(running_stack(folder, consumers=1, settings=limit)) as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "_popen", fork_server.popen)
+        with or_skip(running_stack(folder, consumers=1, settings=limit)) as running:
+            yield running
 
 
 def ask(url: str, key: str | None = None, body: object = None) -> tuple[int, Any]:
@@ -157,7 +160,7 @@ def test_page_views_go_all_the_way_to_the_report(stack: Stack) -> None:
 
 
 def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
-    parts = {part.name.partition("-")[0]: part for part in stack.parts()}
+    running = {part.name.partition("-")[0]: part for part in stack.parts()}
     for name, service in own_services().items():
         if "healthcheck" not in service:
             continue
@@ -167,8 +170,8 @@ def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
         path = path[path.index("health") :]
         assert path == "health/ready"
         for answering in ("health/ready", "health/live"):
-            assert ask(f"{parts[name].url}/{answering}")[0] == 200, (name, answering)
-        with urllib.request.urlopen(f"{parts[name].url}/metrics", timeout=60) as answer:
+            assert ask(f"{running[name].url}/{answering}")[0] == 200, (name, answering)
+        with urllib.request.urlopen(f"{running[name].url}/metrics", timeout=60) as answer:
             assert b"pharos_" in answer.read()
 
 
@@ -336,15 +339,20 @@ def _metric(part: Part, name: str) -> float:
     return sum(map(float, values))
 
 
-async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without_redis(stack: Stack) -> None:
-    seconds = float(os.environ.get("PHAROS_TEST_LIMIT_SECONDS", "8"))
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(8.0, marks=pytest.mark.full)])
+async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without_redis(
+    stack: Stack, seconds: float
+) -> None:
     names = [edge.name for edge in stack.edges]
     for edge in stack.edges:
-        assert ingest(f"{edge.url}/api", stack.credentials["ingest_key"], f"first at {edge.name}")[0] == 202
+        assert (
+            ingest(f"{edge.url}/api", stack.credentials["ingest_key"], f"first at {edge.name} {seconds}")[0]
+            == 202
+        )
     # What the burst allows is spent first.
-    await flood(stack, 1.5, "burst")
+    await flood(stack, 0.5, f"burst {seconds}")
     alone = _leased_alone(stack)
-    limited = await flood(stack, seconds, "limited")
+    limited = await flood(stack, seconds, f"limited {seconds}")
     alone = _leased_alone(stack) - alone
     passed, pressed = limited.passed.total(), limited.pressed(*names)
     rate = passed / limited.seconds
@@ -355,7 +363,7 @@ async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without
     assert passed <= 1.02 * _RATE * limited.seconds + _BURST + alone * _SLICE
     assert passed >= 0.9 * _RATE * pressed
     stack.redis.stop()
-    apart = await flood(stack, seconds, "without redis")
+    apart = await flood(stack, seconds, f"without redis {seconds}")
     rate = apart.passed.total() / apart.seconds
     print(f"without Redis: {rate:.0f} events/s of {_RATE}")
     # The key is known to both, and each lets its half through, with a burst of its own.
@@ -365,6 +373,20 @@ async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without
     stack.redis.start()
 
 
+async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse_fail(stack: Stack) -> None:
+    """The short form of the next test: one fault of each kind of part, on the stack of this file."""
+    only = (
+        "a consumer is killed, another joins",
+        "ClickHouse cuts inserts after it has them",
+        "an edge is killed",
+    )
+    result = await run_tour(stack, events=6_000, per_second=600, longest=1.5, tell=print, only=only)
+    assert result.verdict.holds, result.verdict.text()
+    assert result.verdict.events == 6_000
+    assert [phase.name for phase in result.phases] == ["warming up", *only, "none"]
+
+
+@pytest.mark.full
 @pytest.mark.timeout(1200)
 async def test_nothing_is_lost_or_doubled_while_everything_is_killed_in_turn(tmp_path: Path) -> None:
     with or_skip(running_stack(tmp_path, settings=SETTINGS)) as running:

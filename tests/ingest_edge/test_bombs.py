@@ -1,6 +1,6 @@
 """Small bodies that want to be large: what they cost the edge's process, measured in a process of its own.
 
-Run as a program, this file is that process.
+Run as a program (`python -m`), this file is that process.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.support import fork_server
 
 try:
     from compression import zstd
@@ -163,8 +165,8 @@ class EdgeProcess:
 @pytest.fixture
 def edge_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProcess]:
     folder = tmp_path_factory.mktemp("edge")
-    with subprocess.Popen(
-        [sys.executable, __file__, str(folder)],
+    with fork_server.popen(
+        [sys.executable, "-m", "tests.ingest_edge.test_bombs", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -212,5 +214,4 @@ async def _serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(_ROOT))
     asyncio.run(_serve(Path(sys.argv[1])))

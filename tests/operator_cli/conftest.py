@@ -16,7 +16,7 @@ from control_api.database import open_engine, open_sessions
 from control_api.publish_keys import publish_keys
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
-from tests.support.accounts import make_acme, migrated
+from tests.support.accounts import make_acme
 from tests.support.commands import CLEAN, Run, run_in
 from tests.support.databases import migrated_database
 from tests.support.engines import or_skip
@@ -51,14 +51,15 @@ async def own_database_url(
 ) -> AsyncIterator[str]:
     """A Postgres of that installation. The account "Acme" has one environment."""
     async with migrated_database("postgres", request, tmp_path_factory.mktemp("commands-database")) as url:
-        async with migrated(url) as engine:
-            now = datetime.now(UTC)
-            async with open_sessions(engine)() as session, session.begin():
-                await make_acme(session, now)
-            directory = await open_redis_key_directory(own_redis_url, follow=False)
-            # As the control plane does when it starts.
-            await publish_keys(open_sessions(engine), directory, now)
-            await directory.close()
+        engine = open_engine(url)
+        now = datetime.now(UTC)
+        async with open_sessions(engine)() as session, session.begin():
+            await make_acme(session, now)
+        directory = await open_redis_key_directory(own_redis_url, follow=False)
+        # As the control plane does when it starts.
+        await publish_keys(open_sessions(engine), directory, now)
+        await directory.close()
+        await engine.dispose()
         yield url
 
 
@@ -74,8 +75,8 @@ def on_engines(
     return run_in(tmp_path_factory.mktemp("nothing-here"), {**CLEAN, **engines, **more_settings})
 
 
-# Their commands hand one wish to an action that is tested on both databases; how a command comes to the engines is held
-# by the other files. A command that starts on the engines takes three times as long as one at the socket.
+# Each command of these files passes one request to an action that tests of the control API cover on both databases;
+# the tests of the other files cover how a command opens the engines.
 _AT_THE_SOCKET = frozenset(
     f"test_{name}_commands"
     for name in ("account", "deployment", "environment", "monitor", "repository", "site", "webhooks")
@@ -83,11 +84,16 @@ _AT_THE_SOCKET = frozenset(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The tests of most files run on both kinds of installation."""
+    """Run tests of `pharos` on a running `pharos up`; those of most files also on engines, which is for `--full`.
+
+    `make test` covers commands on engines with the tests that use `on_engines`, and those that choose "engines"
+    themselves.
+    """
     chosen = any(mark.args[0] == "pharos" for mark in metafunc.definition.iter_markers("parametrize"))
     if "pharos" in metafunc.fixturenames and not chosen:
         is_one = metafunc.module.__name__.rpartition(".")[2] in _AT_THE_SOCKET
-        metafunc.parametrize("pharos", ["socket"] if is_one else ["socket", "engines"], indirect=True)
+        engines = [] if is_one else [pytest.param("engines", marks=pytest.mark.full)]
+        metafunc.parametrize("pharos", ["socket", *engines], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

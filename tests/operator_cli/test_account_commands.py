@@ -3,7 +3,6 @@ the engines of parts that are processes of their own."""
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from control_api.accounts.operations import SCOPES
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.redis import open_redis_key_directory
+from tests.support import fork_server
 from tests.support.commands import Run, ask, refused, run_in, tell
 from tests.support.platform_process import PHAROS, PlatformProcess
 
@@ -194,7 +194,7 @@ def test_somebody_at_a_terminal_is_asked(on_socket: PlatformProcess) -> None:
         ours, theirs = os.openpty()
         try:
             os.write(ours, f"{typed}\n".encode())
-            done = subprocess.run(
+            done = fork_server.run(
                 [str(PHAROS), *command], stdin=theirs, capture_output=True, text=True, timeout=180
             )
         finally:

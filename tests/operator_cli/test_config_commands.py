@@ -69,6 +69,7 @@ def apply(pharos: Run, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
 def test_a_plan_says_by_its_status_whether_something_changes(
     pharos: Run, project: str, given: Given, tmp_path: Path
 ) -> None:

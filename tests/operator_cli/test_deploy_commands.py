@@ -222,6 +222,7 @@ def test_a_promotion(on_engines: Run, write: Write, place: str) -> None:
     )
 
 
+@pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
 def test_what_waits_for_a_second_person(pharos: Run) -> None:
     """Nothing is taken up before one has agreed, so this holds where a deployer runs, too."""
     place = make_place(pharos, "--deploy-approval", "on")

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from operator_cli import run as run_command
-from tests.operator_cli.patient_run import patient_run
+from tests.operator_cli.patient_run import patient_command, patient_run
+from tests.support import fork_server
 
 KEY = "phr_mon_secret"
 # Nobody waits for so long unless something is wrong.
@@ -94,21 +95,21 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-def _pharos(**seconds: float) -> list[str]:
-    """The program, with these of its times."""
-    return [sys.executable, "-c", patient_run(**seconds)]
-
-
 def _command(*command: str, url: str | None = None, **seconds: float) -> list[str]:
     options = ["--url", url] if url else []
-    return [*_pharos(**seconds), "run", "--heartbeat", "7", *options, "--", *command]
+    return [*patient_command(**seconds), "run", "--heartbeat", "7", *options, "--", *command]
+
+
+def _program(*command: str, url: str) -> list[str]:
+    """The same for a shell, which the fork server does not start."""
+    return [sys.executable, "-c", patient_run(), "run", "--heartbeat", "7", "--url", url, "--", *command]
 
 
 def run(
     *command: str, url: str, seconds: dict[str, float] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PHAROS_HEARTBEAT_KEY": KEY}
-    return subprocess.run(
+    return fork_server.run(
         _command(*command, url=url, **(seconds or {})),
         capture_output=True,
         text=True,
@@ -157,7 +158,7 @@ def test_arguments_and_the_environment_are_the_commands_own(recorder: Recorder) 
 def test_signals_are_passed_on(recorder: Recorder) -> None:
     """The command ends in its own way, and is reported."""
     script = "trap 'echo cleaning; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
-    process = subprocess.Popen(
+    process = fork_server.popen(
         _command("sh", "-c", script, url=recorder.url),
         env={**os.environ, "PHAROS_HEARTBEAT_KEY": KEY},
         stdin=subprocess.DEVNULL,
@@ -227,8 +228,8 @@ def test_the_key_of_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
     known = {"base_url": recorder.url, "heartbeat": {"id": 7, "key": KEY}}
     (tmp_path / "credentials.json").write_text(json.dumps(known))
     for heartbeat, calls in (("7", 2), ("8", 2)):
-        done = subprocess.run(
-            [*_pharos(), "run", "--heartbeat", heartbeat, "--data", str(tmp_path), "--", "true"],
+        done = fork_server.run(
+            [*patient_command(), "run", "--heartbeat", heartbeat, "--data", str(tmp_path), "--", "true"],
             capture_output=True, text=True, timeout=_SECONDS,
         )  # fmt: skip
         assert (done.returncode, len(recorder.calls)) == (0, calls)
@@ -259,8 +260,8 @@ def test_an_address_that_cannot_be_used(url: str, told: str) -> None:
 )
 def test_credentials_that_are_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "credentials.json").write_bytes(content)
-    done = subprocess.run([*_command("true")[:6], "--data", str(tmp_path), "--", "true"],
-                          capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
+    done = fork_server.run([*_command("true")[:-2], "--data", str(tmp_path), "--", "true"],
+                           capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
     assert (done.returncode, done.stderr.count("there is no key of heartbeat 7")) == (0, 1)
     assert len(done.stderr.splitlines()) == 1
 
@@ -268,8 +269,8 @@ def test_credentials_that_are_none(tmp_path: Path, content: bytes) -> None:
 def test_a_key_is_never_shown(recorder: Recorder) -> None:
     """Not even one that HTTP cannot carry."""
     for key in ("phr_mon_\nsecret", "phr_mon_sécret", "phr_mon_€secret"):
-        done = subprocess.run([*_command("true", url=recorder.url)[:-2], "--key", key, "--", "true"],
-                              capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
+        done = fork_server.run([*_command("true", url=recorder.url)[:-2], "--key", key, "--", "true"],
+                               capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
         assert done.returncode == 0
         assert "cret" not in done.stderr + done.stdout
 
@@ -365,18 +366,18 @@ def test_what_was_ignored_stays_so(recorder: Recorder) -> None:
         "-c",
         'trap "" HUP; exec "$@"',
         "sh",
-        *_command(sys.executable, "-c", script, url=recorder.url),
+        *_program(sys.executable, "-c", script, url=recorder.url),
     ]
     assert subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS).stdout == "True\n"
 
 
 def test_complaints_do_not_mix_with_what_the_job_prints() -> None:
-    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *_command("echo", "ran", url="http://[bad")]
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *_program("echo", "ran", url="http://[bad")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
 
 
 def test_nothing_to_run() -> None:
-    done = subprocess.run(_command(), capture_output=True, text=True, timeout=_SECONDS)
+    done = fork_server.run(_command(), capture_output=True, text=True, timeout=_SECONDS)
     assert done.returncode == 1
     assert "Say what to run, after --" in done.stderr

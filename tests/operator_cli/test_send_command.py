@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-import sys
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +11,25 @@ import pytest
 from aiohttp import web
 
 from tests.operator_cli.fake_ingest import FakeIngest, answer, write_events
+from tests.support import fork_server
+from tests.support.platform_process import PHAROS
 
-_PHAROS = (sys.executable, "-c", "from operator_cli.main import main; main()")
 
-
-async def start(folder: Path, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL) -> Any:
-    return await asyncio.create_subprocess_exec(
-        *_PHAROS,
-        "send",
-        *arguments,
+def start(folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+    return fork_server.popen(
+        [str(PHAROS), "send", *arguments],
         cwd=folder,
         env={"PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=stdin,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
 async def run(folder: Path, *arguments: str, text: bytes | None = None) -> tuple[int, str, str]:
     """Exit status, standard output and standard error."""
-    pipe = asyncio.subprocess.DEVNULL if text is None else asyncio.subprocess.PIPE
-    process = await start(folder, *arguments, stdin=pipe)
-    out, error = await process.communicate(text)
+    process = start(folder, *arguments, stdin=subprocess.DEVNULL if text is None else subprocess.PIPE)
+    out, error = await asyncio.to_thread(process.communicate, text)
     return process.returncode, out.decode(), error.decode()
 
 
@@ -135,10 +132,10 @@ async def test_an_interrupt_ends_it_and_running_it_again_goes_on(tmp_path: Path)
     ingest.rule = stop_at_half
     async with ingest.serve() as url:
         write_credentials(tmp_path, url)
-        process = await start(tmp_path, "events.ndjson", "--batch", "10")
+        process = start(tmp_path, "events.ndjson", "--batch", "10")
         await all_wait.wait()
         process.send_signal(signal.SIGINT)
-        _, error = await process.communicate()
+        _, error = await asyncio.to_thread(process.communicate)
         assert process.returncode == 130
         assert b"Run the same command again" in error and b"Traceback" not in error
         (state,) = (tmp_path / ".pharos" / "send-state").glob("*.json")
@@ -173,15 +170,15 @@ async def test_killed_at_any_time_each_event_is_stored_once(tmp_path: Path) -> N
     async with ingest.serve() as url:
         write_credentials(tmp_path, url)
         while kills < 6:
-            process = await start(tmp_path, "events.ndjson", "--batch", "7")
-            ended = asyncio.create_task(process.wait())
+            process = start(tmp_path, "events.ndjson", "--batch", "7")
+            ended = asyncio.create_task(asyncio.to_thread(process.wait))
             killing = asyncio.create_task(kill_at.wait())
             await asyncio.wait({ended, killing}, return_when=asyncio.FIRST_COMPLETED)
             killing.cancel()
             if not ended.done():
                 process.kill()
             await ended
-            await process.communicate()
+            await asyncio.to_thread(process.communicate)
             kill_at.clear()
             kills += 1
             write_events(file, range(400 + 50 * (kills - 1), 400 + 50 * kills), mode="a")

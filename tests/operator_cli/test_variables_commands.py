@@ -71,6 +71,7 @@ def test_variables_are_protected_through_their_commands(pharos: Run, place: str,
     assert ask(pharos, "variables", "unprotect", place, "A")["protected"] == ["B"]
 
 
+@pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
 def test_a_second_person_agrees(pharos: Run, place: str, file: str) -> None:
     people = {"asker@variables.example": "deployer", "second@variables.example": "maintainer"}
     known = {person["email"] for person in ask(pharos, "person", "list")}

@@ -28,6 +28,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
 def test_a_workflow_through_its_commands(pharos: Run, project: str, file: str) -> None:
     mine = ("--project", project)
     told = tell(pharos, "workflow", "show", *mine)

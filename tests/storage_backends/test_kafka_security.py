@@ -1,6 +1,7 @@
 """Brokers that ask who is there, over TLS: the settings for them, against a real broker."""
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.kafka_topics import create_topics, partition_counts
 from tests.support.engines import EngineMissing, free_port, or_skip
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import KafkaBroker, quick_start_options
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 
 _PROPERTIES = """\
@@ -44,6 +45,7 @@ def guarded_broker(folder: Path) -> Iterator[KafkaConnection]:
         free_port(),
         "SASL_SSL://127.0.0.1:{port}",
         _PROPERTIES.format(folder=folder),
+        quick_start_options(),
     )
     try:
         broker.start()
@@ -57,7 +59,7 @@ def guarded_broker(folder: Path) -> Iterator[KafkaConnection]:
         }
         yield KafkaConnection.from_settings(read_settings(environment, lambda path: Path(path).read_text()))
     finally:
-        broker.stop()
+        broker.stop(signal.SIGKILL)
 
 
 def _make_certificate(folder: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from control_api.configuration.plan import Action, make_plan
 from control_api.configuration.read_state import read_state
 from control_api.configuration.sealed_actions import open_actions, seal_actions
 from control_api.configuration.values import Secret, Value
-from control_api.database import Base, open_engine, open_sessions
+from control_api.database import open_engine, open_sessions
 from control_api.projects.tables import Environment, Project
 from control_api.variables.sealing import SealingKeys
 from tests.support.accounts import migrated
+from tests.support.contents import read_contents
 from tests.support.databases import copied_database
 from tests.support.operated import NOW, Operated, make_operated
 
@@ -121,14 +122,7 @@ class ChangedProject:
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table."""
-        async with self.operated.engines.sessions() as session:
-            return {
-                table.name: [
-                    tuple(row)
-                    for row in await session.execute(select(table).order_by(*table.primary_key.columns))
-                ]
-                for table in Base.metadata.sorted_tables
-            }
+        return await read_contents(self.operated.engines.sessions.kw["bind"])
 
     async def audited(self) -> list[tuple[str, Any]]:
         """What was done by configurations, in order: action and details."""
@@ -178,7 +172,6 @@ async def open_project(prepared: PreparedProject, folder: Path) -> AsyncIterator
     async with copied_database(prepared.url, folder) as url:
         engine = open_engine(url)
         try:
-            engines = replace(prepared.operated.engines, sessions=open_sessions(engine))
-            yield ChangedProject(replace(prepared.operated, engines=engines))
+            yield ChangedProject(prepared.operated.on(open_sessions(engine)))
         finally:
             await engine.dispose()

@@ -24,11 +24,13 @@ USER_AGENT = (
 )
 
 
-async def until(look: Callable[[], Awaitable[Any]], seconds: float = _SECONDS) -> Any:
+async def until(
+    look: Callable[[], Awaitable[Any]], seconds: float = _SECONDS, pause_seconds: float = 0.03
+) -> Any:
     """What `look` gives as soon as it is true. Raises `TimeoutError`."""
     async with asyncio.timeout(seconds):
         while not (found := await look()):
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(pause_seconds)
         return found
 
 
@@ -208,6 +210,10 @@ def _start(folder: Path) -> "subprocess.Popen[bytes]":
                 *(program, "--headless=new", "--no-sandbox", "--disable-dev-shm-usage"),
                 *("--remote-debugging-port=0", f"--user-data-dir={folder}", f"--user-agent={USER_AGENT}"),
                 *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+                # Nothing here looks at pixels or at what the browser has beside its pages.
+                *("--disable-gpu", "--disable-extensions", "--disable-sync", "--disable-default-apps"),
+                *("--disable-component-extensions-with-background-pages", "--disable-breakpad"),
+                "--disable-features=Translate,MediaRouter,DialMediaRouteProvider,OptimizationHints",
                 # Clicks before a page's first frame count too: on a slow machine `load` comes before it.
                 "--allow-pre-commit-input",
                 # Tests reach nothing but this machine.

@@ -18,8 +18,7 @@ from yarl import URL
 
 from control_api.accounts.operations import SCOPES, create_account, create_person
 from control_api.accounts.tables import Account, ApiToken, Person
-from control_api.app import build_control
-from control_api.database import Base, Sessions, open_engine, open_sessions
+from control_api.database import Sessions, open_engine, open_sessions
 from control_api.deployments.tables import Deployment, DeploymentLine, Release
 from control_api.projects.find import Place
 from control_api.projects.operations import create_environment, create_ingest_key, create_project
@@ -33,6 +32,8 @@ from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
 from tests.support.accounts import migrated
+from tests.support.cheap_engines import build_control
+from tests.support.contents import read_contents
 from tests.support.databases import copied_database
 from tests.support.reviews import Reviewed, make_reviewed
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
@@ -153,13 +154,7 @@ class Platform:
 
     async def contents(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table, but when a token was last used."""
-        found = {}
-        async with self.sessions() as session:
-            for table in Base.metadata.sorted_tables:
-                columns = [column for column in table.columns if column.name != "last_used_at"]
-                query = select(*columns).order_by(*table.primary_key.columns)
-                found[table.name] = [tuple(row) for row in await session.execute(query)]
-        return found
+        return await read_contents(self.engine, frozenset({"last_used_at"}))
 
     async def settle(self) -> None:
         """End what is active, so that environments take deploys again."""

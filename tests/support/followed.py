@@ -21,15 +21,18 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def make_place(pharos: Run, *settings: str) -> str:
-    """An environment of its own in a project with a repository that is not there; `ASKER` may deploy to it."""
+    """Make an environment of its own in a project with a repository that is not there.
+
+    With settings, `ASKER` may deploy to it.
+    """
     slug = f"follows-{uuid.uuid4().hex[:8]}"
     ask(pharos, "project", "create", slug)
     ask(pharos, "environment", "create", "Live", "--type", "production", "--project", slug)
     ask(pharos, "repository", "connect", "/srv/shop.git", "--project", slug)
-    if ASKER not in {person["email"] for person in ask(pharos, "person", "list")}:
-        ask(pharos, "person", "add", ASKER, "--name", "Asker")
-    ask(pharos, "project", "grant", slug, ASKER, "--role", "deployer")
     if settings:
+        if ASKER not in {person["email"] for person in ask(pharos, "person", "list")}:
+            ask(pharos, "person", "add", ASKER, "--name", "Asker")
+        ask(pharos, "project", "grant", slug, ASKER, "--role", "deployer")
         ask(pharos, "environment", "set", f"{slug}/live", *settings)
     return f"{slug}/live"
 

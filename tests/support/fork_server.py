@@ -54,6 +54,8 @@ _PRELOADED = (
     "uvicorn",
     "uvloop",
     "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
+    "rich._emoji_codes",
+    "service_processes.operator_engines",
 )
 # Read by the interpreter when it starts: a fork would miss them.
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "LANG")
@@ -87,7 +89,7 @@ class ForkedPopen(subprocess.Popen[Any]):
             "arguments": list(map(os.fspath, args)),
             "environment": dict(os.environ if env is None else env),
             "folder": os.fspath(cwd or os.getcwd()),
-            "new_session": bool(rest[6]) if len(rest) > 6 else False,
+            "new_session": bool(rest[5]),
         }
         streams = [
             given if given != -1 else own for given, own in ((p2cread, 0), (c2pwrite, 1), (errwrite, 2))
@@ -101,11 +103,15 @@ class ForkedPopen(subprocess.Popen[Any]):
         return (0, 0) if status is None else (self.pid, status)
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self.returncode is None:
-            with self._waitpid_lock:  # type: ignore[attr-defined]
-                pid, status = self._try_wait(os.WNOHANG)
-                if pid == self.pid:
-                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+        # A thread that waits holds the lock until the program ends.
+        if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
+            try:
+                if self.returncode is None:
+                    pid, status = self._try_wait(os.WNOHANG)
+                    if pid == self.pid:
+                        self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
         return self.returncode
 
 
@@ -243,6 +249,8 @@ def _preload() -> None:
             importlib.import_module(f"{package}.{path.stem}")
     for path in sorted((_ROOT / "tests" / "faults").glob("killable_*.py")):
         importlib.import_module(f"tests.faults.{path.stem}")
+    # Otherwise the first query of each program does it.
+    importlib.import_module("sqlalchemy.orm").configure_mappers()
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, "an import of the fork server has started threads"
 
@@ -314,7 +322,9 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.TextIOWrapper:
-    file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
+    raw = io.FileIO(descriptor, "wb", closefd=False)
+    # As the interpreter does: what an unbuffered stream could not write is not written again when the program ends.
+    file = raw if unbuffered else io.BufferedWriter(raw)
     lines = descriptor == 2 or os.isatty(descriptor)
     return io.TextIOWrapper(
         file, encoding="utf-8", errors=errors, line_buffering=lines, write_through=unbuffered

@@ -1,6 +1,6 @@
 """An installation as an operator's actions work on it: people of every role, and a project with a repository."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +54,11 @@ class Operated:
     @property
     def environment(self) -> Environment:
         return self.place.environment
+
+    def on(self, sessions: Sessions) -> "Operated":
+        """The same in a copy of the database, with a key directory of its own."""
+        engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
+        return replace(self, engines=engines)
 
     async def act(self, action: str, **wanted: Any) -> Any:
         """What the action gives, run by the user "kim"."""

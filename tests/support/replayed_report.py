@@ -1,10 +1,16 @@
 """Reads a topic of page views from its start into fresh tables and prints the reports: a program of its own, for a
-process has one column store. Arguments: the log's file, an empty folder, rows in a chunk, the time in milliseconds."""
+process has one column store.
+
+Arguments: the log's file, an empty folder, rows in a chunk, the time in milliseconds, and the reports as JSON: a list
+of [zone, days, filters].
+"""
 
 import asyncio
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -22,11 +28,12 @@ from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 
 SITE = 1
-ZONES = ("UTC", "Asia/Kolkata")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def _replay(log_file: Path, folder: Path, rows: int, now: datetime) -> bytes:
+async def _replay(
+    log_file: Path, folder: Path, rows: int, now: datetime, wanted: list[tuple[str, int, dict[str, Any]]]
+) -> bytes:
     log = await open_sqlite_log(log_file, 2**40)
     store = await open_chdb(folder / "clickhouse")
     await apply_schema(store)
@@ -43,17 +50,12 @@ async def _replay(log_file: Path, folder: Path, rows: int, now: datetime) -> byt
             ReportedGoal(3, "Thanks", None, "/thanks"),
         ]
         reports = []
-        for zone in ZONES:
-            for days in (1, 7, 30, 90, 365):
-                for filters in (
-                    VisitFilters(),
-                    VisitFilters(device="Mobile"),
-                    VisitFilters(path="/products"),
-                ):
-                    asked = Asked(SITE, zone, filters, goals, now)
-                    site = ReportedSite(SITE, "Shop", zone, described)
-                    told = await site_report(store, asked, days)
-                    reports.append(orjson.dumps(describe_report(site, filters, told)))
+        for zone, days, conditions in wanted:
+            filters = VisitFilters(**conditions)
+            asked = Asked(SITE, zone, filters, goals, now)
+            site = ReportedSite(SITE, "Shop", zone, described)
+            found = await site_report(store, asked, days)
+            reports.append(orjson.dumps(describe_report(site, filters, found)))
         return b"\n".join(reports)
     finally:
         await store.close()
@@ -62,9 +64,11 @@ async def _replay(log_file: Path, folder: Path, rows: int, now: datetime) -> byt
 
 def main() -> None:
     """Prints the reports, one a line."""
-    log_file, folder, rows, now_ms = sys.argv[1:]
+    log_file, folder, rows, now_ms, wanted = sys.argv[1:]
     now = _EPOCH + timedelta(milliseconds=int(now_ms))
-    sys.stdout.buffer.write(asyncio.run(_replay(Path(log_file), Path(folder), int(rows), now)))
+    sys.stdout.buffer.write(
+        asyncio.run(_replay(Path(log_file), Path(folder), int(rows), now, json.loads(wanted)))
+    )
 
 
 if __name__ == "__main__":

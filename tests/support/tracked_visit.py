@@ -19,6 +19,8 @@ Said = tuple[str, str, dict[str, Any]]
 _MEASURED = ("Engagement", "Web Vital")
 # How far the clocks of a browser's pages may be from this process's.
 _INACCURATE = timedelta(seconds=10)
+# Each look at what is stored is a query.
+_LOOK_SECONDS = 0.2
 
 
 # Run before a page's scripts: `measured` has each value that the tracker was told with its name, in order.
@@ -96,7 +98,7 @@ class Visit:
         async def enough() -> bool:
             return sum(said[0] == name for said in await self.events(measured=True)) >= count
 
-        await until(enough)
+        await until(enough, pause_seconds=_LOOK_SECONDS)
 
     async def sent(self, *expected: Said, leave: bool = True, seconds: float = 60.0) -> None:
         """These events arrive and no others, also when the tab is hidden (which sends all that waits)."""
@@ -106,7 +108,7 @@ class Visit:
         async def enough() -> bool:
             return len(await self.events()) >= len(expected)
 
-        await until(enough, seconds)
+        await until(enough, seconds, _LOOK_SECONDS)
         # What is one too many has the time of a chunk to show itself.
         await asyncio.sleep(0.8)
         assert await self.events() == sorted(expected, key=str)

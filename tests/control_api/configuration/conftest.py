@@ -5,19 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.changed_project import ChangedProject, PreparedProject, open_project, prepare_project
-from tests.support.databases import KINDS, prepare_once
+from tests.support.changed_project import ChangedProject, PreparedProject, open_project
 from tests.support.deploy_platform import Platform
 from tests.support.eleven_operations import BEFORE
 from tests.support.prepared_platform import platform, prepared
+from tests.support.prepared_project import prepared_project
 from tests.support.reviewed_project import ReviewedProject
 
 __all__ = ["begun", "configured", "platform", "prepared", "prepared_project", "reviewed"]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-async def prepared_project(request: pytest.FixtureRequest) -> PreparedProject:
-    return await prepare_once(request.param, request, prepare_project)
 
 
 @pytest.fixture

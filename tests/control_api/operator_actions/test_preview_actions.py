@@ -7,6 +7,7 @@ import pytest
 
 from control_api.audit.operations import Actor
 from control_api.deployments.tables import Deployment
+from control_api.environments import previews
 from control_api.environments.previews import find_previews, open_preview
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
@@ -98,6 +99,25 @@ async def test_of_many_who_open_at_once_one_makes_it(operated: Operated) -> None
     refused = [str(one) for one in told if isinstance(one, Refused)]
     assert len(done) + len(refused) == 4
     assert all("try again" in line or "is not finished" in line for line in refused), refused
+    assert await operated.count(Environment, Environment.type == "preview") == 1
+
+
+async def test_a_preview_that_somebody_else_makes_meanwhile_is_used(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one of the branch would never be closed."""
+    made = []
+    free_slug = previews._free_slug
+
+    async def make_before(*arguments: Any) -> str:
+        if not made:
+            made.append(None)
+            made.append(await operated.act("previews/open", branch="login"))
+        return await free_slug(*arguments)
+
+    monkeypatch.setattr(previews, "_free_slug", make_before)
+    opened = await operated.act("previews/open", branch="login")
+    assert opened["id"] == made[1]["id"]
     assert await operated.count(Environment, Environment.type == "preview") == 1
 
 

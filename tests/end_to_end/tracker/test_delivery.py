@@ -21,13 +21,16 @@ async def test_a_tab_that_is_closed_at_once_has_sent_its_events(visit: Visit) ->
     await visit.sent(page("plain"), ("Last", "plain", {}), leave=False)
 
 
-async def test_what_happens_while_the_server_is_away_arrives_later_once(visit: Visit) -> None:
+@pytest.mark.parametrize(("seconds", "count"), [(4, 8), pytest.param(20, 25, marks=pytest.mark.full)])
+async def test_what_happens_while_the_server_is_away_arrives_later_once(
+    visit: Visit, seconds: int, count: int
+) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     again = visit.collector.requests["again"]
-    away = asyncio.create_task(visit.collector.away(20))
+    away = asyncio.create_task(visit.collector.away(seconds))
     made = []
-    for number in range(25):
+    for number in range(count):
         await visit.run(f"pharos('event', 'Away', {{number: {number}}})")
         made.append(("Away", "plain", {"number": number}))
         await asyncio.sleep(0.3)

@@ -18,7 +18,10 @@ from control_api.webhooks.commit_statuses import keep_reporting
 from control_api.webhooks.commit_statuses.github import GitHubStatuses, open_github
 from pipeline_contracts.deploy_states import DeploymentStatus
 from tests.control_api.webhooks.commit_statuses.fake_github import TOKEN, FakeGitHub
-from tests.support.operated import NOW, REVISION, Operated, make_operated
+from tests.support.operated import NOW, REVISION, Operated
+from tests.support.prepared_project import database_url, operated, prepared_project
+
+__all__ = ["clock", "database_url", "github", "operated", "prepared_project", "pushed", "statuses"]
 
 
 @dataclass(slots=True)
@@ -84,8 +87,7 @@ class Clock:
 
 
 @pytest.fixture
-async def pushed(sessions: Sessions) -> Pushed:
-    operated = await make_operated(sessions)
+async def pushed(operated: Operated, sessions: Sessions) -> Pushed:
     await operated.change(Repository, operated.repository.id, kind="github", full_name="acme/shop")
     return Pushed(operated, sessions)
 

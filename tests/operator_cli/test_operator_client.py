@@ -1,0 +1,49 @@
+"""Requests to the operator socket, and responses that are not whole."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from operator_cli.failure import CommandFailed, NotReached
+from operator_cli.operator_client import ask_operator
+
+
+async def _ask(folder: Path, response: bytes) -> tuple[bytes, bytes]:
+    """The request as it was received, and the content that the client returns for this response."""
+    received = bytearray()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.extend(await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(6))
+        writer.write(response)
+        writer.close()
+
+    async with await asyncio.start_unix_server(respond, str(folder / "operator.sock")):
+        content = await ask_operator(folder, "POST", "/query", params={"a": "ä b"}, body="größ")
+    return bytes(received), content
+
+
+async def test_a_request_carries_parameters_and_body(tmp_path: Path) -> None:
+    request, content = await _ask(tmp_path, b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    assert request.startswith(b"POST /query?a=%C3%A4+b HTTP/1.0\r\n")
+    assert request.endswith("größ".encode())
+    assert content == b"ok"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nshor",
+        b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 4\r\n\r\naway",
+    ],
+)
+async def test_a_response_that_is_cut_short_or_503_is_not_reached(tmp_path: Path, response: bytes) -> None:
+    with pytest.raises(NotReached):
+        await _ask(tmp_path, response)
+
+
+async def test_a_refusal_carries_the_text_of_the_response(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="no such thing"):
+        await _ask(tmp_path, b"HTTP/1.0 400 Bad Request\r\nContent-Length: 13\r\n\r\nno such thing")

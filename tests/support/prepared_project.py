@@ -1,0 +1,29 @@
+"""Fixtures: a project with people and a repository on both databases, a copy of a prepared one for each test."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from control_api.database import Sessions
+from tests.support.changed_project import PreparedProject, prepare_project
+from tests.support.databases import KINDS, copied_database, prepare_once
+from tests.support.operated import Operated
+
+
+@pytest.fixture(scope="module", params=KINDS)
+async def prepared_project(request: pytest.FixtureRequest) -> PreparedProject:
+    return await prepare_once(request.param, request, prepare_project)
+
+
+@pytest.fixture
+async def database_url(prepared_project: PreparedProject, tmp_path: Path) -> AsyncIterator[str]:
+    """The copy of this test, which `sessions` opens."""
+    async with copied_database(prepared_project.url, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def operated(prepared_project: PreparedProject, sessions: Sessions) -> Operated:
+    """The account "Acme" with people of every role, a project with one environment, and a repository."""
+    return prepared_project.operated.on(sessions)

@@ -1,0 +1,15 @@
+"""`pharos` with a demo whose past has fewer days.
+
+python -m tests.support.short_demo DAYS ARGUMENTS   runs `pharos ARGUMENTS`
+"""
+
+import functools
+import sys
+
+from embedded_app import demo
+from operator_cli import main
+
+if __name__ == "__main__":
+    _days = int(sys.argv.pop(1))
+    demo.demo_records = functools.partial(demo.demo_records, days=_days)  # type: ignore[assignment]
+    main.main()

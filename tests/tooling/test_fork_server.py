@@ -1,0 +1,63 @@
+"""Programs that the fork server starts are processes like those that `subprocess` starts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import fork_server
+
+_ECHO = [sys.executable, "-m", "tests.support.echo_process"]
+
+
+def test_a_forked_program_is_what_a_started_one_is(tmp_path: Path) -> None:
+    """Arguments, environment, folder, streams and exit status are the same either way."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "COLOUR": "blue"}
+    for status in ("0", "7", "text", "raise"):
+        told = []
+        for run in (fork_server.run, subprocess.run):
+            done = run(
+                [*_ECHO, status, "ä", "--flag"],
+                input="in\n",
+                capture_output=True,
+                text=True,
+                env=environment,
+                cwd=tmp_path,
+            )
+            told.append((done.returncode, json.loads(done.stdout), done.stderr.splitlines()[-1]))
+        assert told[0] == told[1], status
+        assert told[0][1]["environment"] == environment
+
+
+def test_a_forked_program_has_a_process_id_and_can_be_killed() -> None:
+    with fork_server.popen([*_ECHO, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        before = process.poll()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.01)
+        process.kill()
+        assert process.wait(60) == -signal.SIGKILL
+    assert (told["pid"], before) == (process.pid, None)
+    assert not psutil.pid_exists(process.pid)
+
+
+def test_programs_start_in_new_sessions_where_that_is_asked_for() -> None:
+    for new_session in (False, True):
+        options = {"stdout": subprocess.PIPE, "start_new_session": new_session}
+        with fork_server.popen([*_ECHO, "wait"], text=True, **options) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            session = os.getsid(process.pid)
+            process.kill()
+        assert (session == process.pid) is new_session
+
+
+def test_other_programs_are_started_as_usual() -> None:
+    done = fork_server.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
