@@ -1,10 +1,12 @@
 """An edge whose brokers are gone, under many clients: its memory stays bounded, and it recovers by itself."""
 
 import asyncio
+import secrets
 import signal
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -12,22 +14,38 @@ import psutil
 import pytest
 
 from loadtests.bench.payloads import make_bodies, number_body
-from loadtests.faults.tour import SETTINGS
 from loadtests.stack import parts
-from loadtests.stack.stack import Stack, running_stack
+from pipeline_contracts import topics
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.rate_limits import RateLimit
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_topics import create_topics
+from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support import fork_server
-from tests.support.engines import or_skip
+from tests.support.engines import free_port, or_skip
+from tests.support.kafka_broker import running_kafka
+from tests.support.log_under_test import topic_settings
+from tests.support.redis_server import running_redis
 
 _MB = 2**20
-# So small that a short flood fills it.
-_SETTINGS = {**SETTINGS, "PHAROS_KAFKA_BUFFER_BYTES": str(8 * _MB)}
+# A buffer so small that a short flood fills it, and brokers that are given up soon.
+_SHORT = {"PHAROS_KAFKA_BUFFER_BYTES": str(8 * _MB), "PHAROS_KAFKA_TIMEOUT_SECONDS": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A running edge, and a key that opens it."""
+
+    part: parts.Part
+    key: str
 
 
 # The long flood is for leaks that are too slow for the short one.
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("clients", "seconds", "settings"),
-    [(50, 3.0, _SETTINGS), pytest.param(200, 15.0, SETTINGS, marks=pytest.mark.full)],
+    [(50, 3.0, _SHORT), pytest.param(200, 15.0, {}, marks=pytest.mark.full)],
     ids=["short", "long"],
 )
 async def test_memory_stays_bounded_and_the_edge_recovers(
@@ -38,46 +56,82 @@ async def test_memory_stays_bounded_and_the_edge_recovers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parts, "_popen", fork_server.popen)
-    with or_skip(running_stack(tmp_path, edges=1, consumers=1, settings=settings)) as stack:
-        edge = psutil.Process(stack.edges[0].pid)
-        await flood(stack, clients, seconds / 8)
-        before = edge.memory_info().rss
-        stack.kafka.stop(signal.SIGKILL)
-        peak = 0
-        flooding = asyncio.create_task(flood(stack, clients, seconds))
-        while not flooding.done():
-            peak = max(peak, edge.memory_info().rss)
-            await asyncio.sleep(0.1)
-        answers = await flooding
-        print(
-            f"{clients} clients for {seconds:.0f} s without the broker: {dict(answers)}; "
-            f"memory {before / _MB:.0f} MB before, {peak / _MB:.0f} MB at most"
-        )
-        # No 202 without the brokers: one would be a promise that nobody has kept.
-        assert set(answers) <= {503, "no answer"}
-        assert peak < 400 * _MB
-        began = time.monotonic()
-        # Once nobody has sent anything for a moment, it has no reason to say that it is stalled.
-        while stack.edges[0].is_ready():
-            assert time.monotonic() < began + 60
-            await flood(stack, 5, 1.0)
-        await asyncio.to_thread(stack.kafka.start)
-        began = time.monotonic()
-        while (await flood(stack, 5, 0.5)).get(202, 0) == 0:
-            assert time.monotonic() < began + 180
-        while not stack.edges[0].is_ready():
-            assert time.monotonic() < began + 180
-            await asyncio.sleep(0.1)
-        print(f"ready again {time.monotonic() - began:.1f} s after the broker")
+    (tmp_path / "redis").mkdir()
+    with (
+        or_skip(running_kafka(tmp_path / "kafka")) as kafka,
+        or_skip(running_redis(tmp_path / "redis")) as redis,
+    ):
+        await create_topics(KafkaConnection(kafka.bootstrap), topics.ALL_TOPICS, topic_settings(1))
+        edge = Edge(_make_part(tmp_path, kafka.bootstrap, redis.url, settings), await _publish_key(redis.url))
+        try:
+            edge.part.start()
+            await asyncio.to_thread(edge.part.wait_ready)
+            process = psutil.Process(edge.part.pid)
+            assert (await flood(edge, clients, seconds / 8))[202] > 0
+            before = process.memory_info().rss
+            kafka.stop(signal.SIGKILL)
+            peak = 0
+            flooding = asyncio.create_task(flood(edge, clients, seconds))
+            while not flooding.done():
+                peak = max(peak, process.memory_info().rss)
+                await asyncio.sleep(0.1)
+            answers = await flooding
+            print(
+                f"{clients} clients for {seconds:.0f} s without the broker: {dict(answers)}; "
+                f"memory {before / _MB:.0f} MB before, {peak / _MB:.0f} MB at most"
+            )
+            # No 202 without the brokers: one would be a promise that nobody has kept.
+            assert answers and set(answers) <= {503, "no answer"}
+            assert peak < 400 * _MB
+            began = time.monotonic()
+            # Once nobody has sent anything for a moment, it has no reason to say that it is stalled.
+            while edge.part.is_ready():
+                assert time.monotonic() < began + 60
+                await flood(edge, 5, 1.0)
+            await asyncio.to_thread(kafka.start)
+            began = time.monotonic()
+            while (await flood(edge, 5, 0.5)).get(202, 0) == 0:
+                assert time.monotonic() < began + 180
+            while not edge.part.is_ready():
+                assert time.monotonic() < began + 180
+                await asyncio.sleep(0.1)
+            print(f"ready again {time.monotonic() - began:.1f} s after the broker")
+        finally:
+            edge.part.stop()
 
 
-async def flood(stack: Stack, clients: int, seconds: float) -> Counter[int | str]:
+def _make_part(folder: Path, kafka: str, redis: str, settings: Mapping[str, str]) -> parts.Part:
+    port = free_port()
+    env = {
+        "PHAROS_KAFKA_BOOTSTRAP": kafka,
+        "PHAROS_REDIS_URL": redis,
+        "PHAROS_RECEIPT_KEY": secrets.token_urlsafe(32),
+        **settings,
+    }
+    command = [str(parts.PHAROS), "edge", "--port", str(port)]
+    return parts.Part("edge", command, port, "/health/ready", env, folder / "edge.log")
+
+
+async def _publish_key(redis: str) -> str:
+    """Let the edge know a key whose account may send any amount; gives the key."""
+    key = make_credential(CredentialKind.INGEST_KEY)
+    limit = RateLimit(1_000_000, 2_000_000)
+    entry = KeyEntry(digest_credential(key), CredentialKind.INGEST_KEY, "acc", "prj", "env", limit)
+    directory = await open_redis_key_directory(redis, follow=False)
+    try:
+        await directory.publish_all([entry])
+    finally:
+        await directory.close()
+    return key
+
+
+async def flood(edge: Edge, clients: int, seconds: float) -> Counter[int | str]:
     """Batches of 100 events from every client, again at once whatever is answered."""
     answers: Counter[int | str] = Counter()
     bodies = make_bodies(8, 100)
     until = time.monotonic() + seconds
     headers = {
-        "Authorization": f"Bearer {stack.credentials['ingest_key']}",
+        "Authorization": f"Bearer {edge.key}",
         "Content-Type": "application/json",
     }
     timeout = aiohttp.ClientTimeout(total=60)
@@ -89,7 +143,7 @@ async def flood(stack: Stack, clients: int, seconds: float) -> Counter[int | str
             number += 1
             body = number_body(bodies[client % 8], client * 10**6 + number)
             try:
-                async with session.post(f"{stack.edges[0].url}/api/v1/ingest", data=body) as answer:
+                async with session.post(f"{edge.part.url}/api/v1/ingest", data=body) as answer:
                     await answer.read()
                     answers[answer.status] += 1
             except (aiohttp.ClientError, TimeoutError):

@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -89,13 +89,16 @@ def read_as_nobody(path: Path) -> bytes:
     return done.stdout
 
 
-def files_with(needles: Needles, folder: Path, since: float = 0) -> list[Path]:
-    """Files below the folder, changed since then, that hold a secret."""
-    return [path for path in _files(folder) if _is_one(path, needles, since)]
+def files_with(
+    needles: Needles, folder: Path, since: float = 0, without: Collection[Path] = ()
+) -> list[Path]:
+    """Files below the folder, changed since then, that hold a secret; `without` are folders to leave out."""
+    return [path for path in _files(folder, without) if _is_one(path, needles, since)]
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder):
+def _files(folder: Path, without: Collection[Path]) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if Path(place, name) not in without]
         yield from (Path(place, name) for name in names)
 
 
