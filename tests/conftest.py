@@ -1,5 +1,6 @@
 """What all tests share: the engines of the run, each started once, and the rule that nothing is left out unseen."""
 
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +22,8 @@ from tests.support.redis_server import patient_redis
 # Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Until the tests are collected, nearly all that is allocated stays; `pytest_collection_finish` switches it on again.
+gc.disable()
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
 settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -140,6 +143,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if (reaper := config.stash.get(_reaper, None)) is not None:
         reaper.close(failed=config.stash.get(_failed, False))
+
+
+def pytest_collection_finish() -> None:
+    # Ten thousand tests and all imports live until the end: later collections need not look at them.
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
