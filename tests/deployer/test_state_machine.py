@@ -272,14 +272,17 @@ class _Walk(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(1200)
-def test_no_forbidden_move_and_never_two_live_releases(prepared: Prepared, tmp_path: Path) -> None:
+@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.full)])
+def test_no_forbidden_move_and_never_two_live_releases(
+    prepared: Prepared, tmp_path: Path, examples: int
+) -> None:
     _Walk.prepared = prepared
     _Walk.repository = _make_repository(tmp_path)
-    examples = int(os.environ.get("PHAROS_TEST_WALKS", "6"))
+    walks = int(os.environ.get("PHAROS_TEST_WALKS", examples))
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         _Walk,
         settings=settings(
-            max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=checks
+            max_examples=walks, stateful_step_count=20, deadline=None, suppress_health_check=checks
         ),
     )

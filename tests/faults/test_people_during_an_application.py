@@ -133,17 +133,6 @@ async def test_what_is_removed_meanwhile_does_not_come_back_by_itself(shop: Shop
     await shop.check_as_wanted()
 
 
-async def test_what_was_to_go_and_is_gone_already_is_done(shop: Shop) -> None:
-    async def remove() -> None:
-        await shop.act("environments/remove", id="old-2")
-
-    shop.people["begun", "environments.old-2"] = remove
-    async with shop.working():
-        application = await shop.ended()
-    assert (application["status"], _statuses(application)) == ("succeeded", {"succeeded": COUNT})
-    await shop.check_as_wanted()
-
-
 async def test_what_was_to_go_and_was_changed_meanwhile_stays(shop: Shop) -> None:
     shop.people["begun", "environments.old-2"] = lambda: shop.scale("old-2", 2)
     async with shop.working():
@@ -160,17 +149,23 @@ async def test_what_was_to_go_and_was_changed_meanwhile_stays(shop: Shop) -> Non
     await shop.check_as_wanted()
 
 
-async def test_an_operation_that_is_called_off_in_time_is_left_out(shop: Shop) -> None:
+async def test_what_is_gone_already_is_done_and_what_is_called_off_in_time_is_left_out(shop: Shop) -> None:
     resource = "environments.production.heartbeats.backup"
+
+    async def remove() -> None:
+        await shop.act("environments/remove", id="old-2")
 
     async def cancel() -> None:
         await shop.operate(_find(await shop.application(), resource), "cancel")
 
     shop.people["begun", "environments.production"] = cancel
+    shop.people["begun", "environments.old-2"] = remove
     async with shop.working():
         application = await shop.ended()
         assert application["status"] == "canceled"
         assert _statuses(application) == {"succeeded": COUNT - 1, "canceled": 1}
+        assert _find(application, "environments.old-2")["status"] == "succeeded"
+        assert shop.people == {}
         (left,) = (await shop.configure("POST", "plan", WISH))["actions"]
         assert left["resource"] == resource
         await shop.operate(_find(application, resource), "retry")

@@ -184,8 +184,9 @@ async def test_a_program_that_overwrites_its_environment_is_found(place: Place, 
     await process.end(0)
 
 
-async def test_a_process_is_found_from_its_first_instant(place: Place, nowhere: int) -> None:
-    for _ in range(20):
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.full)])
+async def test_a_process_is_found_from_its_first_instant(place: Place, nowhere: int, times: int) -> None:
+    for _ in range(times):
         process = place.start("exec sleep 100", nowhere)
         assert Marks().of(process.pid) == {place.mark}
         await process.end(0)

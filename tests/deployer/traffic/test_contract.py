@@ -22,7 +22,7 @@ from tests.deployer.traffic.carriers import Carrier, caddy_carrier, proxy_carrie
 from tests.support.engines import free_port
 
 HOST = "a.localhost"
-BIG = 50 * 1024 * 1024
+BIG = 20 * 1024 * 1024
 
 
 @pytest.fixture(params=["proxy", "caddy"])
@@ -92,15 +92,15 @@ async def test_a_switch_under_load_loses_nothing(carrier: Carrier, keeps_alive: 
         live, other = old, new
         switches = []
         async with asyncio.TaskGroup() as sending:
-            for number in range(800):
+            for number in range(400):
                 sending.create_task(send(session, number))
                 await asyncio.sleep(0.005)
-                if number % 200 == 100:
+                if number % 100 == 50:
                     live, other = other, live
                     await carrier.traffic.set_route(1, to(live.target, draining=(other.target,)))
                     switches.append((loop.time(), live.name))
                     assert await drain(carrier.traffic, 1, [other.target], 60)
-    assert len(answers) == 800
+    assert len(answers) == 400
     for begun, ended, name in answers:
         live_then = [switched for at, switched in switches if at <= begun][-1:] or ["old"]
         assert name in live_then + [switched for at, switched in switches if begun < at <= ended]
