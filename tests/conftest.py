@@ -26,8 +26,8 @@ sys.dont_write_bytecode = False
 gc.disable()
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
-settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("pharos")
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=30)
 
 
 @pytest.fixture(scope="session")
@@ -132,6 +132,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(_FailuresAtOnce(config))
     costs.register(config)
+    settings.load_profile("full" if config.getoption("full") else "quick")
     is_worker = hasattr(config, "workerinput")
     if not is_worker and not config.option.collectonly and not config.option.help:
         # Before the workers start, so that they inherit its mark; pytest's folders of the run lie in its folder.
