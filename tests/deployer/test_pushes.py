@@ -2,6 +2,7 @@
 late."""
 
 import subprocess
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,8 +15,6 @@ from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process
 
-SLUG = "shop"
-
 
 @dataclass(frozen=True)
 class Pushing:
@@ -24,10 +23,14 @@ class Pushing:
     stage: Stage
     deployer: DeployerProcess
     place: Place
+    slug: str
+
+    def commit(self) -> str:
+        return self.stage.commit(self.slug, release=None)
 
     def show(self, revision: str) -> None:
         """Let the host's branch be there; it has all other commits as well."""
-        bare = f"{self.stage.folder / SLUG}.git"
+        bare = f"{self.stage.folder / self.slug}.git"
         tip = ["git", "--git-dir", bare, "rev-parse", "refs/heads/main"]
         now = subprocess.run(tip, check=True, capture_output=True, text=True).stdout.strip()
         for ref, commit in ((f"refs/seen/{now}", now), ("refs/heads/main", revision)):
@@ -41,27 +44,34 @@ class Pushing:
         assert await self.stage.wait_final(number) == "succeeded", await self.stage.lines(number)
         deployed = await self.stage.read(number)
         assert deployed.revision is not None
-        answer = ask(self.deployer.port, f"staging.{SLUG}.localhost")
+        answer = ask(self.deployer.port, f"staging.{self.slug}.localhost")
         assert isinstance(answer, dict) and answer["version"] == self.stage.versions[deployed.revision]
         return deployed.revision, [line for line in await self.stage.lines(number) if "behind" in line]
 
 
-@pytest.fixture
-async def pushing(
+@pytest.fixture(scope="module")
+async def deploying(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Pushing]:
+) -> AsyncIterator[tuple[Stage, DeployerProcess]]:
     folder = tmp_path_factory.mktemp("pushing")
     async with (
         migrated_database("sqlite", request, folder) as url,
         open_stage(url, folder) as stage,
         deployer_process(folder / "deployer", url) as deployer,
     ):
-        places = await stage.add_project(SLUG)
-        yield Pushing(stage, deployer, places["staging"])
+        yield stage, deployer
+
+
+@pytest.fixture
+async def pushing(deploying: tuple[Stage, DeployerProcess]) -> Pushing:
+    """A project of its own for each test."""
+    stage, deployer = deploying
+    slug = f"shop-{uuid.uuid4().hex[:8]}"
+    return Pushing(stage, deployer, (await stage.add_project(slug))["staging"], slug)
 
 
 async def test_a_push_deploys_what_the_branch_has_by_then(pushing: Pushing) -> None:
-    first, second, third = [pushing.stage.commit(SLUG, release=None) for _ in range(3)]
+    first, second, third = [pushing.commit() for _ in range(3)]
     # Told late: the branch has gone on.
     assert await pushing.push(first, second) == (third, [])
     # Told in the wrong order, and once more: no old code comes back.
@@ -70,7 +80,7 @@ async def test_a_push_deploys_what_the_branch_has_by_then(pushing: Pushing) -> N
 
 
 async def test_a_host_that_is_behind_its_own_webhook_is_not_believed(pushing: Pushing) -> None:
-    first, second = [pushing.stage.commit(SLUG, release=None) for _ in range(2)]
+    first, second = [pushing.commit() for _ in range(2)]
     pushing.show(first)
     assert await pushing.push(first, second) == (
         second,
@@ -82,7 +92,7 @@ async def test_a_host_that_is_behind_its_own_webhook_is_not_believed(pushing: Pu
 
 
 async def test_a_branch_that_was_set_back_is_believed(pushing: Pushing) -> None:
-    first, second = [pushing.stage.commit(SLUG, release=None) for _ in range(2)]
+    first, second = [pushing.commit() for _ in range(2)]
     assert await pushing.push(first, second) == (second, [])
     pushing.show(first)
     # The same delivery again does not undo it.
@@ -91,6 +101,6 @@ async def test_a_branch_that_was_set_back_is_believed(pushing: Pushing) -> None:
 
 
 async def test_a_host_that_shows_neither_commit_is_believed(pushing: Pushing) -> None:
-    first, second, third = [pushing.stage.commit(SLUG, release=None) for _ in range(3)]
+    first, second, third = [pushing.commit() for _ in range(3)]
     pushing.show(first)
     assert await pushing.push(second, third) == (first, [])

@@ -67,14 +67,19 @@ async def test_a_kill_while_a_canceled_build_is_being_ended_leaves_nothing_of_it
     assert (await stage.read(number)).status == "canceled"
 
 
-@pytest.mark.parametrize("point", ["before record.fail", "after record.fail"])
+_BUILD_FAILS = ({"build": "exit 3"}, CHECKS_OUT, "Build step 1 of 1")
+_START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
+
+
+# Each point and each failure once; the other two combinations are full.
 @pytest.mark.parametrize(
-    ("commit", "told", "reason"),
+    ("commit", "told", "reason", "point"),
     [
-        ({"build": "exit 3"}, CHECKS_OUT, "Build step 1 of 1"),
-        ({"web": "exit 3"}, STARTS, "web.1"),
+        pytest.param(*_BUILD_FAILS, "after record.fail", id="build-after"),
+        pytest.param(*_START_FAILS, "before record.fail", id="start-before"),
+        pytest.param(*_BUILD_FAILS, "before record.fail", id="build-before", marks=pytest.mark.full),
+        pytest.param(*_START_FAILS, "after record.fail", id="start-after", marks=pytest.mark.full),
     ],
-    ids=["build", "start"],
 )
 async def test_a_kill_when_it_fails(
     at_work: Killed, point: str, commit: dict[str, str], told: str, reason: str

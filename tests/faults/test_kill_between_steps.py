@@ -17,6 +17,8 @@ _STEPS = [
     "before commit",
     "after commit",
 ]
+_KINDS = ["after plan", "before insert pharos.ingest_receipts", "before commit", "after commit"]
+"""Nothing inserted, some, all, and committed. The other two find the same as `after commit` and `after plan`."""
 _EVENTS = 50
 _MOST_BATCHES = 2000
 _STORED = """
@@ -53,12 +55,13 @@ def _send_until_killed(platform: PlatformProcess, step: str) -> list[dict[str, A
 
 
 @pytest.mark.timeout(900)
-def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [_KINDS, pytest.param(_STEPS, marks=pytest.mark.full)], ids=len)
+def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps: list[str]) -> None:
     platform = PlatformProcess(tmp_path / "data", command=_KILLABLE)
     sent: dict[str, int] = {}
     unanswered: list[dict[str, Any]] = []
     try:
-        for step in _STEPS:
+        for step in steps:
             platform.start()
             # Nothing may be left over: a chunk that the limit of rows ends has the same bounds again anyway.
             platform.wait_until_consumed()

@@ -19,7 +19,7 @@ from tests.support.platform_process import Answer, PlatformProcess, platform_pro
 from tests.support.repositories import Repository
 
 FINAL = ("succeeded", "failed", "canceled", "rejected")
-_LOOK_SECONDS = 0.02
+_LOOK_SECONDS = 0.1
 _UIDS = 1000
 
 

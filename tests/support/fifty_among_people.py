@@ -10,12 +10,12 @@ from typing import Any
 
 import aiohttp
 
-from control_api.app import build_control
 from control_api.configuration.worker import ApplicationWorker, Step, applying
 from control_api.database import Sessions
 from control_api.engines import Engines
 from control_api.operator_actions import ACTIONS
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.cheap_engines import build_control
 from tests.support.databases import copied_database
 from tests.support.deploy_platform import RECEIPT_KEY
 from tests.support.fifty_operations import AFTER, BINDINGS, DELETED, Fifty, opened, until_ended

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support.deploying import App, processes_of
 
-_PAUSE_SECONDS = 0.01
+_PAUSE_SECONDS = 0.03
 _NOBODY = 65534
 _LARGEST = 32 * 2**20
 _BASE64_PIECE = 10

@@ -127,7 +127,28 @@ _HOSTILE: dict[str, tuple[Files, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", _HOSTILE)
+_REPEATED = {
+    # The limits of processes and of output are reached by another program above.
+    "a fork bomb of a shell",
+    "one endless line",
+    "web forks",
+    # The limits of files are tested on the launcher, without a platform around it.
+    "a file over the limit",
+    "a full temporary folder",
+    # Every kind of link is tested on the check-out; one stays to show that a deployment fails over it.
+    "a link up and out",
+    # Neither it nor the deaf one, which stays, ever listens.
+    "web never listens",
+    # Every mistake in a workflow is tested on its reader.
+    "a mistake",
+}
+assert _HOSTILE.keys() > _REPEATED
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.full] * (case in _REPEATED)) for case in _HOSTILE],
+)
 def test_a_hostile_workflow_fails_and_all_else_is_well(app: App, case: str) -> None:
     files, expected = _HOSTILE[case]
     app.repository.commit(files, "hostile")

@@ -97,10 +97,11 @@ def test_the_newest_releases_are_retained_and_can_be_brought_back(
     app = installation.new_app("Retained", repository)
     before = app.artefacts() if (installation.folder / "artefacts").exists() else set()
     numbers = []
-    for page in range(6):
-        repository.commit(page_app(f"page {page}"))
+    for page in range(3):
+        files = page_app(f"page {page}")
+        repository.commit({**files, "pharos.yaml": f"{files['pharos.yaml']}retain: 2\n"})
         numbers.append(app.bring_live().number)
-    assert app.get() == (200, "page 5")
+    assert app.get() == (200, "page 2")
     wait_until(lambda: app.artefacts() - before == {str(number) for number in numbers[1:]}, 30, app.artefacts)
 
     refused = installation.call("POST", f"deployments/{numbers[0]}/rollback")
