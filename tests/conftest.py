@@ -1,5 +1,6 @@
 """What all tests share: the engines of the run, each started once, and the rule that nothing is left out unseen."""
 
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -21,10 +22,12 @@ from tests.support.redis_server import patient_redis
 # Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Until the tests are collected, nearly all that is allocated stays; `pytest_collection_finish` switches it on again.
+gc.disable()
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
-settings.register_profile("pharos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("pharos")
+settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("full"), max_examples=30)
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +132,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(_FailuresAtOnce(config))
     costs.register(config)
+    settings.load_profile("full" if config.getoption("full") else "quick")
     is_worker = hasattr(config, "workerinput")
     if not is_worker and not config.option.collectonly and not config.option.help:
         # Before the workers start, so that they inherit its mark; pytest's folders of the run lie in its folder.
@@ -140,6 +144,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if (reaper := config.stash.get(_reaper, None)) is not None:
         reaper.close(failed=config.stash.get(_failed, False))
+
+
+def pytest_collection_finish() -> None:
+    # Ten thousand tests and all imports live until the end: later collections need not look at them.
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

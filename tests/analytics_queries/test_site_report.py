@@ -20,7 +20,14 @@ from tests.analytics_queries.oracle.sent import Filters, Goal, Site
 from tests.analytics_queries.oracle.traffic import ZONES, moments, random_traffic
 from tests.support.site_traffic import records_of, store_records
 
-_SEEDS = range(200)
+# A seed takes 3 s of CPU, nearly all of it ClickHouse's planning of ten large queries. `make test` has these, chosen by
+# the faults that they notice: of 32 faults planted in the oracle (limits off by a millisecond, wrong order, wrong cut,
+# wrong rounding) each changes a report of at least two of them. They have zones at :00, :30 and :45, with and without
+# clock changes, with changes of half an hour and at midnight; leap days; no filter, every filter and every pair.
+_CHOSEN_SEEDS = (1, 13, 35, 40, 41, 43, 47, 74, 78)
+_SEEDS = [
+    seed if seed in _CHOSEN_SEEDS else pytest.param(seed, marks=pytest.mark.full) for seed in range(200)
+]
 _DAYS = (1, 7, 30, 90, 365)
 _ORIGINS = ("https://shop.example",)
 _GOALS = (

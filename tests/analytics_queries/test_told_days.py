@@ -44,7 +44,7 @@ def _view(at: datetime, minutes_ago: int = 0, address: str = "203.0.113.7") -> S
 
 
 # Each seed takes 5 s of CPU: `make test` has one zone behind UTC and one ahead of it, both with a clock change.
-_SEEDS = [seed if seed in (1, 2) else pytest.param(seed, marks=pytest.mark.full) for seed in range(15)]
+_SEEDS = [seed if seed in (0, 1) else pytest.param(seed, marks=pytest.mark.full) for seed in range(15)]
 
 
 @pytest.mark.parametrize("seed", _SEEDS)

@@ -76,6 +76,7 @@ async def test_what_an_account_cannot_be(operator: Operator, wanted: dict[str, A
     assert [await operator.count(table) for table in (Account, Person, AuditEntry)] == [0, 0, 0]
 
 
+@pytest.mark.both_databases
 async def test_a_slug_is_given_once(operator: Operator) -> None:
     await operator.add_account("beta")
     told = await operator.refused(
@@ -85,6 +86,7 @@ async def test_a_slug_is_given_once(operator: Operator) -> None:
     assert [await operator.count(table) for table in (Account, Person, AuditEntry)] == [1, 1, 1]
 
 
+@pytest.mark.both_databases
 async def test_who_is_known_from_another_account_keeps_the_name(operator: Operator) -> None:
     first = await operator.add_account("first")
     told = await operator.act(
@@ -96,6 +98,7 @@ async def test_who_is_known_from_another_account_keeps_the_name(operator: Operat
     assert [one["account"]["slug"] for one in await operator.act("people/list")] == ["first", "second"]
 
 
+@pytest.mark.both_databases
 async def test_accounts_are_listed_and_shown(operator: Operator) -> None:
     beta = await operator.add_account("beta")
     shown = await operator.act("accounts/show")
@@ -180,6 +183,7 @@ class RevokedMeanwhile(InProcessKeyDirectory):
         await super().publish(entry)
 
 
+@pytest.mark.both_databases
 async def test_a_key_that_is_revoked_meanwhile_is_not_brought_back(sessions: Sessions) -> None:
     directory = RevokedMeanwhile()
     directory.operator = operator = Operator(Engines(sessions, directory))

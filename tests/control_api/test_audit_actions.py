@@ -27,6 +27,7 @@ async def test_the_newest_entries_come_first(operator: Operator) -> None:
         )
 
 
+@pytest.mark.both_databases
 async def test_entries_of_a_subject(operator: Operator) -> None:
     """By its kind and ID, or by the ID alone; not of others whose ID begins or ends alike."""
     await operator.add_account("beta")

@@ -73,6 +73,7 @@ def standing(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (row["state"], row["since_ms"], row["due_ms"], row["deadline_ms"], row["failures_in_row"])
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("schedule", "due_ms"),
     [
@@ -202,6 +203,7 @@ async def test_a_signal_between_the_look_and_the_change_counts(monitored: Monito
     assert (row["last_success_ms"], row["version"]) == (T0 + 5, 2)
 
 
+@pytest.mark.both_databases
 async def test_a_signal_during_the_change_is_judged_by_it(monitored: Monitored) -> None:
     """The consumer waits for the change, and then knows the new settings."""
     number, paused = await monitored.add_heartbeats(2)
@@ -220,6 +222,7 @@ async def test_a_signal_during_the_change_is_judged_by_it(monitored: Monitored) 
     assert (standing(row), row["last_signal_ms"]) == (("paused", T0, None, None, 0), T0 + 5)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("settings", [{"schedule": Schedule(7200)}, {"grace_seconds": 1200}], ids=str)
 async def test_a_scan_during_the_change_judges_by_it(monitored: Monitored, settings: dict[str, Any]) -> None:
     """On Postgres it has read the state from before; its version tells."""
@@ -239,6 +242,7 @@ async def test_a_scan_during_the_change_judges_by_it(monitored: Monitored, setti
     assert (row["state"], row["failures_in_row"]) == ("up" if "schedule" in settings else "late", 0)
 
 
+@pytest.mark.both_databases
 async def test_changes_and_signals_at_once_lose_nothing(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     await asyncio.gather(
@@ -254,6 +258,7 @@ async def test_changes_and_signals_at_once_lose_nothing(monitored: Monitored) ->
     assert (row["state"], row["due_ms"], row["deadline_ms"]) == ("up", due_ms, due_ms)
 
 
+@pytest.mark.both_databases
 async def test_one_that_was_removed_since_the_look_is_refused(monitored: Monitored) -> None:
     (number,) = await monitored.add_heartbeats(1)
     sessions = open_sessions(monitored.engine)

@@ -30,6 +30,7 @@ async def _account(session: AsyncSession, now: datetime) -> Account:
     return await create_account(session, "Acme", "acme", RateLimit(0.1, 2**31 - 1), now)
 
 
+@pytest.mark.both_databases
 async def test_times_of_other_zones_are_the_same_moment_when_read(sessions: Sessions) -> None:
     moment = NOW.replace(microsecond=123456).astimezone(timezone(timedelta(hours=-7)))
     async with sessions() as session, session.begin():
@@ -41,6 +42,7 @@ async def test_times_of_other_zones_are_the_same_moment_when_read(sessions: Sess
     assert (account.ingest_rate, account.ingest_burst) == (0.1, 2**31 - 1)
 
 
+@pytest.mark.both_databases
 async def test_a_token_that_expires_in_another_zone_works_until_then(sessions: Sessions) -> None:
     async with sessions() as session, session.begin():
         account = await _account(session, NOW)
@@ -55,6 +57,7 @@ async def test_a_token_that_expires_in_another_zone_works_until_then(sessions: S
         assert (caller is not None) == works, minutes
 
 
+@pytest.mark.both_databases
 async def test_a_time_without_a_zone_is_refused(sessions: Sessions) -> None:
     with pytest.raises(StatementError, match="a time needs its zone"):
         async with sessions() as session, session.begin():
@@ -62,6 +65,7 @@ async def test_a_time_without_a_zone_is_refused(sessions: Sessions) -> None:
             account.created_at = NOW.replace(tzinfo=None)
 
 
+@pytest.mark.both_databases
 async def test_the_end_of_a_savepoint_is_no_commit(sessions: Sessions) -> None:
     """Not where the transaction has only read before, either."""
     with pytest.raises(RuntimeError):
@@ -74,6 +78,7 @@ async def test_the_end_of_a_savepoint_is_no_commit(sessions: Sessions) -> None:
         assert await session.get(Account, 1) is None
 
 
+@pytest.mark.both_databases
 async def test_a_savepoint_that_fails_leaves_the_rest(sessions: Sessions) -> None:
     async with sessions() as session, session.begin():
         with pytest.raises(RuntimeError):
@@ -85,6 +90,7 @@ async def test_a_savepoint_that_fails_leaves_the_rest(sessions: Sessions) -> Non
         assert (await session.execute(text("SELECT id, slug FROM accounts"))).all() == [(other.id, "other")]
 
 
+@pytest.mark.both_databases
 async def test_who_reads_in_a_savepoint_may_still_write_there(sessions: Sessions) -> None:
     """Whoever else would write meanwhile waits, or has written: neither is turned away."""
 

@@ -109,6 +109,7 @@ async def test_a_burst_that_the_column_does_not_hold_is_a_bad_setting(
     await ensure_first_account(sessions, Settings(ingest_burst=2**31 - 1), tmp_path / "c", "http://x/api")
 
 
+@pytest.mark.both_databases
 async def test_first_starts_at_once_share_one_account(
     sessions: Sessions, database_url: str, tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ async def test_an_installation_from_before_monitors_gets_them(sessions: Sessions
     assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after
 
 
+@pytest.mark.both_databases
 async def test_upgrades_at_once_share_one_heartbeat_and_one_queue(
     sessions: Sessions, database_url: str, tmp_path: Path
 ) -> None:
@@ -241,6 +243,7 @@ async def test_a_site_that_was_never_written_down_is_told_as_it_is(
     assert after["site"] == {**before["site"], "origin": "https://shop.example"}
 
 
+@pytest.mark.both_databases
 async def test_upgrades_at_once_share_one_site(sessions: Sessions, database_url: str, tmp_path: Path) -> None:
     before = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
     async with sessions() as session, session.begin():

@@ -73,6 +73,7 @@ async def test_the_first_project_gets_a_sample_with_a_secret_for_its_webhook(
     assert await kept_secret(sessions, row.id) == WebhookSecret("hmac", told["secret"])
 
 
+@pytest.mark.both_databases
 async def test_what_is_known_stays(sessions: Sessions, credentials: dict[str, Any]) -> None:
     made = await ensure_first_repository(sessions, KEYS, credentials, make, NOW)
     again = await ensure_first_repository(sessions, KEYS, {**credentials, **made}, never_made, NOW)

@@ -129,6 +129,7 @@ async def test_a_heartbeat_is_made_with_its_state_and_its_key(control: Control) 
     assert "warning" not in told
 
 
+@pytest.mark.both_databases
 async def test_a_heartbeat_by_cron_with_all_that_can_be_said(control: Control) -> None:
     told = await control.add_heartbeat(
         cron="0 3 * * *",
@@ -185,6 +186,7 @@ async def test_what_a_heartbeat_cannot_be(control: Control, wanted: dict[str, An
     assert [await control.count(table) for table in (Heartbeat, HeartbeatState, MonitorKey)] == [0, 0, 0]
 
 
+@pytest.mark.both_databases
 async def test_a_name_is_given_once_in_an_environment(control: Control) -> None:
     await control.add_heartbeat()
     await control.add_queue()
@@ -205,6 +207,7 @@ async def test_a_name_is_given_once_in_an_environment(control: Control) -> None:
     assert entry is not None and entry.environment_id == other.public_id
 
 
+@pytest.mark.both_databases
 async def test_the_same_name_by_ten_at_once(control: Control) -> None:
     made = await asyncio.gather(*(control.add_heartbeat() for _ in range(10)), return_exceptions=True)
     assert sorted(type(one).__name__ for one in made) == ["Refused"] * 9 + ["dict"]
@@ -220,6 +223,7 @@ async def test_a_secret_is_told_once_and_stored_as_its_digest(control: Control) 
     assert told["key"] not in str([listed, await actions.show_heartbeat(control.sessions, told["id"])])
 
 
+@pytest.mark.both_databases
 async def test_more_keys_work_beside_those_before_until_revoked(control: Control) -> None:
     first = await control.add_heartbeat()
     number, opened = first["id"], f"heartbeat/{first['id']}"
@@ -247,6 +251,7 @@ async def test_a_key_is_revoked_by_its_own_monitor_only(control: Control) -> Non
     assert [await control.opens(told["key"]) for told in (heartbeat, queue)] == ["heartbeat/1", "queue/1"]
 
 
+@pytest.mark.both_databases
 async def test_every_live_key_is_published_at_a_start(control: Control) -> None:
     """Ingest keys and monitor keys; what has expired or was revoked is not among them."""
     heartbeat, queue = await control.add_heartbeat(), await control.add_queue()
@@ -338,6 +343,7 @@ async def test_the_newest_twenty_runs_of_a_heartbeat(control: Control) -> None:
     assert (runs[5]["started_at"], runs[5]["duration_seconds"]) == (None, None)
 
 
+@pytest.mark.both_databases
 async def test_a_queues_newest_snapshot_and_its_workers(control: Control) -> None:
     number = (await control.add_queue())["id"]
     heard = {"busy": 0.0, "idle": 4.99, "lost": 5.0, "stopped": 60.0}
@@ -373,6 +379,7 @@ async def test_a_queues_newest_snapshot_and_its_workers(control: Control) -> Non
     assert [(queue["name"], len(queue["workers"])) for queue in listed] == [("mail", 4), ("other", 0)]
 
 
+@pytest.mark.both_databases
 async def test_a_backlog_of_ours_makes_no_worker_lost(control: Control) -> None:
     """Silence counts as far as the slowest partition of reports is worked off."""
     number = (await control.add_queue())["id"]
@@ -413,6 +420,7 @@ async def test_a_monitor_that_there_is_not(control: Control) -> None:
         await actions.show_queue(control.sessions, 9, NOW)
 
 
+@pytest.mark.both_databases
 async def test_a_pause_while_a_consumer_writes(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal is applied between the pause's look and its change: nothing of it wakes the heartbeat up again."""
     number = (await control.add_heartbeat())["id"]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
@@ -46,6 +47,7 @@ def _all_rows(connection: Connection) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.both_databases
 async def test_every_row_stays_and_no_number_comes_again(database_url: str) -> None:
     engine = open_engine(database_url)
     is_sqlite = engine.dialect.name == "sqlite"

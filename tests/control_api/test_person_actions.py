@@ -20,6 +20,7 @@ def operator(sessions: Sessions) -> Operator:
     return operator_of(sessions)
 
 
+@pytest.mark.both_databases
 async def test_people_come_and_get_roles(operator: Operator) -> None:
     beta = await operator.add_account("beta")
     told = await operator.act("people/add", email="Eve@Example.com", name="Eve", account_id="beta")
@@ -132,6 +133,7 @@ async def test_the_last_owner_stays(operator: Operator) -> None:
     )
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("second", ["people/remove", "people/role"])
 async def test_two_owners_who_leave_at_once(operator: Operator, second: str) -> None:
     for number in range(_ROUNDS):
@@ -149,6 +151,7 @@ async def test_two_owners_who_leave_at_once(operator: Operator, second: str) -> 
         assert roles.count("owner") == 1
 
 
+@pytest.mark.both_databases
 async def test_who_leaves_loses_all_in_that_account_alone(operator: Operator) -> None:
     for slug in ("first", "second"):
         await operator.add_account(slug)
@@ -190,6 +193,7 @@ async def test_who_leaves_loses_all_in_that_account_alone(operator: Operator) ->
     await operator.check_references()
 
 
+@pytest.mark.both_databases
 async def test_nothing_is_given_to_who_leaves_at_that_moment(operator: Operator) -> None:
     """No token that works and no role is left of somebody who is out."""
     await operator.add_account("beta")

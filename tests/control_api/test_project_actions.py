@@ -59,6 +59,7 @@ async def add_deployments(operator: Operator, project_id: str) -> None:
             )
 
 
+@pytest.mark.both_databases
 async def test_a_project_is_made_listed_and_shown(operator: Operator) -> None:
     told = await operator.act("projects/create", name="My Shop")
     account = {"id": told["account"]["id"], "name": "Beta", "slug": "beta"}
@@ -98,6 +99,7 @@ async def test_a_project_is_shown_with_all_that_it_has(operator: Operator) -> No
     assert (listed["id"], listed["environments"]) == (made["id"], shown["environments"])
 
 
+@pytest.mark.both_databases
 async def test_a_slug_is_given_once_in_an_account(operator: Operator) -> None:
     await operator.act("projects/create", name="Shop")
     told = await operator.refused("projects/create", name="Other", slug="shop")
@@ -117,6 +119,7 @@ async def test_a_slug_is_given_once_in_an_account(operator: Operator) -> None:
     )
 
 
+@pytest.mark.both_databases
 async def test_roles_are_given_and_taken(operator: Operator) -> None:
     made = await operator.act("projects/create", name="Shop")
     eve = await operator.act("people/add", email="eve@example.com", name="Eve")
@@ -170,6 +173,7 @@ async def test_whom_no_role_is_given(operator: Operator) -> None:
     assert await operator.count(ProjectRole) == 0
 
 
+@pytest.mark.both_databases
 async def test_a_project_is_removed_with_its_deployments(operator: Operator) -> None:
     """And nothing of another one."""
     await operator.act("people/add", email="eve@example.com", name="Eve")
@@ -233,6 +237,7 @@ async def add_webhooks(operator: Operator, slug: str) -> None:
             )
 
 
+@pytest.mark.both_databases
 async def test_a_project_is_removed_with_its_webhooks(operator: Operator) -> None:
     """And nothing of another one, nor of the host's application."""
     for name in ("Shop", "Blog"):
@@ -248,6 +253,7 @@ async def test_a_project_is_removed_with_its_webhooks(operator: Operator) -> Non
     await operator.check_references()
 
 
+@pytest.mark.both_databases
 async def test_pushes_that_wait_go_with_the_environment_and_the_project(operator: Operator) -> None:
     made = await operator.act("projects/create", name="Shop")
     await add_deployments(operator, made["id"])
@@ -290,6 +296,7 @@ async def test_a_project_in_use_is_not_removed(operator: Operator) -> None:
     assert [action for action, _ in await operator.log()] == ["account.create", "project.create"]
 
 
+@pytest.mark.both_databases
 async def test_what_is_added_to_a_project_that_is_being_removed(operator: Operator) -> None:
     """Either there is an environment and the project, or neither."""
 

@@ -149,6 +149,7 @@ async def test_a_credential_that_has_ended_is_401(control: Control, ended: dict[
     assert (await control.get(f"/api/v1/ingest/receipts/{control.receipt('b')}", control.key))[0] == 401
 
 
+@pytest.mark.both_databases
 async def test_a_token_that_has_not_expired_works_and_its_use_is_noted(control: Control) -> None:
     async with control.sessions() as session, session.begin():
         await session.execute(update(ApiToken).values(expires_at=datetime.now(UTC) + timedelta(hours=1)))

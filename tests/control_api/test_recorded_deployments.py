@@ -82,6 +82,7 @@ def _report(**members: Any) -> dict[str, Any]:
     return {**whole, **members}
 
 
+@pytest.mark.both_databases
 async def test_a_new_one_and_the_same_again(control: Control) -> None:
     """201, then 200 with what was reported first, whatever the repeat says."""
     first = await control.post(_report())
@@ -121,6 +122,7 @@ async def test_the_least_that_is_needed(control: Control) -> None:
     assert before <= datetime.fromisoformat(data["deployed_at"]) <= datetime.now(UTC)
 
 
+@pytest.mark.both_databases
 async def test_a_hundred_at_once(control: Control) -> None:
     """One is new, all the others are told of it."""
     answers = await asyncio.gather(*(control.post(_report(version=f"v{n}")) for n in range(100)))

@@ -127,6 +127,7 @@ async def test_what_a_site_cannot_be(control: Control, wanted: dict[str, Any], t
     assert await control.count(Site) == 0
 
 
+@pytest.mark.both_databases
 async def test_a_name_is_given_once_in_a_project(control: Control) -> None:
     await control.add()
     with pytest.raises(Refused, match="has a site of the name 'shop.example' already; choose another"):
@@ -165,6 +166,7 @@ async def test_domains_that_cannot_be_changed(control: Control) -> None:
     assert await control.origins(site["tracker_id"]) == (SHOP,)
 
 
+@pytest.mark.both_databases
 async def test_domains_by_ten_at_once_get_lost_for_nobody_who_is_told_of_success(control: Control) -> None:
     site = await control.add()
     wanted = [f"https://{n}.example" for n in range(10)]
@@ -314,6 +316,7 @@ async def test_a_report_that_cannot_be(measured: Control, wanted: dict[str, Any]
         await measured.act("report", **wanted)
 
 
+@pytest.mark.both_databases
 async def test_a_name_of_several_sites_is_refused_with_their_ids(measured: Control) -> None:
     async with measured.engines.sessions() as session, session.begin():
         account = (await session.execute(select(Account))).scalar_one()

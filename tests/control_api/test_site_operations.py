@@ -59,6 +59,7 @@ async def owned(sessions: Sessions) -> AsyncIterator[Owned]:
     yield Owned(sessions, account, project, other, others_project, site)
 
 
+@pytest.mark.both_databases
 async def test_a_site_is_seen_by_its_account_alone(owned: Owned) -> None:
     assert owned.site.public_id.startswith("sit_")
     async with owned.sessions() as session:
@@ -91,6 +92,7 @@ async def test_an_operator_finds_sites_by_id_name_and_tracker_id(owned: Owned) -
     )
 
 
+@pytest.mark.both_databases
 async def test_a_name_is_given_once_in_a_project(owned: Owned) -> None:
     with pytest.raises(IntegrityError):
         async with owned.sessions() as session, session.begin():
@@ -120,6 +122,7 @@ async def test_a_time_zone_is_changed(owned: Owned) -> None:
     assert seen.site.timezone == "Asia/Kathmandu"
 
 
+@pytest.mark.both_databases
 async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned) -> None:
     async with owned.sessions() as session, session.begin():
         blog = await create_site(session, owned.others_project.id, "Blog", "UTC", [SHOP], NOW)
@@ -135,6 +138,7 @@ async def test_goals_are_added_listed_and_removed_by_their_own_site(owned: Owned
         assert await goals_of(session, blog) == []
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("name", "event", "path"),
     [("Purchase", None, "/again"), ("Both", "purchase", "/bought"), ("Neither", None, None)],

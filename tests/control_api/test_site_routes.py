@@ -144,6 +144,7 @@ async def test_the_sites_that_the_token_can_read(control: Control) -> None:
     assert [site["id"] for site in answer["data"]] == [control.others_site.id]
 
 
+@pytest.mark.both_databases
 async def test_an_account_without_sites_has_an_empty_list(control: Control) -> None:
     async with control.sessions() as session, session.begin():
         await session.delete(await session.get_one(Site, control.others_site.id))
@@ -285,6 +286,7 @@ async def test_a_column_store_that_is_away_is_503(control: Control) -> None:
         assert answer["detail"] == "The column store does not answer now."
 
 
+@pytest.mark.both_databases
 async def test_nobody_waits_at_the_database_while_the_column_store_works(control: Control) -> None:
     """The use of the token is noted by then: on SQLite its transaction would keep out whoever wants to write."""
     held = HeldStore()

@@ -67,6 +67,7 @@ async def test_a_token_without_name_and_end(operator: Operator) -> None:
     assert (told["name"], told["expires_at"], told["scopes"]) == ("made 2026-11-20", None, list(SCOPES))
 
 
+@pytest.mark.both_databases
 async def test_tokens_of_an_account_newest_first(operator: Operator) -> None:
     for slug in ("first", "second"):
         await operator.add_account(slug)
@@ -105,6 +106,7 @@ async def test_what_a_token_cannot_be(operator: Operator, wanted: dict[str, Any]
     assert await operator.count(ApiToken) == 0
 
 
+@pytest.mark.both_databases
 async def test_a_token_is_revoked_once(operator: Operator) -> None:
     await operator.add_account("beta")
     made = await operator.act("tokens/create", person="owner@example.com", scopes=["account:read"])

@@ -14,7 +14,7 @@ import pytest
 from tests.support.platform_process import PHAROS, PlatformProcess
 
 
-@pytest.fixture(scope="module", params=[10, pytest.param(90, marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=[7, pytest.param(90, marks=pytest.mark.full)])
 def days(request: pytest.FixtureRequest) -> int:
     """Days of the demo's past: 90 in the product, of which each costs the consumer as much CPU as the next."""
     given: int = request.param

@@ -44,7 +44,7 @@ _APP_SECRET = "the secret of the application"
 # Fewer would mean that something kept the operations from being called at all.
 _FEWEST = 1000
 _FEWEST_OF_FEW = 100
-_FEW_EXAMPLES = 2
+_FEW_EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +184,7 @@ def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         configuration = _configuration(platform, tenant)
         if is_short:
             configuration = configuration.replace("max-examples = 15", f"max-examples = {_FEW_EXAMPLES}")
+            configuration += "\n[phases.coverage]\nenabled = false\n"
         given = platform.credentials
         credentials = dict(
             zip(
@@ -254,7 +255,8 @@ def test_each_operation_refuses_other_credentials_as_the_reference_says(called: 
                     wrong.append((*case, "is not in the reference"))
                 if schemes and _ACCEPTS.get(caller) not in schemes:
                     expected = 403 if caller == _CALLERS[1] and "apiToken" in schemes else 401
-                    if answer.status != expected or answer.json["status"] != expected:
+                    # OTLP answers with a status of its own, without the HTTP one.
+                    if answer.status != expected or answer.json.get("status", expected) != expected:
                         wrong.append((*case, f"is not {expected}"))
     assert wrong == []
 

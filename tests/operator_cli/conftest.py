@@ -1,5 +1,5 @@
 """Both kinds of installation that commands work on: a running `pharos up`, and the engines of parts that are processes
-of their own. Each module has its own of both."""
+of their own. Each module has its own of the second, and most have their own of the first."""
 
 import asyncio
 import contextlib
@@ -24,10 +24,38 @@ from tests.support.followed import Start, Work, Write
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
 from tests.support.redis_server import running_redis
 
+# Tests of these files work in projects of their own, so one platform serves them all. The others change or list what
+# belongs to the whole installation.
+_ON_A_SHARED_PLATFORM = frozenset(
+    f"test_{name}"
+    for name in (
+        "config_commands",
+        "config_following",
+        "deploy_commands",
+        "deployment_commands",
+        "logs_commands",
+        "preview_commands",
+        "ps_commands",
+        "workflow_commands",
+    )
+)
+
+
+@pytest.fixture(scope="session")
+def shared_platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+    """A running `pharos up` of several files: each start takes more CPU than twenty commands."""
+    with platform_process(tmp_path_factory.mktemp("commands") / "data") as running:
+        yield running
+
 
 @pytest.fixture(scope="module")
-def on_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+def on_socket(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PlatformProcess]:
     """A running `pharos up`."""
+    if request.path.stem in _ON_A_SHARED_PLATFORM:
+        yield request.getfixturevalue("shared_platform")
+        return
     with platform_process(tmp_path_factory.mktemp("commands") / "data") as running:
         yield running
 
@@ -99,8 +127,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of this folder run up to thirty commands, each of which takes ten seconds on a machine that has much else
     to do: they may take longer than others before they pass for hanging."""
+    folder = f"{Path(__file__).parent}/"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.timeout(900))
 
 

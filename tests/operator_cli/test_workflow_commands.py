@@ -1,6 +1,7 @@
 """`pharos workflow` on both kinds of installation."""
 
 import json
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,7 @@ FAULTS = ("3: processes.web.comand: unknown; do you mean command?", "3: processe
 @pytest.fixture
 def project(pharos: Run) -> str:
     """The slug of a project of its own: commands of this file are run on the same installations."""
-    projects = [one["slug"] for one in ask(pharos, "project", "list")]
-    made: str = ask(pharos, "project", "create", f"Workflow {len(projects)}")["slug"]
+    made: str = ask(pharos, "project", "create", f"Workflow {uuid.uuid4().hex[:8]}")["slug"]
     return made
 
 

@@ -62,7 +62,8 @@ async def opened(
 
 
 def consuming(exits: AsyncExitStack, broker: KafkaBroker, topic: str) -> KafkaLogConsumer:
-    consumer = KafkaLogConsumer(KafkaConnection(broker.bootstrap), "group", topic, session_seconds=15.0)
+    connection = KafkaConnection(broker.bootstrap)
+    consumer = KafkaLogConsumer(connection, f"group of {topic}", topic, session_seconds=15.0)
     exits.push_async_callback(consumer.close)
     return consumer
 
@@ -175,38 +176,31 @@ async def test_a_killed_broker_is_waited_for_with_bounded_memory(
     assert {b"before", b"after"} <= set(values)
 
 
-async def test_both_sides_close_in_time_without_the_broker(
+async def test_clients_close_in_time_without_the_broker_and_find_it_again(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """While the broker is away, one log and consumer are closed; another pair stays and works after the restart."""
     caplog.set_level(logging.CRITICAL, "aiokafka")
-    log = await opened(exits, broker.bootstrap, topic, seconds=2.0)
-    await until_connected(log)
-    consumer = consuming(exits, broker, topic)
+    closing, other = await opened(exits, broker.bootstrap, topic, seconds=2.0), f"{topic}.other"
+    await until_connected(closing)
+    await create_topics(KafkaConnection(broker.bootstrap), [other], topic_settings(2))
+    staying = await opened(exits, broker.bootstrap, other, seconds=10.0)
+    await until_connected(staying)
+    closing_consumer, consumer = consuming(exits, broker, topic), consuming(exits, broker, other)
+    await claimed(closing_consumer, 2)
     await claimed(consumer, 2)
     broker.stop(signal.SIGKILL)
     try:
         async with own_time() as had:
-            waiting = asyncio.ensure_future(log.append(topic, b"k", b"", b"x"))
-            await consumer.close()
-            await log.close()
+            waiting = asyncio.ensure_future(closing.append(topic, b"k", b"", b"x"))
+            await closing_consumer.close()
+            await closing.close()
             with pytest.raises(StorageUnavailable):
                 await waiting
             assert had() < 20
     finally:
         broker.start()
-
-
-async def test_a_consumer_finds_a_restarted_broker_again(
-    exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL, "aiokafka")
-    log = await opened(exits, broker.bootstrap, topic, seconds=10.0)
-    await until_connected(log)
-    consumer = consuming(exits, broker, topic)
-    await claimed(consumer, 2)
-    broker.stop(signal.SIGKILL)
-    broker.start()
-    await append_patiently(log, topic, b"x")
+    await append_patiently(staying, other, b"x")
     async with asyncio.timeout(180):
         while True:
             try:

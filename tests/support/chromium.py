@@ -66,6 +66,7 @@ class Tab:
 
     async def open(self, url: str) -> None:
         """Go there as from the address bar, and wait for the `load` event."""
+        self._browser.note_origin(url)
         loader = (await self.send("Page.navigate", url=url))["loaderId"]
 
         async def loaded() -> bool:
@@ -106,7 +107,7 @@ class Tab:
 
     async def hide(self) -> "Tab":
         """Put another tab before this one; gives that other tab."""
-        other = await self._browser.open_tab(self._context)
+        other = await self._browser.cover()
         await other.send("Page.bringToFront")
         await until(lambda: self.evaluate("document.visibilityState === 'hidden'"))
         return other
@@ -134,6 +135,9 @@ class Chromium:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._tabs: dict[str, Tab] = {}
+        self._context: str | None = None
+        self._cover: Tab | None = None
+        self._origins: set[str] = set()
 
     async def listen(self) -> None:
         """Hand out what the browser says, until it ends."""
@@ -169,14 +173,41 @@ class Chromium:
         await tab.send("Page.setLifecycleEventsEnabled", enabled=True)
         return tab
 
+    async def cover(self) -> Tab:
+        """Return an empty tab to hide other tabs with: a new one for each would cost more than a visit."""
+        if self._cover is None:
+            assert self._context is not None
+            self._cover = await self.open_tab(self._context)
+        return self._cover
+
+    def note_origin(self, url: str) -> None:
+        """Remember whose data to clear when the visitor has left."""
+        self._origins.add("/".join(url.split("/")[:3]))
+
     @asynccontextmanager
     async def visitor(self) -> AsyncIterator[Tab]:
-        """A tab of somebody new: nothing is stored; all that it opens is closed at the end."""
-        made = await self.send("Target.createBrowserContext", {"disposeOnDetach": True})
+        """A tab of somebody new: nothing is stored; all that it opens is closed at the end.
+
+        Visitors share one browser context, one after the other: a context of its own costs half a second of CPU.
+        """
+        if self._context is None:
+            self._context = (await self.send("Target.createBrowserContext", {}))["browserContextId"]
+            await self.cover()
         try:
-            yield await self.open_tab(made["browserContextId"])
+            yield await self.open_tab(self._context)
         finally:
-            await self.send("Target.disposeBrowserContext", made)
+            await self._forget(self._context)
+
+    async def _forget(self, context: str) -> None:
+        cover = await self.cover()
+        for target in (await self.send("Target.getTargets", {}))["targetInfos"]:
+            if target.get("browserContextId") == context and target["targetId"] != cover.target:
+                with contextlib.suppress(RuntimeError):
+                    await self.send("Target.closeTarget", {"targetId": target["targetId"]})
+        for origin in self._origins:
+            await cover.send("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
+        self._origins.clear()
+        await cover.send("Network.clearBrowserCache")
 
 
 @asynccontextmanager

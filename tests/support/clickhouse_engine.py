@@ -8,7 +8,6 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import chdb
 from backports import zstd
 
 _READING = re.compile(r"\s*(SELECT|WITH|SHOW|DESCRIBE|DESC|EXPLAIN|EXISTS)\b", re.I)
@@ -18,6 +17,9 @@ class Engine:
     """chDB on one data folder: inserts and questions have a handle and a thread each."""
 
     def __init__(self, data: Path) -> None:
+        # Here: it costs half a second and starts threads, and tests only import this to start a front elsewhere.
+        import chdb
+
         data.mkdir(parents=True, exist_ok=True)
         self._scratch = data / "front-tmp"
         self._scratch.mkdir(exist_ok=True)

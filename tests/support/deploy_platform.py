@@ -5,8 +5,8 @@ import contextlib
 import io
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -297,7 +297,27 @@ async def open_platform(
     prepared: Prepared, folder: Path, column_store: Any = None
 ) -> AsyncIterator[Platform]:
     """A platform on a copy of the database, which is in `folder` if it is a file, and gone at the end."""
-    async with copied_database(prepared.url, folder) as url, contextlib.AsyncExitStack() as stack:
+    async with (
+        copied_database(prepared.url, folder) as url,
+        _serve_platform(prepared, url, column_store) as platform,
+    ):
+        yield platform
+
+
+@contextlib.asynccontextmanager
+async def prepared_after(
+    prepared: Prepared, folder: Path, change: Callable[[Platform], Awaitable[object]]
+) -> AsyncIterator[Prepared]:
+    """A copy of the database in which `change` was done, to be copied in turn."""
+    async with copied_database(prepared.url, folder) as url:
+        async with _serve_platform(prepared, url) as platform:
+            await change(platform)
+        yield replace(prepared, url=url)
+
+
+@contextlib.asynccontextmanager
+async def _serve_platform(prepared: Prepared, url: str, column_store: Any = None) -> AsyncIterator[Platform]:
+    async with contextlib.AsyncExitStack() as stack:
         engine = open_engine(url)
         stack.push_async_callback(engine.dispose)
         sessions = open_sessions(engine)

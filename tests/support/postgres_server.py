@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tests.support.engines import EngineMissing, free_port
-from tests.support.reaper import run_folder
+from tests.support.reaper import memory_folder, run_folder
 
 _START_SECONDS = 120.0
 # Shared memory in files of the cluster: a killed server leaves nothing behind elsewhere.
@@ -27,7 +27,14 @@ _OPTIONS = {
     "shared_buffers": "32MB",
     "dynamic_shared_memory_type": "mmap",
 }
-_NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_NOT_DURABLE = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    # Memory, too, where the cluster is in it.
+    "max_wal_size": "64MB",
+    "min_wal_size": "32MB",
+}
 
 
 @dataclass(slots=True)
@@ -151,7 +158,8 @@ def running_postgres(
     """
     binaries = _find_binaries()
     # A test's own folder is closed to the user that the server runs as. And not where `tempfile.tempdir` points.
-    home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
+    # In memory a new database takes half the CPU.
+    home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder() if durable else memory_folder()))
     server = PostgresServer(binaries, home / "data", folder / "postgres.log", port or free_port(), durable)
     try:
         if user := _user():

@@ -18,6 +18,8 @@ import psutil
 
 _VARIABLE = "PYTEST_RUN_MARK"
 _ROUNDS = 20
+_MEMORY = Path("/dev/shm")
+_ENOUGH_MEMORY = 2_000_000_000
 _FINISHED = b"finished"
 _FAILED = b"finished with failures"
 
@@ -52,6 +54,16 @@ def run_folder() -> Path:
     """A folder of this run outside of pytest's own ones, which other users than root cannot enter."""
     name = os.environ.get(_VARIABLE)
     return Path("/tmp", name) if name else Path(tempfile.gettempdir())
+
+
+def memory_folder() -> Path:
+    """A folder of this run in memory; `run_folder()` where there is none, or too little of it as in a container."""
+    name = os.environ.get(_VARIABLE)
+    if not name or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ENOUGH_MEMORY:
+        return run_folder()
+    folder = _MEMORY / name
+    folder.mkdir(mode=0o711, exist_ok=True)
+    return folder
 
 
 def _find_marked(mark: str) -> list[psutil.Process]:
@@ -90,6 +102,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     elif told != _FAILED:
         _reap(mark, folder)
+    shutil.rmtree(_MEMORY / mark, ignore_errors=True)
 
 
 if __name__ == "__main__":

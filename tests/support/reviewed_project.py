@@ -104,10 +104,12 @@ class ReviewedProject:
 
     async def finished(self, application: int) -> Any:
         """The application once it is not running any more."""
+        running = Application.id == application, Application.status == "running"
         async with asyncio.timeout(_SECONDS):
-            while (told := await self.read(application))["status"] == "running":
+            # Not over HTTP, which takes five times as long.
+            while await self.count(Application, *running):
                 await asyncio.sleep(0.02)
-        return told
+        return await self.read(application)
 
     async def work(self, application: int, **options: Any) -> Any:
         """Let a worker carry it out; the application as it is then."""

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.changed_project import ChangedProject, PreparedProject, open_project
-from tests.support.deploy_platform import Platform
+from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
 from tests.support.eleven_operations import BEFORE
 from tests.support.prepared_platform import platform, prepared
 from tests.support.prepared_project import prepared_project
 from tests.support.reviewed_project import ReviewedProject
 
-__all__ = ["begun", "configured", "platform", "prepared", "prepared_project", "reviewed"]
+__all__ = ["begun", "configured", "platform", "prepared", "prepared_begun", "prepared_project", "reviewed"]
 
 
 @pytest.fixture
@@ -28,8 +28,19 @@ def reviewed(platform: Platform) -> ReviewedProject:
     return ReviewedProject(platform)
 
 
+@pytest.fixture(scope="module")
+async def prepared_begun(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Prepared]:
+    async def bring_about(platform: Platform) -> None:
+        await ReviewedProject(platform).bring_about(BEFORE)
+
+    async with prepared_after(prepared, tmp_path_factory.mktemp("begun"), bring_about) as made:
+        yield made
+
+
 @pytest.fixture
-async def begun(reviewed: ReviewedProject) -> ReviewedProject:
-    """The same with what the eleven operations change and remove."""
-    await reviewed.bring_about(BEFORE)
-    return reviewed
+async def begun(prepared_begun: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
+    """A project with what the eleven operations change and remove."""
+    async with open_platform(prepared_begun, tmp_path) as platform:
+        yield ReviewedProject(platform)

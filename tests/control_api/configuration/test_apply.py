@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from control_api.configuration.reviews import forget_reviews
 from control_api.configuration.tables import Application, Operation, Review
 from control_api.database import open_engine, open_sessions
 from pipeline_contracts.errors import ReviewExpired
-from tests.support.deploy_platform import Platform
+from tests.support.deploy_platform import Platform, Prepared, open_platform, prepared_after
 from tests.support.other_changes import CHANGES, NO_CHANGES, make_before
 from tests.support.reviewed_project import ReviewedProject, statuses
 
@@ -36,6 +38,39 @@ def shop(platform: Platform) -> ReviewedProject:
     return ReviewedProject(platform, "shop")
 
 
+@pytest.fixture(scope="module")
+async def prepared_changes(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Prepared]:
+    async with prepared_after(prepared, tmp_path_factory.mktemp("changes"), make_before) as made:
+        yield made
+
+
+@pytest.fixture
+async def changing(prepared_changes: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
+    """The same, ready for any of the changes."""
+    async with open_platform(prepared_changes, tmp_path) as platform:
+        yield ReviewedProject(platform, "shop")
+
+
+@pytest.fixture(scope="module")
+async def prepared_protected(
+    prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Prepared]:
+    async def bring_about(platform: Platform) -> None:
+        assert (await ReviewedProject(platform, "shop").bring_about(_BEFORE))["status"] == "succeeded"
+
+    async with prepared_after(prepared, tmp_path_factory.mktemp("protected"), bring_about) as made:
+        yield made
+
+
+@pytest.fixture
+async def protected(prepared_protected: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
+    """The same with `_BEFORE`."""
+    async with open_platform(prepared_protected, tmp_path) as platform:
+        yield ReviewedProject(platform, "shop")
+
+
 async def _same_after(shop: ReviewedProject, review: int, **options: Any) -> tuple[int, str]:
     """How the review is refused; nothing is changed by that."""
     before = await shop.platform.contents()
@@ -44,6 +79,7 @@ async def _same_after(shop: ReviewedProject, review: int, **options: Any) -> tup
     return answer.problem
 
 
+@pytest.mark.both_databases
 async def test_an_application_has_an_operation_for_each_action(shop: ReviewedProject) -> None:
     review = await shop.ask("reviews", DOCUMENT)
     answer = await shop.apply(review.data["id"], who="deployer")
@@ -128,6 +164,7 @@ async def test_a_review_is_applied_once(shop: ReviewedProject) -> None:
     assert await _same_after(shop, review) == (409, "review-applied")
 
 
+@pytest.mark.both_databases
 async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject) -> None:
     review = await shop.review(DOCUMENT)
     before = {table: await shop.count(table) for table in (Application, Operation, AuditEntry)}
@@ -153,6 +190,7 @@ async def test_of_a_hundred_who_apply_it_at_once_one_does(shop: ReviewedProject)
     }
 
 
+@pytest.mark.both_databases
 async def test_of_many_reviews_that_are_applied_at_once_one_is(shop: ReviewedProject) -> None:
     reviews = [await shop.review(document) for document in (DOCUMENT, OTHER, "") for _ in range(4)]
     # No worker is there: the one that starts stays running, but for one that changes nothing.
@@ -167,22 +205,20 @@ async def test_of_many_reviews_that_are_applied_at_once_one_is(shop: ReviewedPro
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_project_that_has_changed_is_409(shop: ReviewedProject, change: str) -> None:
-    await make_before(shop.platform)
-    review = await shop.review(OTHER)
-    await CHANGES[change](shop.platform)
-    assert await _same_after(shop, review) == (409, "project-changed")
+async def test_a_project_that_has_changed_is_409(changing: ReviewedProject, change: str) -> None:
+    review = await changing.review(OTHER)
+    await CHANGES[change](changing.platform)
+    assert await _same_after(changing, review) == (409, "project-changed")
     # And again, whoever sends it: the review stays open, and its project changed.
-    assert await _same_after(shop, review, key="k") == (409, "project-changed")
-    assert (await shop.apply(await shop.review(OTHER))).status == 200
+    assert await _same_after(changing, review, key="k") == (409, "project-changed")
+    assert (await changing.apply(await changing.review(OTHER))).status == 200
 
 
 @pytest.mark.parametrize("change", NO_CHANGES)
-async def test_what_a_plan_does_not_see_changes_nothing(shop: ReviewedProject, change: str) -> None:
-    await make_before(shop.platform)
-    review = await shop.review(OTHER)
-    await NO_CHANGES[change](shop.platform)
-    assert (await shop.apply(review)).status == 200
+async def test_what_a_plan_does_not_see_changes_nothing(changing: ReviewedProject, change: str) -> None:
+    review = await changing.review(OTHER)
+    await NO_CHANGES[change](changing.platform)
+    assert (await changing.apply(review)).status == 200
 
 
 async def test_of_two_reviews_of_one_state_one_is_applied(shop: ReviewedProject) -> None:
@@ -230,6 +266,7 @@ async def test_a_plan_of_nothing_succeeds_at_once(shop: ReviewedProject) -> None
     assert await _same_after(shop, older) == (409, "project-changed")
 
 
+@pytest.mark.both_databases
 async def test_what_is_applied_again_with_its_key_is_applied_once(shop: ReviewedProject) -> None:
     review, other = await shop.review(DOCUMENT), await shop.review(OTHER)
     before = await shop.applications()
@@ -316,36 +353,35 @@ FREE = {
 }
 
 
-async def test_what_protects_is_applied_by_maintainers(shop: ReviewedProject) -> None:
+async def test_what_protects_is_applied_by_maintainers(protected: ReviewedProject) -> None:
     """What removes something, or what keeps people from deploying."""
-    assert (await shop.bring_about(_BEFORE))["status"] == "succeeded"
     for name, document in PROTECTED.items():
-        answer = await shop.ask("reviews", document, who="deployer")
+        answer = await protected.ask("reviews", document, who="deployer")
         assert answer.status == 201, (name, answer)
         for who in ("deployer", "viewer", "stranger"):
-            assert await _same_after(shop, answer.data["id"], who=who) == (403, "deploy-not-allowed"), name
-            refused = await _same_after(shop, answer.data["id"], who=who, key="k")
+            assert await _same_after(protected, answer.data["id"], who=who) == (403, "deploy-not-allowed"), (
+                name
+            )
+            refused = await _same_after(protected, answer.data["id"], who=who, key="k")
             assert refused == (403, "deploy-not-allowed"), name
 
 
 @pytest.mark.parametrize("who", ["maintainer", "admin", "owner"])
-async def test_maintainers_apply_what_protects(shop: ReviewedProject, who: str) -> None:
-    assert (await shop.bring_about(_BEFORE))["status"] == "succeeded"
-    answer = await shop.apply(
-        await shop.review("\n".join((PROTECTED["no lock"], PROTECTED["a queue less"]))), who=who
+async def test_maintainers_apply_what_protects(protected: ReviewedProject, who: str) -> None:
+    answer = await protected.apply(
+        await protected.review("\n".join((PROTECTED["no lock"], PROTECTED["a queue less"]))), who=who
     )
     assert answer.status == 200
-    told = await shop.work(answer.data["id"])
+    told = await protected.work(answer.data["id"])
     assert statuses(told) == ["succeeded", "succeeded"]
-    assert await shop.fields("environments", "staging", "queues", "default") is None
+    assert await protected.fields("environments", "staging", "queues", "default") is None
 
 
 @pytest.mark.parametrize("name", FREE)
-async def test_whoever_may_deploy_applies_the_rest(shop: ReviewedProject, name: str) -> None:
-    assert (await shop.bring_about(_BEFORE))["status"] == "succeeded"
-    review = await shop.review(FREE[name])
+async def test_whoever_may_deploy_applies_the_rest(protected: ReviewedProject, name: str) -> None:
+    review = await protected.review(FREE[name])
     for who in ("viewer", "stranger"):
-        assert await _same_after(shop, review, who=who) == (403, "deploy-not-allowed")
-    answer = await shop.apply(review, who="deployer")
+        assert await _same_after(protected, review, who=who) == (403, "deploy-not-allowed")
+    answer = await protected.apply(review, who="deployer")
     assert answer.status == 200
-    assert (await shop.work(answer.data["id"]))["status"] == "succeeded"
+    assert (await protected.work(answer.data["id"]))["status"] == "succeeded"

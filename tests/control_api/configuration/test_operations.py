@@ -164,6 +164,7 @@ async def test_a_key_is_answered_as_the_first_time(reviewed: ReviewedProject) ->
         assert (answer.problem, answer.fields) == ((422, "validation-failed"), ["Idempotency-Key"])
 
 
+@pytest.mark.both_databases
 async def test_of_many_who_try_it_again_one_does(reviewed: ReviewedProject) -> None:
     application, operations = await _add(reviewed, "SF")
     answers = await asyncio.gather(
@@ -227,6 +228,7 @@ async def test_the_rest_goes_on_without_what_was_canceled(reviewed: ReviewedProj
     assert await _queues(reviewed) == ["q1", "q3", "q2"]
 
 
+@pytest.mark.both_databases
 async def test_when_all_is_canceled_nothing_is_left_to_do(reviewed: ReviewedProject) -> None:
     application = await reviewed.begin(QUEUES)
     for operation in application["operations"]:
@@ -325,7 +327,8 @@ async def test_a_failure_may_be_left_behind_by_a_new_review(reviewed: ReviewedPr
     assert statuses(await reviewed.read(number)) == [S, F, C, C]
 
 
-@pytest.mark.parametrize("turn", range(4))
+@pytest.mark.both_databases
+@pytest.mark.parametrize("turn", [0, 1, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3))])
 async def test_a_retry_and_a_new_application_at_once_are_never_both(
     reviewed: ReviewedProject, turn: int
 ) -> None:
@@ -350,7 +353,14 @@ async def test_a_retry_and_a_new_application_at_once_are_never_both(
         assert statuses(await reviewed.read(number)) == [S, F, C, C]
 
 
-@pytest.mark.parametrize("turn", range(4))
+@pytest.mark.parametrize(
+    "turn",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.both_databases),
+        *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3)),
+    ],
+)
 async def test_what_is_canceled_is_not_carried_out(reviewed: ReviewedProject, turn: int) -> None:
     """While a worker is at it, from its end: somewhere in between they meet."""
     names = [f"q{n:02}" for n in range(24)]

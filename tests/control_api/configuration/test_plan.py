@@ -18,6 +18,7 @@ from control_api.configuration.state import Present, ProjectState
 from control_api.configuration.values import FIELDS, MASK, Keep, Secret, Value
 from control_api.workflows.faults import DocumentFault
 from tests.support.applied_configuration import apply_in_memory
+from tests.support.examples import EXAMPLES
 from tests.support.random_configurations import (
     LINEAGE,
     digest,
@@ -321,7 +322,7 @@ def _bytes(plan: Plan) -> bytes:
 
 _seeds = st.integers(0, 2**32)
 # What is drawn is large, and machines are slow.
-_SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck))
+_SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @_SETTINGS

@@ -19,6 +19,7 @@ from control_api.projects.operations import create_project
 from control_api.projects.tables import Project
 from tests.support.applied_configuration import apply_in_memory
 from tests.support.changed_project import ChangedProject
+from tests.support.examples import EXAMPLES
 from tests.support.operated import NOW
 from tests.support.random_configurations import RandomDocument, documents_for
 
@@ -68,7 +69,7 @@ async def _make_project(configured: ChangedProject) -> _NewProject:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
 async def test_what_is_planned_and_carried_out_is_what_the_document_says(
     configured: ChangedProject, data: st.DataObject
 ) -> None:

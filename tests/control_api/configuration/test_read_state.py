@@ -145,6 +145,7 @@ async def _apply(session: AsyncSession, project: Project) -> int:
     return application.id
 
 
+@pytest.mark.both_databases
 async def test_each_field_is_read_and_counts(platform: Platform) -> None:
     acme = platform.acme
     shop, production = acme.projects["shop"], acme.environment("shop/production")
@@ -248,6 +249,7 @@ async def test_what_is_read_is_what_documents_are_read_into(platform: Platform) 
     assert (plan.actions, plan.unmanaged) == ([], [])
 
 
+@pytest.mark.both_databases
 async def test_of_variables_the_newest_version_counts(platform: Platform) -> None:
     acme = platform.acme
     for value in ("1", "2", "3"):
@@ -390,6 +392,7 @@ async def test_variables_under_another_key_are_not_read(platform: Platform) -> N
         await _read(platform, keys=SealingKeys.read("another key that opens nothing here"))
 
 
+@pytest.mark.both_databases
 async def test_a_project_that_was_removed_meanwhile_is_not_found(platform: Platform) -> None:
     now_gone = await _do(
         platform, lambda session: create_project(session, platform.acme.account, "Gone", "gone", NOW)

@@ -231,6 +231,7 @@ async def test_what_nobody_applied_is_removed_after_thirty_days(reviewed: Review
     assert (await reviewed.apply(never)).problem == (404, "not-found")
 
 
+@pytest.mark.both_databases
 async def test_the_number_of_a_review_that_was_removed_is_no_other_ones(reviewed: ReviewedProject) -> None:
     """Whoever kept it would apply what somebody else has reviewed."""
     number = await reviewed.review(DOCUMENT, BINDINGS)

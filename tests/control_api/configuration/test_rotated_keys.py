@@ -156,6 +156,7 @@ async def test_a_project_that_has_changed_is_not_taken_for_the_same(
     assert "variables.A" in told["operations"][1]["error"]
 
 
+@pytest.mark.both_databases
 async def test_an_operation_whose_variable_was_changed_fails_after_it_too(rotated: ReviewedProject) -> None:
     application = await rotated.begin(DOCUMENT, BINDINGS)
     path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
@@ -177,6 +178,7 @@ async def test_without_the_old_key_nothing_is_changed(rotated: ReviewedProject) 
     assert await rotated.platform.contents() == before
 
 
+@pytest.mark.both_databases
 async def test_what_is_applied_meanwhile_does_not_get_its_secrets_back(rotated: ReviewedProject) -> None:
     assert (await _reseal(rotated)).left == 0
     _use(rotated, SealingKeys.read(f"{_OLD},{_NEW}"))
@@ -193,6 +195,7 @@ async def test_what_is_applied_meanwhile_does_not_get_its_secrets_back(rotated: 
     assert (review.sealed, review.key_id) == (None, None)
 
 
+@pytest.mark.both_databases
 async def test_it_is_sealed_again_while_all_goes_on(rotated: ReviewedProject) -> None:
     review = await rotated.review(DOCUMENT, BINDINGS)
     _use(rotated, BOTH)

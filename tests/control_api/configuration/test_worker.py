@@ -15,6 +15,7 @@ from tests.support.eleven_operations import BINDINGS, COUNT, DOCUMENT, EFFECTS, 
 from tests.support.reviewed_project import ReviewedProject, statuses
 
 
+@pytest.mark.both_databases
 async def test_operations_are_carried_out_in_their_order_each_once(begun: ReviewedProject) -> None:
     steps: list[tuple[Step, int]] = []
 
@@ -71,7 +72,15 @@ async def test_projects_do_not_wait_for_each_others_failures(begun: ReviewedProj
 _ENOUGH = 200
 
 
-@pytest.mark.parametrize("milliseconds", [0, 1, 10, 15_000])
+@pytest.mark.parametrize(
+    "milliseconds",
+    [
+        0,
+        pytest.param(1, marks=pytest.mark.both_databases),
+        pytest.param(10, marks=pytest.mark.full),
+        15_000,
+    ],
+)
 async def test_many_workers_carry_it_out_once(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture, milliseconds: int
 ) -> None:
@@ -102,13 +111,14 @@ async def test_many_workers_carry_it_out_once(
 @pytest.mark.parametrize(
     ("step", "position"),
     [
-        ("begun", 0),
         ("begun", 5),
         ("carried out", 5),
-        ("begun", 8),
         ("carried out", 8),
         ("told", 8),
-        ("told", 9),
+        # The same steps of other operations.
+        pytest.param("begun", 0, marks=pytest.mark.full),
+        pytest.param("begun", 8, marks=pytest.mark.full),
+        pytest.param("told", 9, marks=pytest.mark.full),
     ],
 )
 async def test_a_worker_that_was_thought_dead_does_nothing_more(
@@ -142,6 +152,7 @@ async def test_a_worker_that_was_thought_dead_does_nothing_more(
     assert [record for record in caplog.records if record.name.startswith("control_api.")] == []
 
 
+@pytest.mark.both_databases
 async def test_stop_ends_behind_the_operation(begun: ReviewedProject) -> None:
     stopped: list[ApplicationWorker] = []
 
@@ -170,6 +181,7 @@ async def test_one_that_is_stopped_begins_nothing(begun: ReviewedProject) -> Non
     assert await begun.read(application["id"]) == application
 
 
+@pytest.mark.both_databases
 async def test_whoever_is_alone_takes_what_a_dead_one_held(begun: ReviewedProject) -> None:
     application = await begun.begin(DOCUMENT, BINDINGS)
     later = datetime.now(UTC) + timedelta(days=1)

@@ -50,9 +50,19 @@ def _told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name.startswith("control_api.")]
 
 
-@pytest.mark.parametrize("away", [1, math.inf])
 @pytest.mark.parametrize(
-    ("step", "position"), [("begun", 0), ("carried out", 0), ("carried out", 8), ("told", 8)]
+    ("step", "position", "away"),
+    [
+        ("begun", 0, 1),
+        ("carried out", 0, math.inf),
+        ("carried out", 8, 1),
+        ("told", 8, math.inf),
+        # Each step for the other duration.
+        pytest.param("begun", 0, math.inf, marks=pytest.mark.full),
+        pytest.param("carried out", 0, 1, marks=pytest.mark.full),
+        pytest.param("carried out", 8, math.inf, marks=pytest.mark.full),
+        pytest.param("told", 8, 1, marks=pytest.mark.full),
+    ],
 )
 async def test_it_goes_on_after_the_database_was_away(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture, step: Step, position: int, away: float
@@ -123,7 +133,13 @@ class _Unreliable:
             raise DatabaseAway("The database does not answer now.")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(0, marks=pytest.mark.both_databases),
+        *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 6)),
+    ],
+)
 async def test_whichever_statement_fails_each_effect_comes_once(begun: ReviewedProject, seed: int) -> None:
     application = await begun.begin(DOCUMENT, BINDINGS)
     engine = open_engine(begun.platform.engine.url.render_as_string(hide_password=False))
@@ -141,6 +157,7 @@ async def test_whichever_statement_fails_each_effect_comes_once(begun: ReviewedP
     assert await effects(begun) == EFFECTS
 
 
+@pytest.mark.both_databases
 async def test_edges_that_cannot_be_told_are_told_when_it_is_tried_again(begun: ReviewedProject) -> None:
     """What is made and what is removed: none of it is done twice."""
     directory = begun.directory = Directory()
@@ -221,6 +238,7 @@ async def test_what_is_sealed_under_a_key_that_is_gone_fails_and_says_so(begun: 
         await check_done(begun, await begun.finished(told["id"]))
 
 
+@pytest.mark.both_databases
 async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -93,6 +93,7 @@ async def test_a_superseded_change_is_not_applied(platform: Platform) -> None:
     await _decide(platform, newer, ChangeState.APPLIED)
 
 
+@pytest.mark.both_databases
 async def test_of_many_who_decide_on_a_change_at_once_one_does(platform: Platform) -> None:
     number = await _change(platform)
     outcomes = await asyncio.gather(

@@ -193,6 +193,7 @@ async def test_what_was_decided_is_not_decided_again(platform: Platform) -> None
         await platform.settle()
 
 
+@pytest.mark.both_databases
 async def test_what_may_be_called_off(platform: Platform) -> None:
     for status in DeploymentStatus:
         await platform.settle()
@@ -210,6 +211,7 @@ async def test_what_may_be_called_off(platform: Platform) -> None:
         assert deployed.status == 202
 
 
+@pytest.mark.both_databases
 async def test_a_rejection_ends_it_and_says_why(platform: Platform) -> None:
     number = await _waiting(platform)
     await _reject(platform, number)
@@ -222,6 +224,7 @@ async def test_a_rejection_ends_it_and_says_why(platform: Platform) -> None:
     )
 
 
+@pytest.mark.both_databases
 async def test_of_many_who_decide_at_once_one_does(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     outcomes = await asyncio.gather(
@@ -234,6 +237,7 @@ async def test_of_many_who_decide_at_once_one_does(platform: Platform) -> None:
     assert (len(lines), len(entries)) == (1, 1)
 
 
+@pytest.mark.both_databases
 async def test_of_many_that_are_approved_at_once_one_is_queued(platform: Platform) -> None:
     numbers = [await _waiting(platform, revision=COMMIT) for _ in range(8)]
     outcomes = await asyncio.gather(*(_approve(platform, n) for n in numbers), return_exceptions=True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from sqlalchemy import func, select
 
 from control_api.audit.tables import AuditEntry
@@ -34,6 +35,7 @@ async def _deploy(
     )
 
 
+@pytest.mark.both_databases
 async def test_of_two_hundred_deploys_one_is_taken_and_the_others_are_told_of_it(platform: Platform) -> None:
     before = await _rows(platform)
     # Half of them with keys, each of its own.
@@ -49,6 +51,7 @@ async def test_of_two_hundred_deploys_one_is_taken_and_the_others_are_told_of_it
     assert after == {name: count + 1 for name, count in before.items()}
 
 
+@pytest.mark.both_databases
 async def test_environments_do_not_wait_for_each_other(platform: Platform) -> None:
     names = [f"shop/{slug}" for slug in platform.acme.deployments]
     answers = await asyncio.gather(*(_deploy(platform, names[n % 3], n) for n in range(60)))
@@ -70,6 +73,7 @@ async def test_what_waits_for_approval_is_taken_each_time(platform: Platform) ->
     }
 
 
+@pytest.mark.both_databases
 async def test_of_a_hundred_with_one_key_all_get_the_same_answer(platform: Platform) -> None:
     before = await _rows(platform)
     answers = await asyncio.gather(*(_deploy(platform, "shop/production", 0, "the same") for _ in range(100)))

@@ -279,6 +279,7 @@ async def test_an_environment_that_was_removed_while_the_body_came_is_404(
     assert answer.body == (await _send(platform, operation, body, name)).body
 
 
+@pytest.mark.both_databases
 async def test_changes_at_once_follow_each_other(platform: Platform) -> None:
     """Each entry of the audit log goes on from where the one before it ended."""
     numbers = [1 + n % 20 for n in range(30)]

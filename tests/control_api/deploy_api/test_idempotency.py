@@ -132,6 +132,7 @@ async def test_keys_are_a_persons_own(platform: Platform) -> None:
     assert (again.body, again.headers[_REPLAYED]) == (first.body, "true")
 
 
+@pytest.mark.both_databases
 async def test_who_may_not_do_it_any_more_is_not_answered_again(platform: Platform) -> None:
     deployer = platform.acme.people["deployer"].id
     assert (await _deploy(platform, "k", token=platform.acme.token("deployer"))).status == 202
@@ -141,6 +142,7 @@ async def test_who_may_not_do_it_any_more_is_not_answered_again(platform: Platfo
     assert answer.problem == (403, "deploy-not-allowed")
 
 
+@pytest.mark.both_databases
 async def test_a_key_is_free_again_after_a_day(platform: Platform) -> None:
     first = await _deploy(platform, "k")
     await platform.settle()
@@ -240,6 +242,7 @@ async def test_keys_of_any_printable_kind(platform: Platform) -> None:
         await platform.settle()
 
 
+@pytest.mark.both_databases
 async def test_what_is_old_is_forgotten_though_nobody_comes_back(platform: Platform) -> None:
     assert (await _deploy(platform, "old")).status == 202
     await _age(platform, timedelta(hours=24, seconds=1))

@@ -58,6 +58,7 @@ async def _add_deployments(sessions: Sessions, tenant: Tenant, name: str, count:
         )
 
 
+@pytest.mark.both_databases
 async def test_a_walk_over_deployments_is_exact_while_a_thousand_come(platform: Platform) -> None:
     """Ten tasks add some in both accounts while each page is read, by somebody who sees all projects and by somebody
     who sees one."""
@@ -89,6 +90,7 @@ async def test_a_walk_over_deployments_is_exact_while_a_thousand_come(platform: 
         assert not others & {row["environment_id"] for row in rows}, who
 
 
+@pytest.mark.both_databases
 async def test_a_walk_over_projects_is_exact_while_a_thousand_come(platform: Platform) -> None:
     acme, sessions = platform.acme, platform.sessions
 
@@ -128,6 +130,7 @@ def _project(tenant: Tenant) -> dict[str, Any]:
     }
 
 
+@pytest.mark.both_databases
 async def test_without_a_page_there_are_all_projects_and_the_newest_fifty_deployments(
     platform: Platform,
 ) -> None:
@@ -150,6 +153,7 @@ async def test_a_last_page_that_is_full_has_no_cursor(platform: Platform) -> Non
     assert [len(page) async for page in _walk(platform, PROJECTS, 2)] == [2]
 
 
+@pytest.mark.both_databases
 async def test_an_empty_list(platform: Platform) -> None:
     for path in (DEPLOYMENTS, f"{PROJECTS}?limit=5"):
         answer = await platform.call("GET", path, token=platform.acme.token("stranger"))
@@ -201,6 +205,7 @@ async def test_a_page_that_cannot_be_is_422_with_every_field(shared: Platform, p
     assert await refused(f"cursor={others}&limit=0") == ["limit", "cursor"]
 
 
+@pytest.mark.both_databases
 async def test_a_cursor_goes_on_for_anybody_in_the_account_with_what_they_see(shared: Platform) -> None:
     told = (await shared.call("GET", f"{PROJECTS}?limit=1")).json()
     assert [row["slug"] for row in told["data"]] == ["blog"]

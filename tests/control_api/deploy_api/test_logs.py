@@ -222,6 +222,7 @@ async def test_a_live_log_ends_after_a_while_and_may_be_asked_for_again(
         await stream.rest()
 
 
+@pytest.mark.both_databases
 async def test_a_deployment_that_is_removed_ends_its_log(platform: Platform) -> None:
     build = await _running(platform, 1)
     async with _follow(platform, build) as stream:

@@ -76,6 +76,7 @@ async def test_a_rollback_queues_the_release_again(platform: Platform) -> None:
     )
 
 
+@pytest.mark.both_databases
 async def test_a_rollback_to_a_rollback_brings_what_that_one_brought(platform: Platform) -> None:
     old = platform.acme.deployments["production"]
     async with platform.sessions() as session, session.begin():
@@ -129,6 +130,7 @@ async def test_what_has_no_retained_release_is_not_brought_back(platform: Platfo
     assert await platform.contents() == before
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     "slugs", [("development", "staging"), ("development", "production"), ("staging", "production")]
 )
@@ -173,6 +175,7 @@ async def test_a_promotion_of_a_rollback_names_the_rollback(platform: Platform) 
     assert (answer.data["promoted_from_build_id"], answer.data["revision"]) == (back.id, old.revision)
 
 
+@pytest.mark.both_databases
 async def test_a_promotion_goes_nowhere_else(platform: Platform) -> None:
     acme, other = platform.acme, platform.other
     async with platform.sessions() as session, session.begin():
@@ -235,6 +238,7 @@ async def test_a_promotion_without_a_json_body_is_415(shared: Platform) -> None:
     assert (await shared.call("POST", path)).problem == (415, "unsupported-media-type")
 
 
+@pytest.mark.both_databases
 async def test_the_target_has_to_take_deploys(platform: Platform) -> None:
     acme = platform.acme
     production = acme.environment("shop/production")

@@ -104,6 +104,7 @@ async def test_a_newer_change_takes_the_place_of_the_one_that_waits(platform: Pl
     assert [change.state for change in await _changes(platform)] == ["superseded"] * 3
 
 
+@pytest.mark.both_databases
 async def test_a_hundred_texts_at_once_are_a_hundred_versions(platform: Platform) -> None:
     answers = await asyncio.gather(*(_put(platform, f"N={n}") for n in range(100)))
     assert {(answer.status, answer.data["count"]) for answer in answers} == {(200, 1)}
@@ -112,6 +113,7 @@ async def test_a_hundred_texts_at_once_are_a_hundred_versions(platform: Platform
     assert {_open(platform, row)[0] for row in rows} == {("N", str(n)) for n in range(100)}
 
 
+@pytest.mark.both_databases
 async def test_of_many_changes_at_once_one_waits(platform: Platform) -> None:
     await platform.change(NAME, variables_need_approval=True)
     answers = await asyncio.gather(*(_put(platform, f"N={n}") for n in range(50)))

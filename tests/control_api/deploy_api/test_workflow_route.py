@@ -68,6 +68,7 @@ def _padded(length: int, fill: str) -> str:
     return f"{TEXT}#{fill * (length - len(TEXT) - 1)}"
 
 
+@pytest.mark.both_databases
 async def test_each_text_is_a_version_and_the_one_that_is_there_makes_none(platform: Platform) -> None:
     other = f"{TEXT}retain: 9\n"
     answers = [
@@ -90,6 +91,7 @@ async def test_each_text_is_a_version_and_the_one_that_is_there_makes_none(platf
     assert [version for version, _, _ in await _stored(platform, "blog")] == [1]
 
 
+@pytest.mark.both_databases
 async def test_the_next_deployment_gets_it(platform: Platform) -> None:
     await _put(platform, f"{TEXT}retain: 1")
     await _put(platform, TEXT)
@@ -102,6 +104,7 @@ async def test_the_next_deployment_gets_it(platform: Platform) -> None:
     assert job is not None and job.workflow == TEXT
 
 
+@pytest.mark.both_databases
 async def test_each_version_is_in_the_audit_log(platform: Platform) -> None:
     for text in (TEXT, TEXT, f"{TEXT}retain: 2", "version: 2"):
         await _put(platform, text, who="deployer")
@@ -236,6 +239,7 @@ async def test_bodies_that_are_refused_before_they_are_read(shared: Platform) ->
     assert await shared.contents() == before
 
 
+@pytest.mark.both_databases
 async def test_only_who_may_deploy_in_the_project_may_set_it(shared: Platform) -> None:
     before = await shared.contents()
     for who in ("viewer", "stranger"):
@@ -298,6 +302,7 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(
     assert [answer.problem for answer in answers if isinstance(answer, Answer)] == [REFUSED] * 16
 
 
+@pytest.mark.both_databases
 async def test_a_project_that_was_removed_while_the_body_came_is_404(
     platform: Platform, body_is_read: asyncio.Event
 ) -> None:

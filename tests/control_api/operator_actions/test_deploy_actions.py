@@ -109,6 +109,7 @@ async def test_a_rollback_goes_to_the_release_before_the_live_one(operated: Oper
     assert (await operated.deployment(told["id"])).rolled_back_to_id == third
 
 
+@pytest.mark.both_databases
 async def test_a_rollback_passes_over_what_is_not_kept(operated: Operated) -> None:
     first, second, _ = [await deploy(operated) for _ in range(3)]
     async with operated.engines.sessions() as session, session.begin():
@@ -136,6 +137,7 @@ async def test_a_rollback_that_cannot_be(operated: Operated) -> None:
     )
 
 
+@pytest.mark.both_databases
 async def test_a_promotion_of_a_deployment_and_of_what_is_live(operated: Operated) -> None:
     await operated.act("environments/create", name="Staging", type="staging")
     number = await deploy(operated, environment_id="staging")
@@ -172,6 +174,7 @@ async def test_a_promotion_that_cannot_be(operated: Operated) -> None:
     assert line == f"Deployment {queued} has not succeeded, or its release is not retained any more."
 
 
+@pytest.mark.both_databases
 async def test_a_deployment_is_followed(operated: Operated) -> None:
     number = (await operated.act("deployments/deploy", ref="main"))["id"]
     seen = await operated.act("deployments/follow", id=number)
@@ -212,6 +215,7 @@ async def test_waiting_for_a_second_person_does_not_count(operated: Operated) ->
     assert (await operated.act("deployments/follow", id=number))["deployment"]["seconds"] == 2.0
 
 
+@pytest.mark.both_databases
 async def test_a_deployment_without_its_environment_is_followed(operated: Operated) -> None:
     number = await deploy(operated)
     await operated.act("environments/remove", id="production")

@@ -57,6 +57,7 @@ async def test_the_newest_are_listed_with_who_asked(operated: Operated) -> None:
     assert [one["id"] for one in await operated.act("deployments/list", limit=2)] == numbers[:0:-1]
 
 
+@pytest.mark.both_databases
 async def test_those_of_one_environment_or_project(operated: Operated) -> None:
     number = await operated.queue()
     async with operated.engines.sessions() as session, session.begin():
@@ -78,6 +79,7 @@ async def test_those_of_one_environment_or_project(operated: Operated) -> None:
     )
 
 
+@pytest.mark.both_databases
 async def test_what_waits_is_approved_by_a_second_person(operated: Operated) -> None:
     number = await _wait(operated, "deployer", ref="main")
     (waiting,) = await operated.act("deployments/waiting")
@@ -178,6 +180,7 @@ async def test_an_approval_and_its_record_are_written_together(
     assert (await operated.deployment(number)).status == "awaiting_approval"
 
 
+@pytest.mark.both_databases
 async def test_of_many_who_decide_at_once_one_does(operated: Operated) -> None:
     number = await _wait(operated)
     approve = {"id": number, "by": MAINTAINER, "revision": REVISION}

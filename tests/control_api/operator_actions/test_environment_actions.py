@@ -77,6 +77,7 @@ async def test_what_an_environment_cannot_be(operated: Operated, wanted: dict[st
     assert await operated.count(Environment) == 1
 
 
+@pytest.mark.both_databases
 async def test_the_same_slug_in_another_project(operated: Operated) -> None:
     async with operated.engines.sessions() as session, session.begin():
         blog = await create_project(session, operated.account, "Blog", "blog", NOW)
@@ -258,6 +259,7 @@ async def test_a_lock_that_cannot_be(operated: Operated, wanted: dict[str, Any],
     assert await operated.count(EnvironmentLock) == 0
 
 
+@pytest.mark.both_databases
 async def test_of_ten_who_lock_at_once_one_holds_it(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("environments/lock", id="production", reason=f"reason {n}") for n in range(10)),
@@ -273,6 +275,7 @@ async def test_of_ten_who_lock_at_once_one_holds_it(operated: Operated) -> None:
     assert [entry[0] for entry in await operated.audited()] == ["environment.lock"]
 
 
+@pytest.mark.both_databases
 async def test_of_ten_who_unlock_at_once_one_did(operated: Operated) -> None:
     await operated.act("environments/lock", id="production", reason="sale")
     told = await asyncio.gather(*(operated.act("environments/unlock", id="production") for _ in range(10)))

@@ -102,6 +102,7 @@ async def test_one_goes_with_all_that_belongs_to_it(operated: Operated, kind: st
     assert (await add(operated, kind, "gone"))["id"] > number
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("kind", KINDS)
 async def test_of_five_who_remove_it_at_once_one_did(operated: Operated, kind: str) -> None:
     number, _ = await fill(operated, kind, "gone")
@@ -116,6 +117,7 @@ async def test_of_five_who_remove_it_at_once_one_did(operated: Operated, kind: s
     assert [action for action, *_ in await operated.audited()] == [f"{kind}.remove"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_key_at_the_same_time_goes_too_or_is_refused(operated: Operated, kind: str) -> None:
     for attempt in range(10):
@@ -134,6 +136,7 @@ async def test_a_key_at_the_same_time_goes_too_or_is_refused(operated: Operated,
     assert await operated.count(MonitorKey) == 0
 
 
+@pytest.mark.both_databases
 async def test_a_signal_meanwhile_waits_and_is_left_out(operated: Operated, database_url: str) -> None:
     (number, _), (kept, _) = [await fill(operated, "heartbeat", name) for name in ("gone", "kept")]
     states = await open_states(database_url)
@@ -161,6 +164,7 @@ async def test_a_signal_meanwhile_waits_and_is_left_out(operated: Operated, data
     assert await operated.count(HeartbeatState, HeartbeatState.state == "up") == 1
 
 
+@pytest.mark.both_databases
 async def test_reports_of_a_queue_meanwhile_wait_and_are_left_out(
     operated: Operated, database_url: str
 ) -> None:
@@ -241,6 +245,7 @@ async def test_what_cannot_be_set(operated: Operated, wanted: dict[str, Any], to
     assert await operated.act("heartbeats/list") == before
 
 
+@pytest.mark.both_databases
 async def test_different_settings_at_once_all_hold(operated: Operated) -> None:
     number = (await add(operated, "heartbeat", "backup"))["id"]
     wanted = {"grace_seconds": 1, "max_runtime_seconds": 2, "failures_before_down": 3, "period_seconds": 4}

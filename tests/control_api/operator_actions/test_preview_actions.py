@@ -32,6 +32,7 @@ async def _values(operated: Operated, environment: Environment) -> dict[str, str
     return operated.engines.sealing_keys().open(sealed, environment.public_id)
 
 
+@pytest.mark.both_databases
 async def test_a_branch_gets_an_environment_of_its_own(operated: Operated) -> None:
     told = await operated.act("previews/open", branch="feature/Login")
     assert (told["status"], told["trigger"], told["ref"]) == ("queued", "api", None)
@@ -90,6 +91,7 @@ async def test_slugs_are_unique_and_short(operated: Operated) -> None:
     assert (await operated.act("previews/open", branch="b"))["environment"].startswith("preview-b-")
 
 
+@pytest.mark.both_databases
 async def test_of_many_who_open_at_once_one_makes_it(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("previews/open", branch="login") for _ in range(4)), return_exceptions=True
@@ -102,6 +104,7 @@ async def test_of_many_who_open_at_once_one_makes_it(operated: Operated) -> None
     assert await operated.count(Environment, Environment.type == "preview") == 1
 
 
+@pytest.mark.both_databases
 async def test_a_preview_that_somebody_else_makes_meanwhile_is_used(
     operated: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +216,7 @@ async def test_what_is_past_its_build_is_waited_for(operated: Operated) -> None:
     await operated.act("previews/close", what="login")
 
 
+@pytest.mark.both_databases
 async def test_only_previews_are_closed(operated: Operated) -> None:
     await operated.change_environment(branch="main")
     line = await operated.refused("previews/close", what="production")

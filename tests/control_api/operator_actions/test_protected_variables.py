@@ -116,6 +116,7 @@ async def test_what_cannot_be_protected(
     assert await operated.count(ProtectedVariable) == 0
 
 
+@pytest.mark.both_databases
 async def test_many_at_once_protect_each_name_once(operated: Operated) -> None:
     names = ["A", "B", "C"]
     told = await asyncio.gather(
@@ -130,6 +131,7 @@ async def test_many_at_once_protect_each_name_once(operated: Operated) -> None:
     assert await operated.count(AuditEntry, AuditEntry.action == "variables.unprotect") == 1
 
 
+@pytest.mark.both_databases
 async def test_protecting_while_the_environment_is_removed(operated: Operated) -> None:
     """No mark stays behind, and nothing fails but for a reason that is told."""
     for _ in range(5):

@@ -155,6 +155,7 @@ async def test_variables_that_cannot_be_opened_make_no_preview(operated: Operate
     )
 
 
+@pytest.mark.both_databases
 async def test_of_many_at_once_one_makes_it(operated: Operated) -> None:
     told = await asyncio.gather(*(_open(operated) for _ in range(6)), return_exceptions=True)
     done = [one for one in told if isinstance(one, tuple)]
@@ -167,6 +168,7 @@ async def test_of_many_at_once_one_makes_it(operated: Operated) -> None:
     assert await operated.count(VariableSet) == 1
 
 
+@pytest.mark.both_databases
 async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Operated) -> None:
     """It is followed before it is closed, or made anew."""
 

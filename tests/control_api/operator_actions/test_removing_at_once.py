@@ -22,6 +22,7 @@ from tests.support.monitored import open_states
 from tests.support.operated import NOW, REVISION, Operated
 
 
+@pytest.mark.both_databases
 async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("environments/remove", id="production") for _ in range(5)), return_exceptions=True
@@ -34,6 +35,7 @@ async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None
     assert await operated.count(Environment) == 0
 
 
+@pytest.mark.both_databases
 async def test_a_deploy_at_the_same_time_is_either_first_or_not_found(operated: Operated) -> None:
     """It never stays behind, active and without its environment."""
     for _ in range(10):
@@ -53,6 +55,7 @@ async def test_a_deploy_at_the_same_time_is_either_first_or_not_found(operated: 
     assert await operated.count(Deployment, Deployment.status.in_(ACTIVE)) == 0
 
 
+@pytest.mark.both_databases
 async def test_an_approval_at_the_same_time_is_either_first_or_refused(operated: Operated) -> None:
     for _ in range(10):
         made = await operated.act("environments/create", name="Busy", type="development")
@@ -93,6 +96,7 @@ async def test_variables_after_the_look_are_refused(operated: Operated) -> None:
             await replace_variables(session, keys, operated.place, {}, Actor("test"), NOW)
 
 
+@pytest.mark.both_databases
 async def test_a_consumer_that_writes_meanwhile_goes_on(operated: Operated, database_url: str) -> None:
     """What it writes to a queue that is being removed is left out at the second try at the latest."""
     queue = (await operated.act("queues/create", name="mail"))["id"]

@@ -186,6 +186,7 @@ async def test_an_environment_goes_with_all_that_belongs_to_it(operated: Operate
     }
 
 
+@pytest.mark.both_databases
 async def test_deployments_stay_without_their_environment(operated: Operated) -> None:
     await _fill(operated, operated.environment.public_id)
     await operated.act("environments/remove", id="production")

@@ -100,6 +100,7 @@ async def test_its_project_can_be_removed_thereafter(operated: Operated) -> None
     assert await operated.count(Project) == 0
 
 
+@pytest.mark.both_databases
 async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None:
     number = (await add(operated))["id"]
     told = await asyncio.gather(
@@ -113,6 +114,7 @@ async def test_of_five_who_remove_it_at_once_one_did(operated: Operated) -> None
     assert [action for action, *_ in await operated.audited()] == ["site.remove"]
 
 
+@pytest.mark.both_databases
 async def test_a_goal_at_the_same_time_goes_too_or_is_refused(operated: Operated) -> None:
     for _ in range(10):
         number = (await add(operated))["id"]
@@ -140,6 +142,7 @@ async def test_edges_that_cannot_be_told_are_a_warning(
     assert await operated.count(Site) == 0
 
 
+@pytest.mark.both_databases
 async def test_a_goal_gets_another_target(operated: Operated) -> None:
     number = (await add(operated))["id"]
     sessions = operated.engines.sessions

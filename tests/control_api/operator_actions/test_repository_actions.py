@@ -84,6 +84,7 @@ async def test_a_secret_in_the_address_is_not_repeated(operated: Operated, blog:
     assert "hunter2" not in line and "deploy key" in line
 
 
+@pytest.mark.both_databases
 async def test_of_five_who_connect_at_once_one_did(operated: Operated, blog: str) -> None:
     told = await asyncio.gather(
         *(operated.act("repositories/connect", url=f"/srv/{n}.git", project_id=blog) for n in range(5)),

@@ -144,6 +144,7 @@ async def test_one_of_before_webhooks_gets_its_first_secret(operated: Operated) 
     assert (await operated.refused("repositories/new-secret", id=99)).startswith("No repository 99")
 
 
+@pytest.mark.both_databases
 async def test_of_five_new_secrets_at_once_the_last_one_counts(operated: Operated) -> None:
     number = operated.repository.id
     await operated.change(Repository, number, kind="github")
@@ -169,6 +170,7 @@ async def test_switches_are_set(operated: Operated) -> None:
     assert (listed["push_deploys"], listed["forks"]) == (True, True)
 
 
+@pytest.mark.both_databases
 async def test_what_cannot_be_set(operated: Operated) -> None:
     number = operated.repository.id
     assert (await operated.refused("repositories/set", id=number)).startswith("Nothing is said")
@@ -205,6 +207,7 @@ async def test_a_refused_disconnect_takes_nothing_away(operated: Operated) -> No
     assert await _kept(operated, number) is not None
 
 
+@pytest.mark.both_databases
 async def test_a_push_that_is_being_taken_up_holds_nobody_up(operated: Operated) -> None:
     """Whoever takes it up holds its row, and asks for the repository's next: crosswise, if the row were waited for."""
     sessions = operated.engines.sessions
@@ -220,6 +223,7 @@ async def test_a_push_that_is_being_taken_up_holds_nobody_up(operated: Operated)
     assert await operated.count(WaitingPush) == 0
 
 
+@pytest.mark.both_databases
 async def test_the_sample_gives_way(operated: Operated) -> None:
     sample = operated.repository.id
     await operated.change(Repository, sample, is_sample=True, kind="github")
@@ -250,6 +254,7 @@ async def test_the_sample_stays_while_it_is_deployed(operated: Operated) -> None
     await operated.act("repositories/connect", url=URL)
 
 
+@pytest.mark.both_databases
 async def test_of_five_who_take_the_samples_place_one_did(operated: Operated) -> None:
     sample = operated.repository.id
     await operated.change(Repository, sample, is_sample=True)

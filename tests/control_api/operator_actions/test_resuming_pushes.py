@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from sqlalchemy import update
 
 from control_api.audit.tables import AuditEntry
@@ -70,6 +71,7 @@ async def test_another_environment_stays_held(operated: Operated) -> None:
     assert line == "There is no environment nowhere; `pharos environment list` shows all."
 
 
+@pytest.mark.both_databases
 async def test_of_ten_who_resume_at_once_one_did(operated: Operated) -> None:
     await _roll_back(operated)
     async with operated.engines.sessions() as session, session.begin():
@@ -79,6 +81,7 @@ async def test_of_ten_who_resume_at_once_one_did(operated: Operated) -> None:
     assert await operated.count(AuditEntry, AuditEntry.action == "environment.resume") == 1
 
 
+@pytest.mark.both_databases
 async def test_resuming_waits_for_a_deployer_that_switches(operated: Operated) -> None:
     """It is about to roll back: whoever resumes meanwhile ends that, and is not told that nothing was held."""
     await _bring_live(operated, await operated.queue())

@@ -71,6 +71,7 @@ async def test_without_the_old_key_nothing_is_changed(
     assert await _opened(operated, SealingKeys([OLD])) == repositories
 
 
+@pytest.mark.both_databases
 async def test_one_that_is_replaced_meanwhile_does_not_come_back(
     operated: Operated, repositories: dict[int, str]
 ) -> None:

@@ -26,6 +26,7 @@ async def _bring_live(operated: Operated, *rows: dict[str, Any]) -> int:
     return number
 
 
+@pytest.mark.both_databases
 async def test_what_runs_is_listed(operated: Operated) -> None:
     assert await operated.act("runtime/list") == []
     number = await _bring_live(
@@ -81,6 +82,7 @@ async def test_what_is_under_way_and_what_does_not_answer(operated: Operated) ->
     assert (told["state"], told["wanted"]) == ("hibernated", 0)
 
 
+@pytest.mark.both_databases
 async def test_one_environment_is_shown_whatever_it_has(operated: Operated) -> None:
     staging = await operated.act("environments/create", name="Staging", type="staging")
     assert await operated.act("runtime/list") == []
@@ -163,6 +165,7 @@ async def test_a_file_that_was_cut(operated: Operated, outputs: Path) -> None:
     assert (told["text"], told["offset"], told["cut"]) == ("two\nthree\nfour\n", 5, False)
 
 
+@pytest.mark.both_databases
 async def test_what_is_no_plain_file_is_passed_over(operated: Operated, outputs: Path) -> None:
     secret = outputs.parents[2] / "secret"
     secret.write_text("secret\n")

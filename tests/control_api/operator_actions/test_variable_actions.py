@@ -189,6 +189,7 @@ async def test_a_change_never_brings_older_variables_back(operated: Operated) ->
     assert await _values(operated) == {"A": "new"}
 
 
+@pytest.mark.both_databases
 async def test_of_many_who_decide_at_once_one_does(operated: Operated) -> None:
     await operated.act("environments/set", id="production", variable_approval=True)
     change = (await _set(operated, "A=1", by=OWNER))["change_id"]
@@ -252,6 +253,7 @@ async def test_a_key_that_is_gone_stops_the_rotation(operated: Operated) -> None
     assert f"The secrets of {operated.environment.public_id} are sealed under the key" in line
 
 
+@pytest.mark.both_databases
 async def test_a_decision_during_the_rotation_loses_nothing(operated: Operated) -> None:
     """What was decided does not get its values back, and what is applied opens with the new key alone in the end."""
     for number in range(8):

@@ -67,6 +67,7 @@ async def test_deliveries_are_listed_newest_first(operated: Operated) -> None:
         assert line == f"{limit} deliveries cannot be listed: ask for 1 to 1,000."
 
 
+@pytest.mark.both_databases
 async def test_of_a_repository_disconnected_too(operated: Operated) -> None:
     before = operated.repository.id
     kept = await _keep(operated)
@@ -98,6 +99,7 @@ async def test_one_is_shown_with_what_came(operated: Operated) -> None:
     assert line == "No delivery 99 is kept; `pharos webhooks list` shows those of the last 7 days."
 
 
+@pytest.mark.both_databases
 async def test_one_is_run_again(operated: Operated) -> None:
     await operated.act("workflows/set", text=WORKFLOW)
     number = await _keep(operated, json.dumps(PUSH).encode(), http_status=409, answer="repository-not-ready")
@@ -123,6 +125,7 @@ async def test_what_cannot_be_run_again(operated: Operated) -> None:
     assert await operated.count(WebhookDelivery) == 1
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("revision", [REVISION, None])
 async def test_what_waits_is_listed_oldest_first(operated: Operated, revision: str | None) -> None:
     assert await operated.act("webhooks/waiting") == []

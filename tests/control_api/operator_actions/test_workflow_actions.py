@@ -73,6 +73,7 @@ async def test_versions_are_counted_in_each_project(operated: Operated) -> None:
     assert "There is no project nowhere" in await operated.refused("workflows/show", project_id="nowhere")
 
 
+@pytest.mark.both_databases
 async def test_who_set_it_is_shown(operated: Operated) -> None:
     actor = Actor("203.0.113.7", operated.people["deployer"].id)
     async with operated.engines.sessions() as session, session.begin():
@@ -111,6 +112,7 @@ async def test_checking_stores_nothing(operated: Operated) -> None:
     assert await operated.count(Workflow) == 0 and await operated.audited() == []
 
 
+@pytest.mark.both_databases
 async def test_of_eight_at_once_each_has_its_version(operated: Operated) -> None:
     told = await asyncio.gather(
         *(operated.act("workflows/set", text=f"{TEXT}retain: {n}\n") for n in range(1, 9))
@@ -120,6 +122,7 @@ async def test_of_eight_at_once_each_has_its_version(operated: Operated) -> None
     assert (await operated.act("workflows/show"))["document"] == newest["document"]
 
 
+@pytest.mark.both_databases
 async def test_of_eight_at_once_with_the_same_text_one_makes_a_version(operated: Operated) -> None:
     told = await asyncio.gather(*(operated.act("workflows/set", text=TEXT) for _ in range(8)))
     assert [one["version"] for one in told] == [1] * 8

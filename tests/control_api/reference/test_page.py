@@ -1,7 +1,6 @@
 """The page in a real browser that can reach nothing but this machine."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, cast
 
 import pytest
@@ -14,9 +13,8 @@ from tests.support.serve_control import serving_control
 from tests.support.tracked_visit import chromium_or_skip
 
 _NOTHING = cast(Any, None)
-_OPERATIONS = sum(
-    len({"get", "put", "post", "patch", "options"} & set(item)) for item in load_document()["paths"].values()
-)
+_METHODS = {"get", "put", "post", "patch", "options"}
+_OPERATIONS = sum(len(_METHODS & set(item)) for item in load_document()["paths"].values())
 # Dozens of operations are drawn one by one: that is a browser's work of half a minute, and on a loaded machine of some.
 pytestmark = pytest.mark.timeout(900)
 
@@ -41,13 +39,14 @@ class _Watched:
             self.console.append(params["entry"]["text"])
 
 
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[_Watched]:
+@pytest.fixture(scope="module")
+async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
+    """One for both tests: a browser that starts, and draws the page, takes seconds."""
     # Nothing reads from the database: whoever has no token is refused before.
     app = build_control(open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING)
     async with (
         serving_control(app) as url,
-        chromium_or_skip(tmp_path / "chromium") as browser,
+        chromium_or_skip(tmp_path_factory.mktemp("chromium")) as browser,
         browser.visitor() as tab,
     ):
         watched = _Watched(tab, url)
@@ -57,12 +56,32 @@ async def page(tmp_path: Path) -> AsyncIterator[_Watched]:
         yield watched
 
 
-async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched) -> None:
+def _first_of_each_tag() -> list[int]:
+    """The places of operations on the page, which shows them tag by tag."""
+    tags = [
+        operation["tags"][0]
+        for item in load_document()["paths"].values()
+        for method, operation in item.items()
+        if method in _METHODS
+    ]
+    shown = sorted(tags, key=list(dict.fromkeys(tags)).index)
+    return [shown.index(tag) for tag in dict.fromkeys(shown)]
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        pytest.param(_first_of_each_tag(), id="one of each tag"),
+        # Each takes a browser a third of a second.
+        pytest.param(range(_OPERATIONS), id="all", marks=pytest.mark.full),
+    ],
+)
+async def test_it_shows_every_operation_and_asks_no_other_host(page: _Watched, opened: Iterable[int]) -> None:
     tab = page.tab
     assert await tab.evaluate(_SHOWN) == _OPERATIONS
     assert await tab.evaluate("document.querySelector('.title').innerText.startsWith('Pharos')")
     # What is inside of an operation is drawn when it is opened; all at once would be half a minute's work.
-    for number in range(_OPERATIONS):
+    for number in opened:
         operation = f"document.querySelectorAll('.opblock')[{number}]"
         opening = f"{operation}.querySelector('.opblock-summary-control').click()"
         await tab.evaluate(opening)

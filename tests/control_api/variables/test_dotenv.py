@@ -14,6 +14,7 @@ from control_api.variables.dotenv import (
     write_dotenv,
 )
 from pipeline_contracts.errors import FieldError, InvalidInput
+from tests.support.examples import EXAMPLES
 
 _BAD_KEY = "a name has letters, digits and _, no digit first, and at most 255 characters"
 _NO_EQUALS = "there is no ="
@@ -200,7 +201,7 @@ _CHARACTERS = st.one_of(
 
 
 @given(st.dictionaries(_KEYS, st.text(_CHARACTERS, max_size=40), max_size=20))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * EXAMPLES, deadline=None)
 def test_what_was_written_is_read_again(values: dict[str, str]) -> None:
     read = read_dotenv(write_dotenv(values))
     assert list(read.items()) == list(values.items())
@@ -210,7 +211,7 @@ _FAULT = re.compile(r"line \d+: (\w+ is given on line \d+ already|[a-zA-Z0-9_#=,
 
 
 @given(st.text(st.sampled_from("AB_=9 \t\r\n\"'\\#$nx\0\ud800é\ufeff"), max_size=60))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=6 * EXAMPLES, deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         values = read_dotenv(text)

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime
 
+import pytest
 from sqlalchemy import select, update
 
 from control_api.audit.operations import Actor
@@ -30,6 +31,7 @@ async def _end_active(hooked: Hooked) -> None:
         await session.execute(active.values(status="succeeded"))
 
 
+@pytest.mark.both_databases
 async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked) -> None:
     async def deploy_on() -> None:
         for _ in range(15):
@@ -49,6 +51,7 @@ async def test_many_pushes_while_deployments_end_and_workers_look(github: Hooked
     assert Counter(told)[202, "queued"] <= made <= len(told)
 
 
+@pytest.mark.both_databases
 async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> None:
     place = github.platform.acme.places["shop/production"]
 
@@ -73,6 +76,7 @@ async def test_an_environment_is_removed_while_pushes_come(github: Hooked) -> No
     assert await github.waiting() == []
 
 
+@pytest.mark.both_databases
 async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooked) -> None:
     sent = [
         *(pull("github", "opened") for _ in range(4)),
@@ -88,6 +92,7 @@ async def test_a_pull_request_is_opened_changed_and_closed_at_once(github: Hooke
         assert (await session.execute(query)).all() == []
 
 
+@pytest.mark.both_databases
 async def test_a_repository_is_disconnected_while_pushes_come(github: Hooked) -> None:
     async def disconnect() -> None:
         await asyncio.sleep(0)

@@ -60,6 +60,7 @@ async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hook
     assert "c2VjcmV0" not in kept.headers
 
 
+@pytest.mark.both_databases
 async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     await hooked.deliver(sent, "one")
@@ -71,6 +72,7 @@ async def test_a_delivery_may_come_again_after_seven_days(hooked: Hooked) -> Non
     assert len(await hooked.deliveries()) == 1
 
 
+@pytest.mark.both_databases
 async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind))
     await _age(hooked, KEPT + timedelta(minutes=1))
@@ -106,6 +108,7 @@ async def test_what_cannot_be_read_is_kept_for_people(hooked: Hooked) -> None:
     assert read_body(second) == b"no JSON"
 
 
+@pytest.mark.both_databases
 async def test_a_delivery_is_run_again(hooked: Hooked) -> None:
     await hooked.deliver(push(hooked.kind), "one")
     (kept,) = await hooked.deliveries()

@@ -273,6 +273,7 @@ async def test_a_body_of_no_content_type_is_taken_for_json(github: Hooked) -> No
         assert answer.status == 202
 
 
+@pytest.mark.both_databases
 async def test_what_is_not_a_number_is_no_repository(github: Hooked) -> None:
     for given in ("shop", "0", "-1", "1.0", "99999999999", "%00"):
         answer = await github.deliver(push("github"), path=f"/repositories/{given}/webhook")

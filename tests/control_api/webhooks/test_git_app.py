@@ -64,6 +64,7 @@ async def test_without_a_secret_there_is_no_application(app: Hooked) -> None:
     assert (await _deliver(app, as_sent("ping", {}))).problem == (404, "not-found")
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("path", PATHS)
 async def test_an_installation_connects_the_repositories_that_it_may_see(app: Hooked, path: str) -> None:
     sent = push("github", installation=1)
@@ -78,6 +79,7 @@ async def test_an_installation_connects_the_repositories_that_it_may_see(app: Ho
     assert (await _deliver(app, other, path=path)).status == 404
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     "ending",
     [_installation("deleted"), _installation("suspend"), _changed([], ["Acme/Shop"])],
@@ -95,6 +97,7 @@ async def test_an_installation_that_is_no_longer_suspended_connects_again(app: H
     assert (await _deliver(app, push("github", installation=1))).status == 202
 
 
+@pytest.mark.both_databases
 async def test_repositories_that_are_added_later(app: Hooked) -> None:
     # Of an installation of which nothing was heard: hosts do not say things in order.
     await _deliver(app, _changed(["Acme/Shop"], []))
@@ -102,6 +105,7 @@ async def test_repositories_that_are_added_later(app: Hooked) -> None:
     assert (await _deliver(app, push("github", installation=1))).status == 202
 
 
+@pytest.mark.both_databases
 async def test_every_project_that_is_deployed_from_the_repository_follows(app: Hooked) -> None:
     tenant = app.platform.acme
     async with app.platform.sessions() as session, session.begin():
@@ -125,6 +129,7 @@ async def test_pull_requests_come_through_it_too(app: Hooked) -> None:
     assert (answer.status, answer.json()["status"]) == (202, "preview_queued")
 
 
+@pytest.mark.both_databases
 async def test_its_deliveries_come_once(app: Hooked) -> None:
     await _deliver(app, _installation("created", "Acme/Shop"))
     sent = push("github", installation=1)

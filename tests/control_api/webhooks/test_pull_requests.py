@@ -110,6 +110,7 @@ async def test_the_preview_goes_with_the_pull_request(hooked: Hooked) -> None:
     assert await hooked.told(pull(hooked.kind, "closed")) == (200, "ignored")
 
 
+@pytest.mark.both_databases
 async def test_a_preview_that_is_being_started_goes_behind_that(hooked: Hooked) -> None:
     await hooked.deliver(pull(hooked.kind))
     (first,) = await _deployments(hooked)
@@ -140,6 +141,7 @@ async def test_a_pull_request_that_is_reopened_keeps_its_preview(github: Hooked)
     assert await _preview(github) is not None
 
 
+@pytest.mark.both_databases
 async def test_a_preview_is_opened_again_just_as_the_worker_is_about_to_close_it(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

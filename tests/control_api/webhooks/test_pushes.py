@@ -154,6 +154,7 @@ async def test_a_deploy_by_hand_comes_first_and_the_push_goes_on_waiting(github:
     assert len(await github.waiting()) == 1
 
 
+@pytest.mark.both_databases
 async def test_two_control_planes_queue_a_waiting_push_once(github: Hooked) -> None:
     await github.deliver(push("github"))
     await github.deliver(push("github", after="b" * 40))
@@ -221,6 +222,7 @@ def _other_day() -> str:
     return ("mon", "tue", "wed", "thu", "fri", "sat", "sun")[(datetime.now(UTC).weekday() + 3) % 7]
 
 
+@pytest.mark.both_databases
 async def test_the_document_of_the_newest_release_serves_where_the_project_has_none(github: Hooked) -> None:
     project = github.platform.acme.projects["shop"]
     async with github.platform.sessions() as session, session.begin():
@@ -249,6 +251,7 @@ async def test_where_a_second_person_is_wanted_the_newest_push_waits_for_one(hoo
     assert second.revision == "b" * 40
 
 
+@pytest.mark.both_databases
 async def test_the_same_delivery_a_hundred_times_at_once_deploys_once(hooked: Hooked) -> None:
     sent = push(hooked.kind)
     told = await asyncio.gather(*(hooked.told(sent, "one") for _ in range(100)))

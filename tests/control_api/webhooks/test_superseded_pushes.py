@@ -1,5 +1,6 @@
 """Of a branch's pushes that want a second person only the newest is left, at once or behind a deployment."""
 
+import pytest
 from sqlalchemy import select
 
 from control_api.deployments.tables import Deployment, DeploymentLine
@@ -10,6 +11,7 @@ from tests.support.webhooks import Hooked, push
 PRODUCTION = "shop/production"
 
 
+@pytest.mark.both_databases
 async def test_a_push_that_has_waited_calls_off_the_older_one(github: Hooked) -> None:
     platform = github.platform
     await platform.change(PRODUCTION, deploys_need_approval=True)

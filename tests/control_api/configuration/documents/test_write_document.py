@@ -14,6 +14,7 @@ from control_api.configuration.plan import make_plan
 from control_api.configuration.state import Present, ProjectState
 from control_api.configuration.values import FIELDS, Secret, Value
 from control_api.workflows.strict_yaml import LONGEST_TEXT, Node, read_yaml
+from tests.support.examples import EXAMPLES
 from tests.support.random_configurations import HOSTILE, LINEAGE, digest, kind_of, states
 
 PRODUCTION: Address = ("environments", "production")
@@ -169,7 +170,7 @@ def test_more_than_documents_are_taken_with_is_written_all_the_same() -> None:
     assert yaml.safe_load(written)["environments"]["production"]["queues"] == {name: {} for name in names}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2 * EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(states())
 def test_what_was_written_changes_nothing_and_says_everything(state: ProjectState) -> None:
     written = write_document(state)
@@ -178,7 +179,7 @@ def test_what_was_written_changes_nothing_and_says_everything(state: ProjectStat
     assert write_document(replace(state, resources=dict(reversed(state.resources.items())))) == written
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(states())
 def test_no_variable_is_in_it(state: ProjectState) -> None:
     secret = Secret("0123456789abcdef" * 2, "the value of a variable")

@@ -176,6 +176,7 @@ async def test_only_what_is_not_so_already_is_changed(configured: ChangedProject
         assert (await session.execute(select(EnvironmentLock.reason))).scalar_one() == "sale"
 
 
+@pytest.mark.both_databases
 async def test_who_scales_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:
@@ -184,6 +185,7 @@ async def test_who_scales_at_the_same_moment_is_waited_for(configured: ChangedPr
     assert (await configured.environment()).desired_replicas == 5
 
 
+@pytest.mark.both_databases
 async def test_of_two_who_scale_at_once_neither_is_lost(configured: ChangedProject) -> None:
     for _ in range(5):
         await configured.operated.change_environment(desired_replicas=1)

@@ -154,6 +154,7 @@ async def test_a_heartbeat_that_was_changed_meanwhile_is_left_alone(
     assert (await configured.refused(removal)).startswith(changed)
 
 
+@pytest.mark.both_databases
 async def test_who_pauses_a_heartbeat_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
     await configured.bring_about(BACKUP, HOURLY)
     await configured.bring_about(BACKUP, {"paused": True})

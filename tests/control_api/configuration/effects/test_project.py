@@ -1,5 +1,6 @@
 """What a configuration changes of the project itself, on both databases."""
 
+import pytest
 from sqlalchemy import update
 
 from control_api.configuration.addresses import PROJECT
@@ -24,6 +25,7 @@ async def test_a_name_that_was_changed_meanwhile_is_left_alone(configured: Chang
     assert await configured.refused(action) == "project was changed meanwhile: name; make a new review."
 
 
+@pytest.mark.both_databases
 async def test_who_changes_the_name_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
     action = await configured.plan_one(PROJECT, {"name": "Store"})
     async with configured.while_uncommitted(action) as session:

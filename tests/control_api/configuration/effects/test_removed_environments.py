@@ -77,6 +77,7 @@ async def test_one_whose_branch_was_taken_away_meanwhile_is_removed(configured: 
     assert await configured.fields(PRODUCTION) is None
 
 
+@pytest.mark.both_databases
 async def test_a_deployer_that_writes_meanwhile_is_waited_for(configured: ChangedProject) -> None:
     """It holds its lease before the environment, and so does this: neither waits for the other crosswise."""
     number = configured.operated.environment.id

@@ -139,6 +139,7 @@ async def test_a_site_that_was_changed_meanwhile_is_left_alone(
     assert await configured.refused(removal) == changed
 
 
+@pytest.mark.both_databases
 async def test_a_goal_that_somebody_else_removes_at_the_same_moment_is_waited_for(
     configured: ChangedProject,
 ) -> None:
@@ -149,6 +150,7 @@ async def test_a_goal_that_somebody_else_removes_at_the_same_moment_is_waited_fo
         await session.delete(goal)
 
 
+@pytest.mark.both_databases
 async def test_a_goal_that_somebody_else_adds_at_the_same_moment_is_waited_for(
     configured: ChangedProject,
 ) -> None:
@@ -158,6 +160,7 @@ async def test_a_goal_that_somebody_else_adds_at_the_same_moment_is_waited_for(
         await add_goal(session, await _site(configured), "Purchase", "bought", None, NOW)
 
 
+@pytest.mark.both_databases
 async def test_who_changes_domains_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
     await configured.bring_about(WWW, SAID)
     action = await configured.plan_one(WWW, {"domains": ["https://www.example"]})

@@ -132,6 +132,7 @@ async def test_others_that_were_changed_meanwhile_stay_changed(configured: Chang
     assert await _values(configured) == {"A": "2", "B": "5", "C": "5"}
 
 
+@pytest.mark.both_databases
 async def test_who_sets_them_at_the_same_moment_is_waited_for(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
     action = await configured.plan_one(PRODUCTION, {"variables.A": configured.secret("2")})
@@ -141,6 +142,7 @@ async def test_who_sets_them_at_the_same_moment_is_waited_for(configured: Change
     assert await _values(configured) == {"A": "5"}
 
 
+@pytest.mark.both_databases
 async def test_where_a_second_person_has_to_agree_they_wait(configured: ChangedProject) -> None:
     await _set(configured, "A=1")
     await configured.bring_about(PRODUCTION, {"approval.variables": True})

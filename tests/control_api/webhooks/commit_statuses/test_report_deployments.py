@@ -219,6 +219,7 @@ async def test_one_that_never_goes_out_holds_no_other_up(
     assert [told.revision for told in github.told] == [*commits[1:], commits[0]]
 
 
+@pytest.mark.both_databases
 async def test_other_hosts_are_told_meanwhile(
     pushed: Pushed, statuses: GitHubStatuses, github: FakeGitHub, clock: Clock
 ) -> None:
@@ -240,6 +241,7 @@ async def test_other_hosts_are_told_meanwhile(
     assert [told.repository for told in github.told] == ["acme/blog"]
 
 
+@pytest.mark.both_databases
 async def test_no_transaction_is_open_while_a_host_is_told(
     pushed: Pushed, reporter: Reporter, github: FakeGitHub
 ) -> None:
@@ -281,6 +283,7 @@ async def test_a_beginning_that_was_slow_does_not_stay_behind_the_end(
     assert await pushed.reported(number) == "success"
 
 
+@pytest.mark.both_databases
 async def test_an_end_that_was_slow_hides_nothing(
     pushed: Pushed, statuses: GitHubStatuses, github: FakeGitHub, clock: Clock
 ) -> None:
@@ -322,6 +325,7 @@ async def test_a_round_ends_early_when_it_has_to_stop(
     assert github.states() == ["success"]
 
 
+@pytest.mark.both_databases
 async def test_a_project_that_is_removed_meanwhile_is_no_fault(
     pushed: Pushed, reporter: Reporter, github: FakeGitHub
 ) -> None:
