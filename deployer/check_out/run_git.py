@@ -18,6 +18,7 @@ from deployer.check_out.failures import CheckOutFailed, explain_failure
 from deployer.log_lines.lines import LineCutter
 from deployer.log_lines.masking import Mask
 from deployer.processes.confinement import MARK_VARIABLE
+from deployer.processes.shielded import carry_out
 
 OnLine = Callable[[str], Awaitable[None]]
 
@@ -97,8 +98,8 @@ class Git:
         than is taken.
         """
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 "git",
                 *settings,
                 *arguments,
@@ -109,6 +110,9 @@ class Git:
                 env={**self.environment, "GIT_DIR": str(self.git_dir)},
                 start_new_session=True,
             )
+        )
+        try:
+            process = await _wait_started(starting)
         except FileNotFoundError:
             raise CheckOutFailed("There is no git on this machine. Install it, and deploy again.") from None
         output = bytearray()
@@ -153,6 +157,19 @@ async def until(deadline: float, sentence: str) -> AsyncIterator[None]:
         if limit.expired():
             raise CheckOutFailed(sentence) from None
         raise
+
+
+async def _wait_started(starting: asyncio.Future[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """Wait until git runs. asyncio answers a cancellation meanwhile by killing git alone, and not what git has started
+    by then."""
+    try:
+        await carry_out(asyncio.wait({starting}))
+    except asyncio.CancelledError:
+        if starting.exception() is None:
+            async with _ended_together(starting.result()):
+                raise
+        raise
+    return starting.result()
 
 
 @asynccontextmanager

@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import os
+from asyncio.base_subprocess import BaseSubprocessTransport
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -226,21 +228,37 @@ async def test_the_operators_way_to_use_ssh_counts(
     assert (tmp_path / "given.used").exists()
 
 
-async def test_what_git_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "ssh"
-    script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 60 & wait\n")
+@pytest.mark.parametrize("is_starting", [False, True], ids=["running", "starting"])
+async def test_what_git_started_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_starting: bool
+) -> None:
+    """Also where it is canceled before its pipes are connected, while git runs already."""
+    script, told = tmp_path / "ssh", tmp_path / "pid"
+    script.write_text(f"#!/bin/sh\necho $$ > {told}\nsleep 600 & wait\n")
     script.chmod(0o700)
     monkeypatch.setenv("GIT_SSH_COMMAND", str(script))
+    goes_on = asyncio.Event()
+    connect_pipes = BaseSubprocessTransport._connect_pipes
+
+    async def connect_later(transport: Any, waiter: Any) -> None:
+        await goes_on.wait()
+        await connect_pipes(transport, waiter)
+
+    if is_starting:
+        monkeypatch.setattr(BaseSubprocessTransport, "_connect_pipes", connect_later)
     task = asyncio.create_task(resolve_ref("git@shop.example:x.git", "main"))
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-        await asyncio.sleep(0.01)
-    group = os.getpgid(int((tmp_path / "pid").read_text()))
-    assert group != os.getpgid(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    while _lives(group):
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(30):
+        while not told.exists() or not told.read_text():
+            await asyncio.sleep(0.01)
+        group = os.getpgid(int(told.read_text()))
+        assert group != os.getpgid(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        goes_on.set()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        while _lives(group):
+            await asyncio.sleep(0.01)
 
 
 def _lives(group: int) -> bool:
