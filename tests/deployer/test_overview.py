@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from sqlalchemy import update
 
 from control_api.audit.operations import Actor
@@ -51,6 +52,7 @@ async def test_what_has_nothing_is_left_out(platform: Platform) -> None:
     assert await _look(platform) == {}
 
 
+@pytest.mark.both_databases
 async def test_what_is_live_and_what_is_queued(platform: Platform) -> None:
     live = await _make_live(platform, platform.acme, NAME)
     await platform.change(NAME, desired_replicas=3, wake_on_request=True)
@@ -88,6 +90,7 @@ async def test_names_of_two_accounts_do_not_meet(platform: Platform) -> None:
     ]
 
 
+@pytest.mark.both_databases
 async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform) -> None:
     await _make_live(platform, platform.acme, NAME)
     number, now = platform.acme.environment(NAME).id, datetime.now(UTC)
@@ -107,6 +110,7 @@ async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform)
         assert (lease.holder_name, lease.address) == ("here", "http://here")
 
 
+@pytest.mark.both_databases
 async def test_the_same_deployer_takes_it_again_at_once(platform: Platform) -> None:
     await _make_live(platform, platform.acme, NAME)
     number, now = platform.acme.environment(NAME).id, datetime.now(UTC)

@@ -98,6 +98,7 @@ async def _change(platform: Platform, number: int, **values: Any) -> None:
         await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
 
 
+@pytest.mark.both_databases
 async def test_what_is_free_begins(platform: Platform) -> None:
     await _set_variables(platform, KEY="value")
     number = await _queued(platform)
@@ -255,6 +256,7 @@ async def test_the_third_interruption_is_the_last(platform: Platform) -> None:
     assert (await _told(platform, number))[0] == "failed"
 
 
+@pytest.mark.both_databases
 async def test_nothing_is_taken_up_under_a_lease_that_is_lost(platform: Platform) -> None:
     number = await _queued(platform)
     lease = await _lease(platform)

@@ -80,6 +80,8 @@ def _answering(deployer: DeployerProcess) -> int | None:
     return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
 
 
+# Leases are taken and renewed by conditional updates.
+@pytest.mark.both_databases
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_deployer_that_was_only_slow_changes_nothing(
