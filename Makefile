@@ -8,8 +8,8 @@ PACKAGES := pipeline_contracts storage_backends analytics_queries ingest_edge co
 # Without its bytecode `pharos up` takes half a second of CPU longer to start, at each start if
 # PYTHONDONTWRITEBYTECODE is set or the folder is read-only. Only what has changed is compiled.
 COMPILE_CODE := $(BIN)/python -m compileall -q $(PACKAGES)
-# Processes that tests run in, each with engines of its own.
-JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+# Processes that tests run in, each with engines of its own. One more than there are cores: tests also wait.
+JOBS   ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 .DEFAULT_GOAL := help
 # Without bytecode on disk, every process of a test run would compile Pharos again: seconds each time.

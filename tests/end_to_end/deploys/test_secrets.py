@@ -76,7 +76,8 @@ def began() -> float:
 def watch(began: float, app: App) -> Iterator[ProcessWatch]:
     with ProcessWatch(app, _NEEDLES) as watching:
         yield watching
-    assert watching.looks > 10
+    # How often it has looked depends on the speed of the machine.
+    assert watching.looks
     assert watching.asked != set(), "no process of the application was seen"
     assert (watching.found, watching.readable) == ([], [])
 
