@@ -135,8 +135,13 @@ _REPEATED = {
     # The limits of files are tested on the launcher, without a platform around it.
     "a file over the limit",
     "a full temporary folder",
-    # Every kind of link is tested on the check-out; one stays to show that a deployment fails over it.
+    # Links are tested on the check-out; one that is the workflow stays.
+    "a link out of the tree",
     "a link up and out",
+    # Those of a web process stay.
+    "daemons",
+    # The test of the last words fails a deployment in the same way.
+    "web ends at once",
     # Neither it nor the deaf one, which stays, ever listens.
     "web never listens",
     # Every mistake in a workflow is tested on its reader.
