@@ -175,7 +175,7 @@ class _Server:
         self._socket = mine
         self._sending = threading.Lock()
         self._changed = threading.Condition()
-        self._started: dict[int, int | str] = {}
+        self._started: dict[int, int] = {}
         self._statuses: dict[int, int] = {}
         self._request = 0
         self._process = subprocess.Popen(
@@ -198,10 +198,9 @@ class _Server:
             self._socket.sendall(body)
         with self._changed:
             self._changed.wait_for(lambda: number in self._started or self._process.poll() is not None)
-            started = self._started.pop(number, "the fork server has ended")
-        if isinstance(started, str):
-            raise OSError(started)
-        return started
+            if number not in self._started:
+                raise OSError("the fork server has ended")
+            return self._started.pop(number)
 
     def status(self, pid: int, *, block: bool) -> int | None:
         """As `os.waitpid` gives it, None while the program runs."""
@@ -219,8 +218,7 @@ class _Server:
                         self._statuses[told["pid"]] = told["status"]
                     else:
                         # The number may have been another program's before.
-                        if isinstance(told["pid"], int):
-                            self._statuses.pop(told["pid"], None)
+                        self._statuses.pop(told["pid"], None)
                         self._started[told["number"]] = told["pid"]
                     self._changed.notify_all()
         with self._changed:

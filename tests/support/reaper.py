@@ -2,7 +2,7 @@
 
 A process of its own watches a pipe that only the run holds open, so that it notices even `kill -9`.
 
-python -m tests.support.reaper MARK FOLDER   serves; standard input is that pipe
+python -m tests.support.reaper MARK   serves; standard input is that pipe
 """
 
 import contextlib
@@ -18,6 +18,7 @@ import psutil
 
 _VARIABLE = "PYTEST_RUN_MARK"
 _ROUNDS = 20
+_FOLDERS = Path("/tmp")
 _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 2_000_000_000
 _FINISHED = b"finished"
@@ -28,12 +29,12 @@ class Reaper:
     """The watching process of one run. Everything that inherits the environment of the run carries its mark."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="pharos-test-", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="pharos-test-", dir=_FOLDERS))
         # Servers that refuse to run as root have folders in it.
         self.folder.chmod(0o711)
         os.environ[_VARIABLE] = self.folder.name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.reaper", self.folder.name, str(self.folder)],
+            [sys.executable, "-m", "tests.support.reaper", self.folder.name],
             stdin=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
             env={name: value for name, value in os.environ.items() if name != _VARIABLE},
@@ -53,7 +54,7 @@ class Reaper:
 def run_folder() -> Path:
     """A folder of this run outside of pytest's own ones, which other users than root cannot enter."""
     name = os.environ.get(_VARIABLE)
-    return Path("/tmp", name) if name else Path(tempfile.gettempdir())
+    return _FOLDERS / name if name else Path(tempfile.gettempdir())
 
 
 def memory_folder() -> Path:
@@ -79,7 +80,7 @@ def _find_marked(mark: str) -> list[psutil.Process]:
     return found
 
 
-def _reap(mark: str, folder: Path) -> None:
+def _end_marked(mark: str) -> None:
     # A process may start another one while the list is read.
     for _ in range(_ROUNDS):
         marked = _find_marked(mark)
@@ -89,19 +90,18 @@ def _reap(mark: str, folder: Path) -> None:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(marked, timeout=5)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> None:
     """Wait until the run has ended; unless it said that it finished, end what is left of it."""
-    mark, folder = sys.argv[1], Path(sys.argv[2])
+    mark = sys.argv[1]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     told = sys.stdin.buffer.read()
-    if told == _FINISHED:
-        shutil.rmtree(folder, ignore_errors=True)
-    elif told != _FAILED:
-        _reap(mark, folder)
+    if told not in (_FINISHED, _FAILED):
+        _end_marked(mark)
+    if told != _FAILED:
+        shutil.rmtree(_FOLDERS / mark, ignore_errors=True)
     shutil.rmtree(_MEMORY / mark, ignore_errors=True)
 
 
