@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.support.redis_server import patient_redis
 # Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A shell starts what runs in the background with SIGINT ignored, and every program under test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Until the tests are collected, nearly all that is allocated stays; `pytest_collection_finish` switches it on again.
 gc.disable()
 

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.engines import EngineMissing
+from tests.support.reaper import run_folder
 
 _START_SECONDS = 120.0
 _SECONDS = 60.0
@@ -254,6 +255,8 @@ def _start(folder: Path) -> "subprocess.Popen[bytes]":
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            # It leaves a folder with its socket there, whose path must be short.
+            env={**os.environ, "TMPDIR": str(run_folder())},
             # A group of its own: the browser is many processes.
             start_new_session=True,
         )
