@@ -1,15 +1,15 @@
 """What the operator's commands ask of a running `pharos up`: on a Unix socket in the data folder that only its
 owner can open. It is no part of the public API; who can open it can read the data files as well."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import orjson
 from aiohttp import web
 
 from analytics_queries.newest_events import EventCursor, newest_events
-from control_api.engines import Action, Engines
+from control_api.engines import Engines
+from control_api.operator_actions import ACTIONS
 from control_api.refusals import Refused
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
@@ -46,9 +46,7 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
         return web.Response(body=lines, content_type="application/x-ndjson")
 
     async def act(request: web.Request) -> web.StreamResponse:
-        # In a thread: the first import takes 50 ms, in which the ingest edge keeps answering.
-        actions = await asyncio.to_thread(_load_actions)
-        action = actions.get(request.match_info["name"])
+        action = ACTIONS.get(request.match_info["name"])
         if action is None:
             raise web.HTTPNotFound(text="This version has no such action.")
         return _json(await action(engines, await request.json(), datetime.now(UTC)))
@@ -67,13 +65,6 @@ def build_operator_app(store: ChdbColumnStore, engines: Engines) -> web.Applicat
     app.router.add_post("/query", query)
     app.router.add_post("/actions/{name:.+}", act)
     return app
-
-
-def _load_actions() -> Mapping[str, Action]:
-    # Imported at the first command: nothing else in `pharos up` needs these 40 modules.
-    from control_api.operator_actions import ACTIONS
-
-    return ACTIONS
 
 
 def _json(document: object) -> web.Response:

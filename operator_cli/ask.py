@@ -13,8 +13,8 @@ from typing import Any
 from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.operator_client import ask_operator
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.process_settings import load_settings
-from operator_cli.without_collections import without_collections
 from pipeline_contracts.errors import StorageUnavailable
 
 WHICH = (
@@ -58,7 +58,7 @@ async def asking(arguments: argparse.Namespace) -> AsyncIterator[Ask]:
         yield ask_socket
         return
     # Only here: the socket of `pharos up` needs none of it.
-    with without_collections():
+    with paused_garbage_collector():
         from control_api.operator_actions import ACTIONS
         from service_processes.operator_engines import operator_engines
 

@@ -3,8 +3,8 @@
 import argparse
 
 from consumers.assemble import MONITORS, TRANSFORMS
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.run_service import add_listening_arguments, run_service
-from operator_cli.without_collections import without_collections
 
 _NAMES = sorted([*TRANSFORMS, *MONITORS])
 
@@ -25,7 +25,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _run(arguments: argparse.Namespace) -> int:
     from embedded_app.allocator import keep_freed_memory
 
-    with without_collections():
+    with paused_garbage_collector():
         from service_processes.consumers import run_consumers
 
     keep_freed_memory()

@@ -2,8 +2,8 @@
 
 import argparse
 
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.run_service import add_listening_arguments, run_service
-from operator_cli.without_collections import without_collections
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,7 +18,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    with without_collections():
+    with paused_garbage_collector():
         from service_processes.control import run_control
 
     return run_service("control", arguments, run_control)

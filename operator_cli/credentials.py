@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from operator_cli.failure import CommandFailed
 
@@ -34,6 +35,36 @@ def read_credentials(data: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
     return credentials
+
+
+def read_ingest_access(data: Path) -> tuple[str, str]:
+    """Return the base URL (it ends in `/api`) and the ingest key of the credentials. Raises `CommandFailed`."""
+    credentials = read_credentials(data)
+    file = data / "credentials.json"
+    try:
+        base_url, key = credentials["base_url"], credentials["ingest_key"]
+    except (KeyError, TypeError):
+        raise CommandFailed(f"{file} has no base_url or no ingest_key.") from None
+    return check_url(str(base_url)), check_key(str(key), file)
+
+
+def check_key(key: str, file: Path) -> str:
+    """Return the ingest key of `file`. Raises `CommandFailed`, without the key, if no header can carry it."""
+    if not key or not key.isascii() or not key.isprintable():
+        raise CommandFailed(f"{file} holds no key.")
+    return key
+
+
+def check_url(url: str) -> str:
+    """Return the base URL without a slash at its end. Raises `CommandFailed` if it is not one of HTTP or HTTPS."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise CommandFailed(f"{url} is not an address: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise CommandFailed(f"{url} is not an address like https://pharos.example/api.")
+    return url.rstrip("/")
 
 
 def base_url_of(data: Path) -> str:

@@ -6,8 +6,8 @@ from socket import socket
 from typing import Any
 
 from operator_cli.failure import CommandFailed
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.run_service import add_listening_arguments, run_service
-from operator_cli.without_collections import without_collections
 from pipeline_contracts.settings import Settings
 
 
@@ -37,7 +37,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from deployer.identity import FolderInUse
     from ingest_edge.listening import PortInUse, bind
 
-    with without_collections():
+    with paused_garbage_collector():
         from service_processes.deployer import run_deployer
 
     def start(settings: Settings, server: socket) -> AbstractAsyncContextManager[Any]:

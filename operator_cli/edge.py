@@ -2,10 +2,10 @@
 
 import argparse
 
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
 from operator_cli.run_service import add_listening_arguments, run_service
-from operator_cli.without_collections import without_collections
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
             raise CommandFailed(str(error)) from error
     from embedded_app.allocator import keep_freed_memory
 
-    with without_collections():
+    with paused_garbage_collector():
         from service_processes.edge import run_edge
 
     keep_freed_memory()

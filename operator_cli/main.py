@@ -7,7 +7,7 @@ import sys
 from typing import Any, NoReturn
 
 from operator_cli.failure import CommandFailed
-from operator_cli.without_collections import without_collections
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from pipeline_contracts.settings import BadSettings
 
 # Each command is the module of its name and is imported when it is called: the whole platform takes over a
@@ -107,7 +107,7 @@ def main() -> None:
     """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2 (of `config` 64): wrong arguments or
     settings."""
     chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
-    with without_collections():
+    with paused_garbage_collector():
         parser = build_parser(chosen)
     arguments = parser.parse_args()
     try:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from operator_cli.failure import CommandFailed
+from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.process_logs import start_logs
 from operator_cli.process_settings import load_settings
-from operator_cli.without_collections import without_collections
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings
 
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 async def _migrate(settings: Settings, arguments: argparse.Namespace) -> None:
-    with without_collections():
+    with paused_garbage_collector():
         from service_processes.migrate import ensure_account, migrate
 
     async for engine, done in migrate(settings):

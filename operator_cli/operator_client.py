@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from operator_cli.failure import CommandFailed, NotReached
 
-_SECONDS = 300
+_TIMEOUT_SECONDS = 300
 
 
 async def ask_operator(
@@ -16,14 +16,21 @@ async def ask_operator(
     """Return the body of the response. Raises `NotReached` if nothing runs on the data folder or its engines are
     away, `CommandFailed` for any other status than 200."""
     target = f"{path}?{urlencode(params)}" if params else path
+    socket = data / "operator.sock"
     try:
-        async with asyncio.timeout(_SECONDS):
-            status, content = await _exchange(data / "operator.sock", method, target, (body or "").encode())
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            status, content = await _exchange(socket, method, target, (body or "").encode())
     except TimeoutError:
         raise NotReached(
-            f"The `pharos up` on {data} has not answered within {_SECONDS} s. Look at its log, then try again."
+            f"The `pharos up` on {data} has not answered within {_TIMEOUT_SECONDS} s. {_advice(path)}"
         ) from None
-    except (OSError, EOFError):
+    except (EOFError, ConnectionResetError, BrokenPipeError):
+        raise NotReached(f"The `pharos up` on {data} ended before it answered. {_advice(path)}") from None
+    except PermissionError:
+        raise NotReached(
+            f"{socket} belongs to another user. Run this as the user who runs `pharos up`."
+        ) from None
+    except OSError:
         raise NotReached(
             f"Nothing runs on {data}. Start `pharos up --data {data}`, or name another --data."
         ) from None
@@ -32,6 +39,13 @@ async def ask_operator(
     if status != 200:
         raise CommandFailed(content.decode(errors="replace"))
     return content
+
+
+def _advice(path: str) -> str:
+    """What to do about a request that was sent and has no response."""
+    if path.startswith("/actions/"):
+        return "It may have done what you asked: check before you repeat it."
+    return "Look at its log, then try again."
 
 
 async def _exchange(socket: Path, method: str, target: str, body: bytes) -> tuple[int, bytes]:
@@ -55,12 +69,14 @@ async def _exchange(socket: Path, method: str, target: str, body: bytes) -> tupl
 
 
 def _parse_response(received: bytes) -> tuple[int, bytes]:
-    """Raises `EOFError` for a response that is cut short."""
-    head, separator, content = received.partition(b"\r\n\r\n")
-    if not separator:
-        raise EOFError("The connection ended before the response.")
+    """Return status and body. Raises `EOFError` for a response that is cut short or not one of HTTP."""
+    head, _, content = received.partition(b"\r\n\r\n")
     status_line, *lines = head.split(b"\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(b":") for line in lines)}
-    if len(content) < int(headers.get(b"content-length", b"0")):
+    try:
+        status, length = int(status_line.split()[1]), int(headers[b"content-length"])
+    except (LookupError, ValueError):
+        raise EOFError("The connection ended before the response.") from None
+    if len(content) < length:
         raise EOFError("The connection ended within the response.")
-    return int(status_line.split()[1]), content
+    return status, content

@@ -17,15 +17,13 @@ from tests.support.databases import KINDS, migrated_database
 from tests.support.engines import or_skip
 from tests.support.monitored import Monitored, open_monitored
 from tests.support.once import Once
-from tests.support.reaper import Reaper
+from tests.support.reaper import Reaper, remove_old_folders
 from tests.support.redis_server import patient_redis
 
 # Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# A shell starts what runs in the background with SIGINT ignored, and every program under test would inherit that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-# Until the tests are collected, nearly all that is allocated stays; `pytest_collection_finish` switches it on again.
+# Collections during import scan objects that all stay; `pytest_collection_finish` enables the collector again.
 gc.disable()
 
 # How long an example takes, or is drawn, says nothing on a machine that has other things to do.
@@ -109,7 +107,7 @@ async def monitored(database_url: str) -> AsyncIterator[Monitored]:
 
 
 class _FailuresAtOnce:
-    """Names a test when it fails: a run that is ended before its summary has told of it then."""
+    """Prints each failure when it happens, so that an interrupted run has named its failures too."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -120,6 +118,13 @@ class _FailuresAtOnce:
             reporter.write_line(f"\n{report.when} failed: {report.nodeid}")
 
 
+_LONG = (
+    "tests/end_to_end/",
+    "tests/faults/",
+    "tests/consumers/",
+    "tests/storage_backends/",
+    "tests/deployer/",
+)
 _reaper = pytest.StashKey[Reaper]()
 _failed = pytest.StashKey[bool]()
 
@@ -135,10 +140,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(_FailuresAtOnce(config))
     costs.register(config)
-    settings.load_profile("full" if config.getoption("full") else "quick")
+    settings.load_profile("full" if suites.is_thorough(config) else "quick")
+    # A shell starts what runs in the background with SIGINT ignored, and every program under test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     is_worker = hasattr(config, "workerinput")
+    if not is_worker and config.getoption("numprocesses", None):
+        # It collects nothing itself.
+        gc.enable()
     if not is_worker and not config.option.collectonly and not config.option.help:
         # Before the workers start, so that they inherit its mark; pytest's folders of the run lie in its folder.
+        remove_old_folders()
         config.stash[_reaper] = Reaper()
         if config.option.basetemp is None:
             config.option.basetemp = str(config.stash[_reaper].folder / "t")
@@ -156,11 +167,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     suites.select(config, items)
+    # A file runs in one process: with these at the end, the other processes would wait for the last one.
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    if exitstatus != pytest.ExitCode.OK and (reaper := config.stash.get(_reaper, None)) is not None:
+        terminalreporter.write_line(f"Files of this run: {reaper.folder} (the next run removes them)")
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped and os.environ.get("PHAROS_TEST_NO_SKIP"):
         terminalreporter.write_line(f"{len(skipped)} tests were left out, and PHAROS_TEST_NO_SKIP is set")

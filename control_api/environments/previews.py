@@ -42,8 +42,8 @@ async def open_preview(
 
     Raises `Refused` where somebody else makes the same at this moment.
     """
-    # Chosen first: a preview of the branch that somebody else makes in between is found, or is in the way of the slug.
-    # The other way round its slug would only look taken, and the branch would get a second preview.
+    # Choose the slug before searching. If another request opens a preview of this branch in between, the search finds
+    # it or the unique slug refuses ours. In the other order we would pick a second slug and open a second preview.
     slug = await _free_slug(session, project, branch)
     found = await find_previews(session, project, branch)
     if found:

@@ -160,12 +160,13 @@ async def until(deadline: float, sentence: str) -> AsyncIterator[None]:
 
 
 async def _wait_started(starting: asyncio.Future[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Wait until git runs. asyncio answers a cancellation meanwhile by killing git alone, and not what git has started
-    by then."""
+    """Return git's process once it runs. If the start is cancelled, asyncio kills git only; this also ends what git has
+    started."""
     try:
         await carry_out(asyncio.wait({starting}))
     except asyncio.CancelledError:
-        if starting.exception() is None:
+        # At the end of the loop `starting` is cancelled too.
+        if not starting.cancelled() and starting.done() and starting.exception() is None:
             async with _ended_together(starting.result()):
                 raise
         raise

@@ -3,9 +3,8 @@
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from operator_cli.credentials import read_credentials
+from operator_cli.credentials import check_key, check_url, read_credentials, read_ingest_access
 from operator_cli.failure import CommandFailed
 
 
@@ -28,14 +27,12 @@ def find_destination(data: Path, url: str | None, key_file: Path | None) -> Dest
         raise CommandFailed("--url and --key-file go together.")
     if url is not None and key_file is not None:
         key = _read_key(key_file)
-        base_url = _check_url(url)
+        base_url = check_url(url)
         digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         return Destination(base_url, key, f"{base_url} {digest}")
-    credentials = read_credentials(data)
+    base_url, key = read_ingest_access(data)
     # Its port and key may change from start to start; the environment stays.
-    return Destination(
-        _check_url(credentials["base_url"]), credentials["ingest_key"], str(credentials["environment_id"])
-    )
+    return Destination(base_url, key, str(read_credentials(data)["environment_id"]))
 
 
 def _read_key(file: Path) -> str:
@@ -43,17 +40,4 @@ def _read_key(file: Path) -> str:
         key = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(f"{file} cannot be read: {error}") from None
-    if not key or not key.isascii() or not key.isprintable():
-        raise CommandFailed(f"{file} holds no key.")
-    return key
-
-
-def _check_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise CommandFailed(f"{url} is not an address: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise CommandFailed(f"{url} is not an address like https://pharos.example/api.")
-    return url.rstrip("/")
+    return check_key(key, file)

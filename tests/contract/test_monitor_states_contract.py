@@ -18,7 +18,7 @@ from storage_backends.monitor_states.interface import (
 )
 from tests.support.monitored import HOUR, MINUTE, T0, Monitored, open_states
 
-# What the consumers write with has statements of its own for each database.
+# The consumers' adapters use different SQL for SQLite and Postgres.
 pytestmark = pytest.mark.both_databases
 
 TOPIC = "pharos.heartbeats"

@@ -9,7 +9,9 @@ from control_api.database import Sessions, open_engine, open_sessions
 from ingest_edge import app as edge
 from storage_backends.monitor_states import postgres as states_in_postgres
 from storage_backends.monitor_states import sqlite as states_in_sqlite
-from tests.support.cheap_engines import cheap_engines
+from tests.support.cheap_engines import engines_are_cheap
+
+__all__ = ["engines_are_cheap"]
 
 # Seconds, more than any test takes.
 _PATIENCE = 120
@@ -28,12 +30,6 @@ def patience() -> Iterator[None]:
         patch.setattr(json_body, "_SECONDS", float(_PATIENCE))
         # Who is refused in mid-body would lose the answer.
         patch.setattr(edge, "_LINGERING_SECONDS", float(_PATIENCE))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def cheap() -> Iterator[None]:
-    with cheap_engines():
         yield
 
 

@@ -207,9 +207,7 @@ async def test_a_new_file_is_opened_while_somebody_writes_it(tmp_path: Path) -> 
         await engine.dispose()
 
 
-async def test_a_commit_on_sqlite_survives_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sqlite_syncs_each_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_prepare_sqlite", PREPARE_SQLITE)
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path}/control.sqlite")
     async with engine.connect() as connection:

@@ -95,6 +95,8 @@ async def test_who_is_in_another_account_needs_no_name(operator: Operator) -> No
     assert "second@example.com is known as Olga Owner" in named["warning"]
 
 
+# SQLite runs them one after another; on Postgres a unique constraint decides.
+@pytest.mark.both_databases
 async def test_two_who_add_the_same_person(operator: Operator) -> None:
     """To two accounts at once: one person comes of it, and who was too late is told."""
     slugs = [f"a{number}" for number in range(4)]

@@ -323,6 +323,7 @@ async def test_what_is_added_to_a_project_that_is_being_removed(operator: Operat
     await operator.check_references()
 
 
+@pytest.mark.both_databases
 async def test_a_project_is_removed_once(operator: Operator) -> None:
     for number in range(_ROUNDS):
         made = await operator.act("projects/create", name=f"p{number}")
@@ -336,6 +337,7 @@ async def test_a_project_is_removed_once(operator: Operator) -> None:
     assert [action for action, _ in await operator.log()].count("project.remove") == _ROUNDS
 
 
+@pytest.mark.both_databases
 async def test_roles_in_a_project_that_is_being_removed(operator: Operator) -> None:
     await operator.act("people/add", email="eve@example.com", name="Eve")
     for number in range(_ROUNDS):

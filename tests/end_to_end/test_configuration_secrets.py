@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support import suites
 from tests.support.configuring import Configuring, new_project, write_given
 from tests.support.platform_process import PlatformProcess, platform_process
 from tests.support.refused_configurations import PLACES, bad_requests, bad_values
@@ -191,16 +192,19 @@ def test_an_operation_that_fails_is_tried_again_and_called_off(project: Configur
     _check_told(project, known)
 
 
+@pytest.mark.longer_in_full
 @pytest.mark.parametrize("place", PLACES)
 def test_a_document_that_is_refused_for_what_a_binding_gave(
     request: pytest.FixtureRequest, project: Configuring, place: str
 ) -> None:
-    """A review reads documents as a plan does: without `--full`, it gets one value of each place, another each time."""
+    """A review reads documents as a plan does: in `make test` it gets one value of each place."""
     known = len(project.told)
     wanted = PLACES[place].replace("%s", '"${bad}"')
     document = f"version: 2\n{wanted}\n"
     values = bad_values(_CORES[7], _FOREIGN)
-    reviewed = values if request.config.getoption("full") else [values[[*PLACES].index(place) % len(values)]]
+    reviewed = (
+        values if suites.is_thorough(request.config) else [values[[*PLACES].index(place) % len(values)]]
+    )
     answers = []
     for path, given in (("plan", values), ("reviews", reviewed)):
         for value in given:

@@ -20,11 +20,12 @@ _SHORT = (
     "deploy",
     "rollback",
     "scale 5 to 2",
+    "scale to 4 and deploy",
     "failing health check",
     "crash of 1 of 1",
     "hibernate and wake",
 )
-"""One operation of each kind. Promotions and repeated crashes are for `--full`."""
+"""One operation of each kind, and a deploy during a scale. Promotions and repeated crashes are for `--full`."""
 _MOST_REPLICAS = 3
 
 

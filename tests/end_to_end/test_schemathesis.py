@@ -4,7 +4,8 @@ Schemathesis makes the requests from the document that is served, and holds each
 body, that what the schema forbids is refused and what it allows is taken, that a credential is asked for, and that
 other methods are refused. `schemathesis.toml` has what a schema cannot say.
 
-`make test` runs it for the caller that gets furthest, with few examples; a table has the other callers.
+`make test` runs it for the caller that gets furthest, with few examples;
+`test_each_operation_refuses_other_credentials_as_the_reference_says` has the other callers.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from typing import Any
 import pytest
 
 from control_api.database import open_engine, open_sessions
+from tests.support import suites
 from tests.support.deploy_platform import Tenant, make_tenant
 from tests.support.platform_process import PlatformProcess, platform_process
 
@@ -45,6 +47,8 @@ _APP_SECRET = "the secret of the application"
 _FEWEST = 1000
 _FEWEST_OF_FEW = 100
 _FEW_EXAMPLES = 5
+# As it stands in the configuration.
+_MAX_EXAMPLES = "max-examples = 15"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +182,13 @@ def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "PHAROS_GIT_APP_SECRET": _APP_SECRET,
     }
     callers = _chosen_callers(request)
-    is_short = callers == [_CALLERS[0]]
+    is_short = not suites.is_thorough(request.config)
     with platform_process(folder / ".pharos", env=settings) as platform:
         tenant = asyncio.run(_add_tenant(platform))
         configuration = _configuration(platform, tenant)
         if is_short:
-            configuration = configuration.replace("max-examples = 15", f"max-examples = {_FEW_EXAMPLES}")
+            assert _MAX_EXAMPLES in configuration
+            configuration = configuration.replace(_MAX_EXAMPLES, f"max-examples = {_FEW_EXAMPLES}")
             configuration += "\n[phases.coverage]\nenabled = false\n"
         given = platform.credentials
         credentials = dict(
@@ -211,7 +216,11 @@ def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize(
-    "caller", [_CALLERS[0], *(pytest.param(caller, marks=pytest.mark.full) for caller in _CALLERS[1:])]
+    "caller",
+    [
+        pytest.param(_CALLERS[0], marks=pytest.mark.longer_in_full),
+        *(pytest.param(caller, marks=pytest.mark.full) for caller in _CALLERS[1:]),
+    ],
 )
 def test_every_answer_is_as_the_reference_says(
     caller: str, called: _Called, capsys: pytest.CaptureFixture[str]

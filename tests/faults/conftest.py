@@ -1,22 +1,17 @@
 """A deployer that may be killed, over one database a module, and a configuration that is being applied."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.cheap_engines import cheap_engines
+from tests.support.cheap_engines import engines_are_cheap
 from tests.support.databases import KINDS, migrated_database, prepare_once
 from tests.support.deploy_stage import open_stage
 from tests.support.deployer_process import deployer_process
 from tests.support.fifty_operations import Fifty, prepare_fifty
 from tests.support.killed_deployer import Killed
 
-
-@pytest.fixture(scope="package", autouse=True)
-def engines_are_cheap() -> Iterator[None]:
-    """In the process of the tests. What is killed has the product's own engines."""
-    with cheap_engines():
-        yield
+__all__ = ["engines_are_cheap"]
 
 
 @pytest.fixture(scope="module")

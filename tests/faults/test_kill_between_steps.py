@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.faults.kill_points import ALL_STEPS, STATES
 from tests.support.platform_process import PlatformProcess
 
 _KILLABLE = [sys.executable, "-m", "tests.faults.killable_up"]
-_STEPS = [
-    "before plan",
-    "after plan",
-    "before insert pharos.telemetry_events",
-    "before insert pharos.ingest_receipts",
-    "before commit",
-    "after commit",
-]
-_KINDS = ["after plan", "before insert pharos.ingest_receipts", "before commit", "after commit"]
-"""Nothing inserted, some, all, and committed. The other two find the same as `after commit` and `after plan`."""
 _EVENTS = 50
 _MOST_BATCHES = 2000
 _STORED = """
@@ -55,7 +46,7 @@ def _send_until_killed(platform: PlatformProcess, step: str) -> list[dict[str, A
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("steps", [_KINDS, pytest.param(_STEPS, marks=pytest.mark.full)], ids=len)
+@pytest.mark.parametrize("steps", [STATES, pytest.param(ALL_STEPS, marks=pytest.mark.full)], ids=len)
 def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps: list[str]) -> None:
     platform = PlatformProcess(tmp_path / "data", command=_KILLABLE)
     sent: dict[str, int] = {}

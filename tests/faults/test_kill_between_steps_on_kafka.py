@@ -17,20 +17,11 @@ import pytest
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
+from tests.faults.kill_points import ALL_STEPS, STATES
 from tests.support import fork_server
 from tests.support.log_under_test import MB, topic_settings, until_connected
 from tests.support.telemetry_records import append_batch
 
-_STEPS = [
-    "before plan",
-    "after plan",
-    "before insert pharos.telemetry_events",
-    "before insert pharos.ingest_receipts",
-    "before commit",
-    "after commit",
-]
-_KINDS = ["after plan", "before insert pharos.ingest_receipts", "before commit", "after commit"]
-"""Nothing inserted, some, all, and committed. The other two find the same as `after commit` and `after plan`."""
 _EVENTS = 50
 _PARTITIONS = 3
 _MOST_BATCHES = 3000
@@ -52,7 +43,7 @@ class _Sender:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("steps", [_KINDS, pytest.param(_STEPS, marks=pytest.mark.full)], ids=len)
+@pytest.mark.parametrize("steps", [STATES, pytest.param(ALL_STEPS, marks=pytest.mark.full)], ids=len)
 async def test_a_kill_at_each_step_leaves_each_event_stored_once(
     tmp_path: Path, kafka_bootstrap: str, steps: list[str]
 ) -> None:

@@ -158,7 +158,7 @@ def _kind(resource: str) -> str:
     return "project" if resource == "project" else resource.split(".")[-2]
 
 
-# The edges are told of changed sites, and of all that is deleted.
+# Edges are notified of changed sites and of every deletion.
 _KILLED_KINDS = (
     ("begun", "create", "environments"),
     ("carried out", "update", "heartbeats"),
@@ -180,7 +180,7 @@ async def test_a_kill_at_a_step_of_each_kind_of_resource(
     async with _stage(prepared, redis_server, tmp_path) as stage:
         await _kill_at(stage, kills)
         await stage.check_complete()
-        # Those of which the edges need not be told are done once they are carried out.
+        # An operation without a notification is done at `carried out`.
         again = {position for step, position in kills if step == "begun" or position in prepared.telling}
         assert await stage.attempts() == [1 + (position in again) for position in range(COUNT)]
 

@@ -122,7 +122,7 @@ async def test_a_first_deploy(at_work: Killed, point: str) -> None:
     await stage.remove(place)
 
 
-@pytest.mark.parametrize("point", _points(_ROLLBACK, {"before record.restored"}))
+@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.restored"}))
 async def test_a_rollback(at_work: Killed, point: str) -> None:
     at_work.deployer.order(point)
     to = await at_work.stage.former(at_work.staging)

@@ -33,11 +33,6 @@ class Mutation:
             raise ValueError(f"{self.id}: the original text occurs {found} times in {self.file} (expected 1)")
         return text.replace(self.before, self.after)
 
-    def lines(self, text: str) -> range:
-        """Return the line numbers, counted from 1, that the original text covers."""
-        first = text.count("\n", 0, text.index(self.before)) + 1
-        return range(first, first + self.before.rstrip("\n").count("\n") + 1)
-
 
 def load_mutations() -> Sequence[Mutation]:
     """Return all mutations in the order of the table."""

@@ -2,13 +2,14 @@
 
     python -m tests.mutants.run_mutants --only consumers-plan-overrun edge-span-of-zeros
 
-For each mutation pytest runs in the copy with `-x`: first the tests that most likely catch it, then all tests given. A
-test that fails is run once more without the mutation. Verdicts:
+For each mutation pytest runs in the copy with `-x`: first the tests that most likely catch it, then all tests given.
+Only tests of `make test` run, unless `--pytest=--full` is given. A test that fails runs twice more: without the
+mutation, and with it. Verdicts:
 
-    caught    a test failed, and passes without the mutation
+    caught    a test failed, passed without the mutation, and failed again with it
     missed    all tests given passed
-    unstable  a test failed, and fails without the mutation too: repeat it with the same test excluded or repaired
-    broken    no test could be collected: the mutation is unsuitable
+    unstable  a test failed, but the two repetitions did not confirm it: fix or exclude the test, then repeat
+    broken    pytest failed before it ran a test: the mutation is unsuitable
     timeout   the time limit was over
 
 Exit status: 0 if every mutation was caught, else 1.
@@ -30,27 +31,25 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn
 
-import psutil
-
 from tests.mutants.mutations import Mutation, load_mutations
 from tests.mutants.scratch_tree import ScratchTree, scratch_tree
-from tests.mutants.select_tests import CoverageMap, order_tests
+from tests.mutants.select_tests import order_tests
 
 Verdict = Literal["caught", "missed", "unstable", "broken", "timeout"]
 
 _PASSED, _FAILED, _NOTHING_RAN = 0, 1, 5
 _TIMED_OUT = -1
-# Time for fixtures to stop their engines after Ctrl-C, before everything is killed.
+# Time for fixtures to stop their engines after Ctrl-C.
 _END_SECONDS = 30.0
-# An environment variable of every run: finds engines that outlive pytest and have left its process group.
-_MARK = "MUTATION_RUN"
+# The same in each run, so that sets of strings have the same order and a failure is repeated.
+_HASH_SEED = "1"
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/[^\[\n]*?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one mutation. `test` is the first that failed; `detail` is the end of the output of a run that
-    ended neither passed nor failed."""
+    """The verdict on one mutation. `test` is the first that failed; `detail` is the end of the output if pytest neither
+    passed nor failed."""
 
     id: str
     package: str
@@ -64,17 +63,18 @@ class Result:
 class Runner:
     """Runs the mutations in one copy of the tree."""
 
-    def __init__(self, tree: ScratchTree, arguments: argparse.Namespace, covered: CoverageMap) -> None:
+    def __init__(self, tree: ScratchTree, arguments: argparse.Namespace) -> None:
         self._tree = tree
         self._given: list[str] = [path.rstrip("/") for path in arguments.tests]
-        self._full: bool = arguments.full
+        self._all_at_once: bool = arguments.all_at_once
         self._limit: float = arguments.limit
         # The table's own test fails on any mutated tree.
         self._options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "--ignore=tests/mutants"]
         if arguments.workers > 1:
             self._options += [f"--numprocesses={arguments.workers}", "--dist=loadfile"]
+        if "--full" not in arguments.pytest:
+            self._options.append("--quick")
         self._options += arguments.pytest
-        self._covered = covered
 
     def run(self, mutation: Mutation) -> Result:
         """Plant the mutation, run the tests, and remove it again."""
@@ -85,9 +85,9 @@ class Runner:
 
     def _judge(self, mutation: Mutation) -> tuple[Verdict, str, str]:
         ends_at = time.monotonic() + self._limit
-        groups = order_tests(self._tree.root, mutation, self._given, self._covered)
+        groups = order_tests(self._tree.root, mutation, self._given)
         done: list[str] = []
-        for group in groups[-1:] if self._full else groups:
+        for group in groups[-1:] if self._all_at_once else groups:
             if set(group) <= set(done):
                 continue
             with self._tree.planted(mutation):
@@ -98,12 +98,20 @@ class Runner:
                 found = _FAILURE.search(output)
                 if found is None:
                     return "broken", "", output
-                again, _ = self._pytest([found[1]], time.monotonic() + self._limit)
-                return ("unstable" if again == _FAILED else "caught"), found[1], ""
+                return ("caught" if self._is_confirmed(mutation, found[1]) else "unstable"), found[1], ""
             if status not in (_PASSED, _NOTHING_RAN):
                 return "broken", "", output
             done += group
         return "missed", "", ""
+
+    def _is_confirmed(self, mutation: Mutation, test: str) -> bool:
+        """True if the test passes without the mutation and fails with it."""
+        without, _ = self._pytest([test], time.monotonic() + self._limit)
+        if without != _PASSED:
+            return False
+        with self._tree.planted(mutation):
+            status, _ = self._pytest([test], time.monotonic() + self._limit)
+        return status == _FAILED
 
     def _pytest(self, arguments: Sequence[str], ends_at: float) -> tuple[int, str]:
         """Run pytest in the copy; returns its exit status and the end of its output."""
@@ -116,7 +124,7 @@ class Runner:
                 cwd=self._tree.root,
                 env={
                     **variables,
-                    _MARK: str(self._tree.root),
+                    "PYTHONHASHSEED": _HASH_SEED,
                     "VIRTUAL_ENV": str(self._tree.root / ".venv"),
                 },
                 stdin=subprocess.DEVNULL,
@@ -133,23 +141,13 @@ class Runner:
         return status, log.read_text(errors="replace")[-4000:]
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
-        """End pytest and everything that it has started, also what has left its process group."""
-        started: list[psutil.Process] = []
+        """Stop pytest and its process group. The reaper of that pytest ends processes that have left the group."""
         if process.poll() is None:
-            started = psutil.Process(process.pid).children(recursive=True)
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_SECONDS)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        for one in psutil.process_iter():
-            with suppress(psutil.Error):
-                if one.environ().get(_MARK) == str(self._tree.root):
-                    started.append(one)
-        for one in started:
-            # `kill` checks that the process ID has not been reused since.
-            with suppress(psutil.Error):
-                one.kill()
         process.wait()
 
 
@@ -163,12 +161,11 @@ def main() -> int:
         for one in mutations:
             print(f"{one.id:46} {one.kind:26} {one.breaks}")
         return 0
-    covered: CoverageMap = {} if arguments.map is None else json.loads(arguments.map.read_text())
     results: list[Result] = []
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with scratch_tree() as tree:
-            runner = Runner(tree, arguments, covered)
+            runner = Runner(tree, arguments)
             for number, one in enumerate(mutations, 1):
                 result = runner.run(one)
                 results.append(result)
@@ -178,7 +175,7 @@ def main() -> int:
                 if arguments.json is not None:
                     arguments.json.write_text(json.dumps([asdict(each) for each in results], indent=1))
     except KeyboardInterrupt:
-        print("Interrupted: what was started has been ended.", file=sys.stderr)
+        print("Interrupted: all processes of the run have been stopped.", file=sys.stderr)
     _print_table(results)
     return 0 if len(results) == len(mutations) and all(one.verdict == "caught" for one in results) else 1
 
@@ -193,18 +190,17 @@ def _read_arguments() -> argparse.Namespace:
         "--tests", nargs="+", default=["tests"], metavar="PATH", help="the suite to judge (tests)"
     )
     parser.add_argument(
-        "--map", type=Path, metavar="FILE", help="JSON: which tests run which line of which file"
-    )
-    parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the results here, after each mutation"
     )
-    parser.add_argument("--full", action="store_true", help="run all tests at once, not the likeliest first")
+    parser.add_argument(
+        "--all-at-once", action="store_true", help="run all tests in one pytest run, not the likeliest first"
+    )
     parser.add_argument(
         "--limit", type=float, default=7200.0, metavar="S", help="seconds for a mutation (7200)"
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that tests run in (1)")
     parser.add_argument(
-        "--pytest", nargs="+", default=[], metavar="ARG", help="more arguments, as --pytest=-m=slow"
+        "--pytest", nargs="+", default=[], metavar="ARG", help="more arguments, as --pytest=--full"
     )
     return parser.parse_args()
 

@@ -1,45 +1,22 @@
 """Which tests to run for a mutation, and in which order: those that most likely catch it come first."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from tests.mutants.mutations import Mutation
 
-CoverageMap = Mapping[str, Mapping[str, Sequence[str]]]
-"""By source file and line number (as text): the tests that run the line, as files or node IDs."""
 
+def order_tests(root: Path, mutation: Mutation, given: Sequence[str]) -> list[list[str]]:
+    """Return groups of paths or node IDs below the `given` paths, to be run one after the other.
 
-def order_tests(
-    root: Path, mutation: Mutation, given: Sequence[str], covered: CoverageMap
-) -> list[list[str]]:
-    """Return groups of paths or node IDs below the `given` paths, to be run one after the other; the last one is all
-    of `given`.
-
-    The first group is what runs the mutated lines according to the map. Without a map for them it is the test files
-    and folders that mirror the mutated file's path, and the second group is the tests of its package.
+    The first group is the test files and folders that mirror the mutated file's path, the second the tests of its
+    package, and the last all of `given`.
     """
-    mirrored = _mirrored(root, mutation)
-    covering = _covering(root, mutation, covered)
-    if covering:
-        covering.sort(key=lambda test: not _is_below(test, mirrored))
-        groups = [covering if mutation.file.endswith(".py") else [*mirrored, *covering]]
-    else:
-        groups = [mirrored, [f"tests/{mutation.package}"]]
+    groups = [_mirrored(root, mutation), [f"tests/{mutation.package}"]]
     groups = [[path for one in group for path in _within(one, given)] for group in groups]
     existing = [[path for path in group if (root / path.partition("::")[0]).exists()] for group in groups]
     return [*(list(dict.fromkeys(group)) for group in existing if group), list(given)]
-
-
-def _covering(root: Path, mutation: Mutation, covered: CoverageMap) -> list[str]:
-    """Return what runs the mutated lines; of a file that is not Python, what runs its loader of the same name."""
-    if mutation.file.endswith(".py"):
-        by_line = covered.get(mutation.file, {})
-        lines: Iterable[str] = map(str, mutation.lines((root / mutation.file).read_text()))
-    else:
-        by_line = covered.get(str(PurePosixPath(mutation.file).with_suffix(".py")), {})
-        lines = by_line
-    return list(dict.fromkeys(test for line in lines for test in by_line.get(line, ())))
 
 
 def _mirrored(root: Path, mutation: Mutation) -> list[str]:

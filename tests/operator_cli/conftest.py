@@ -1,5 +1,5 @@
-"""Both kinds of installation that commands work on: a running `pharos up`, and the engines of parts that are processes
-of their own. Each module has its own of the second, and most have their own of the first."""
+"""Two kinds of installation for commands: a running `pharos up` (`on_socket`) and the engines of separate processes
+(`on_engines`). Each module has its own engines, and most have their own platform."""
 
 import asyncio
 import contextlib
@@ -105,7 +105,7 @@ def on_engines(
 
 # Each command of these files passes one request to an action that tests of the control API cover on both databases;
 # the tests of the other files cover how a command opens the engines.
-_AT_THE_SOCKET = frozenset(
+_SOCKET_ONLY = frozenset(
     f"test_{name}_commands"
     for name in ("account", "deployment", "environment", "monitor", "repository", "site", "webhooks")
 )
@@ -119,7 +119,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     chosen = any(mark.args[0] == "pharos" for mark in metafunc.definition.iter_markers("parametrize"))
     if "pharos" in metafunc.fixturenames and not chosen:
-        is_one = metafunc.module.__name__.rpartition(".")[2] in _AT_THE_SOCKET
+        is_one = metafunc.module.__name__.rpartition(".")[2] in _SOCKET_ONLY
         engines = [] if is_one else [pytest.param("engines", marks=pytest.mark.full)]
         metafunc.parametrize("pharos", ["socket", *engines], indirect=True)
 
@@ -127,10 +127,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of this folder run up to thirty commands, each of which takes ten seconds on a machine that has much else
     to do: they may take longer than others before they pass for hanging."""
+    _check_file_names()
     folder = f"{Path(__file__).parent}/"
     for item in items:
         if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.timeout(900))
+
+
+def _check_file_names() -> None:
+    """Raise `AssertionError` if a list above names a file that is not here: its tests would run as those of others."""
+    here = Path(__file__).parent
+    missing = [
+        f"{name}.py" for name in _ON_A_SHARED_PLATFORM | _SOCKET_ONLY if not (here / f"{name}.py").exists()
+    ]
+    assert not missing, (
+        f"{here}/conftest.py names files that do not exist: {sorted(missing)}. Correct its lists."
+    )
 
 
 @pytest.fixture

@@ -25,5 +25,8 @@ def patient_command(**seconds: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    _seconds = json.loads(sys.argv.pop(1))
-    exec(patient_run(**_seconds))
+    from operator_cli import main, run
+
+    for _name, _value in {**_TIMES, **json.loads(sys.argv.pop(1))}.items():
+        setattr(run, _name, _value)
+    main.main()

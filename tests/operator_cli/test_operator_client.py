@@ -9,7 +9,7 @@ from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.operator_client import ask_operator
 
 
-async def _ask(folder: Path, response: bytes) -> tuple[bytes, bytes]:
+async def _ask(folder: Path, response: bytes, path: str = "/query") -> tuple[bytes, bytes]:
     """The request as it was received, and the content that the client returns for this response."""
     received = bytearray()
 
@@ -19,7 +19,7 @@ async def _ask(folder: Path, response: bytes) -> tuple[bytes, bytes]:
         writer.close()
 
     async with await asyncio.start_unix_server(respond, str(folder / "operator.sock")):
-        content = await ask_operator(folder, "POST", "/query", params={"a": "ä b"}, body="größ")
+        content = await ask_operator(folder, "POST", path, params={"a": "ä b"}, body="größ")
     return bytes(received), content
 
 
@@ -36,6 +36,10 @@ async def test_a_request_carries_parameters_and_body(tmp_path: Path) -> None:
         b"",
         b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n",
         b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nshor",
+        b"HTTP/1.0 200 OK\r\n\r\nno length",
+        b"HTTP/1.0 200 OK\r\nContent-Length: five\r\n\r\nshort",
+        b"\r\n\r\n",
+        b"220 mail.example ESMTP\r\n",
         b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 4\r\n\r\naway",
     ],
 )
@@ -47,3 +51,25 @@ async def test_a_response_that_is_cut_short_or_503_is_not_reached(tmp_path: Path
 async def test_a_refusal_carries_the_text_of_the_response(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="no such thing"):
         await _ask(tmp_path, b"HTTP/1.0 400 Bad Request\r\nContent-Length: 13\r\n\r\nno such thing")
+
+
+async def test_what_may_have_been_done_is_not_simply_to_be_repeated(tmp_path: Path) -> None:
+    with pytest.raises(NotReached, match="may have done what you asked"):
+        await _ask(tmp_path, b"", "/actions/keys/create")
+    with pytest.raises(NotReached, match="Look at its log"):
+        await _ask(tmp_path, b"", "/query")
+
+
+async def test_a_socket_of_nobody_and_one_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotReached, match="Nothing runs on"):
+        await ask_operator(tmp_path, "GET", "/events")
+
+    async def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    # Root, who may run the tests, is refused nothing.
+    monkeypatch.setattr(asyncio, "open_unix_connection", refuse)
+    with pytest.raises(NotReached, match="another user"):
+        await ask_operator(tmp_path, "GET", "/events")

@@ -1,5 +1,6 @@
 """Cheap SQLAlchemy engines and control planes, for tests that open one each."""
 
+import asyncio
 import copy
 import functools
 import sqlite3
@@ -18,8 +19,10 @@ from starlette.datastructures import State
 
 from control_api import app as control_app
 from control_api import database, postgres
+from tests.support.strict_sqlite import raise_data_errors
 
 _STATEMENTS = 4000
+_compiled: dict[type[Dialect], LRUCache[Any, Any]] = {}
 PREPARE_SQLITE = database._prepare_sqlite
 """The product's own, which syncs each commit."""
 
@@ -31,19 +34,20 @@ def cheap_engines() -> Iterator[None]:
 
     SQLAlchemy compiles a statement once per engine, for 1 to 5 ms. Nothing under test survives a power cut, so SQLite
     does not have to sync; `test_database.py` tests the product's own setting. A call in the thread of a connection
-    takes 60 us of CPU, and three of the four calls of a statement (cursor, fetch, close) never wait.
+    takes 60 us of CPU, and three of the four calls of a statement (cursor, fetch, close) never wait: with the
+    thread for all calls, tests of the control API take a fifth more CPU.
     """
-    compiled: dict[type[Dialect], LRUCache[Any, Any]] = {}
 
     def create(*arguments: Any, **options: Any) -> AsyncEngine:
         if arguments[0].drivername == "sqlite+aiosqlite":
-            options["connect_args"] = {"check_same_thread": False}
+            options["connect_args"] = {**options.get("connect_args", {}), "check_same_thread": False}
         engine = create_async_engine(*arguments, **options)
+        raise_data_errors(engine)
         kind = type(engine.sync_engine.dialect)
         # The dialect is part of each key, in the cache of the engine and in those of the mappers.
         patch.setattr(kind, "__eq__", lambda one, other: type(one) is type(other))
         patch.setattr(kind, "__hash__", lambda one: hash(type(one)))
-        engine.sync_engine._compiled_cache = compiled.setdefault(kind, LRUCache(_STATEMENTS))
+        engine.sync_engine._compiled_cache = _compiled.setdefault(kind, LRUCache(_STATEMENTS))
         return engine
 
     def prepare_without_sync(connection: Any, record: Any) -> None:
@@ -60,6 +64,17 @@ def cheap_engines() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def engines_are_cheap() -> Iterator[None]:
+    """Use cheap engines in the process of the tests; conftests import this. Programs that tests start have the
+    product's own engines.
+
+    Not of package scope: folders of tests are no packages here, and pytest would keep the fixture until the run ends.
+    """
+    with cheap_engines():
+        yield
+
+
 _execute_in_thread = aiosqlite.Connection._execute
 _in_thread: "WeakKeyDictionary[aiosqlite.Connection, list[None]]" = WeakKeyDictionary()
 
@@ -67,11 +82,14 @@ _in_thread: "WeakKeyDictionary[aiosqlite.Connection, list[None]]" = WeakKeyDicti
 async def _execute(connection: aiosqlite.Connection, call: Any, *arguments: Any, **options: Any) -> Any:
     """`aiosqlite.Connection._execute`, without the thread for calls that never wait for a lock.
 
-    Not while the thread works on the connection: whoever has begun that call was canceled.
+    A cancelled caller may have left a call running in the thread; then this call queues behind it.
     """
     running = _in_thread.setdefault(connection, [])
     if not running and _never_waits(call):
-        return call(*arguments, **options)
+        result = call(*arguments, **options)
+        # Other tasks run between the calls of a statement, as in production.
+        await asyncio.sleep(0)
+        return result
 
     def call_in_thread() -> Any:
         try:
@@ -88,7 +106,7 @@ def _never_waits(call: Any) -> bool:
     if isinstance(of, sqlite3.Cursor):
         return name in ("fetchall", "close")
     if isinstance(of, sqlite3.Connection):
-        # Without a transaction, the end of one is nothing.
+        # commit and rollback do nothing outside a transaction.
         return name == "cursor" or (name in ("commit", "rollback") and not of.in_transaction)
     return False
 

@@ -50,8 +50,14 @@ class Tab:
         """Keep of the protocol's events what tests ask for."""
         if method == "Page.lifecycleEvent" and params["name"] == "load":
             self._loaded.add(params["loaderId"])
-        elif method == "Network.requestWillBeSent" and "postData" in params["request"]:
-            self.posts.append(params["request"]["postData"])
+        elif method == "Network.requestWillBeSent":
+            if params.get("type") == "Document":
+                self._browser.note_origin(params["request"]["url"])
+            if "postData" in params["request"]:
+                self.posts.append(params["request"]["postData"])
+        elif method == "Page.frameNavigated":
+            # A page from the back/forward cache, or a prerendered one, is shown without a request.
+            self._browser.note_origin(params["frame"]["url"])
         elif method == "Fetch.requestPaused":
             self.paused.put_nowait(params)
         elif method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
@@ -67,7 +73,6 @@ class Tab:
 
     async def open(self, url: str) -> None:
         """Go there as from the address bar, and wait for the `load` event."""
-        self._browser.note_origin(url)
         loader = (await self.send("Page.navigate", url=url))["loaderId"]
 
         async def loaded() -> bool:
@@ -182,8 +187,9 @@ class Chromium:
         return self._cover
 
     def note_origin(self, url: str) -> None:
-        """Remember whose data to clear when the visitor has left."""
-        self._origins.add("/".join(url.split("/")[:3]))
+        """Remember an origin that a page came from: its data is cleared when the visitor has left."""
+        if url.startswith(("http://", "https://")):
+            self._origins.add("/".join(url.split("/")[:3]))
 
     @asynccontextmanager
     async def visitor(self) -> AsyncIterator[Tab]:
@@ -196,18 +202,38 @@ class Chromium:
             await self.cover()
         try:
             yield await self.open_tab(self._context)
-        finally:
-            await self._forget(self._context)
+        except BaseException as error:
+            try:
+                await self._forget(self._context)
+            except Exception as fault:
+                # The test's own failure is the one to show.
+                error.add_note(f"Then Chromium could not forget the visitor: {fault!r}")
+            raise
+        await self._forget(self._context)
 
     async def _forget(self, context: str) -> None:
+        """Close all tabs of the visitor and clear what their origins have stored."""
         cover = await self.cover()
+        closed = set()
         for target in (await self.send("Target.getTargets", {}))["targetInfos"]:
-            if target.get("browserContextId") == context and target["targetId"] != cover.target:
+            # The browser's own windows (`browser_ui`) stay open.
+            is_visitors = target.get("browserContextId") == context and target["type"] != "browser_ui"
+            if is_visitors and target["targetId"] != cover.target:
+                # A tab that nothing was attached to has reported no navigation.
+                self.note_origin(target["url"])
                 with contextlib.suppress(RuntimeError):
                     await self.send("Target.closeTarget", {"targetId": target["targetId"]})
-        for origin in self._origins:
+                    closed.add(target["targetId"])
+
+        async def gone() -> bool:
+            targets = (await self.send("Target.getTargets", {}))["targetInfos"]
+            return closed.isdisjoint(target["targetId"] for target in targets)
+
+        # `closeTarget` returns before the page is gone: until then it may still send beacons and store data.
+        await until(gone)
+        while self._origins:
+            origin = self._origins.pop()
             await cover.send("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
-        self._origins.clear()
         await cover.send("Network.clearBrowserCache")
 
 

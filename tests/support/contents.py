@@ -16,8 +16,7 @@ async def read_contents(
 ) -> dict[str, list[tuple[Any, ...]]]:
     """The committed rows of every table in the order of their keys, without the columns of these names.
 
-    Values are the driver's own, not the types of the tables: a SQLite file is read in one piece, which takes a tenth
-    of the time.
+    SQLite files are read with `sqlite3` in one go (a tenth of the time), so values have the driver's types.
     """
     queries = _queries(without)
     if engine.dialect.name == "sqlite":

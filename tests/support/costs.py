@@ -1,4 +1,4 @@
-"""What each test file costs: CPU seconds of the test process and of everything that it has started.
+"""Measure the CPU seconds of each test file: of the test process and of all programs that it started.
 
 `pytest --costs FOLDER` writes one JSON line per test and per file; this prints them as a table:
 
@@ -20,10 +20,13 @@ import pytest
 
 
 class Costs:
-    """The plugin. Children count once they have ended or, at the end of a file, by what they have used until then."""
+    """The pytest plugin.
+
+    A file's figure includes child processes, those that still run too. A test's figure is the CPU of the test process
+    alone: a program often outlives the test that started it, and the fork server is the parent of most programs.
+    """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._lines = open(folder / f"{os.getpid()}.jsonl", "a", buffering=1)  # noqa: SIM115
         self._file = "(start and collection)"
         self._begun = (0.0, time.monotonic())
@@ -33,11 +36,11 @@ class Costs:
         file = item.nodeid.partition("::")[0]
         if file != self._file:
             self._end_file(file)
-        begun = _used_and_reaped(), time.monotonic()
+        begun = _cpu_of(resource.RUSAGE_SELF), time.monotonic()
         try:
             return (yield)
         finally:
-            self._write({"test": item.nodeid}, begun, _used_and_reaped())
+            self._write({"test": item.nodeid}, begun, _cpu_of(resource.RUSAGE_SELF))
 
     def pytest_sessionfinish(self) -> None:
         self._end_file("(end)")
@@ -47,7 +50,7 @@ class Costs:
         self._lines.close()
 
     def _end_file(self, following: str) -> None:
-        used = _used_with_children()
+        used = _cpu_with_children()
         self._write({"file": self._file}, self._begun, used)
         self._file, self._begun = following, (used, time.monotonic())
 
@@ -56,13 +59,13 @@ class Costs:
         self._lines.write(json.dumps({**what, **spent}) + "\n")
 
 
-def _used_and_reaped() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+def _cpu_of(who: int) -> float:
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
 
 
-def _used_with_children() -> float:
-    total = _used_and_reaped()
+def _cpu_with_children() -> float:
+    total = _cpu_of(resource.RUSAGE_SELF) + _cpu_of(resource.RUSAGE_CHILDREN)
     for child in psutil.Process().children(recursive=True):
         try:
             times = child.cpu_times()
@@ -75,15 +78,22 @@ def _used_with_children() -> float:
 def add_option(parser: pytest.Parser) -> None:
     """`--costs`."""
     parser.addoption(
-        "--costs", metavar="FOLDER", type=Path, help="write the CPU time of each test file there"
+        "--costs", metavar="FOLDER", type=Path, help="write the CPU time of each test file to this new folder"
     )
 
 
 def register(config: pytest.Config) -> None:
-    """Measure in each process that runs tests, if it is asked for."""
-    folder = config.getoption("costs")
-    is_controller = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    if folder is not None and not is_controller:
+    """Measure in each process that runs tests, if `--costs` is given. Raises `UsageError` if the folder has files."""
+    folder: Path | None = config.getoption("costs")
+    if folder is None:
+        return
+    is_worker = hasattr(config, "workerinput")
+    # The workers share the folder, and start after this.
+    if not is_worker:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise pytest.UsageError(f"--costs {folder}: the folder is not empty. Give a new one.")
+    if is_worker or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Costs(folder))
 
 
@@ -108,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="costs", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--top", type=int, default=30)
-    parser.add_argument("--tests", action="store_true", help="single tests, without processes that live on")
+    parser.add_argument("--tests", action="store_true", help="single tests: CPU of the test process alone")
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="an earlier run to compare with")
     arguments = parser.parse_args()
     kind = "test" if arguments.tests else "file"

@@ -1,4 +1,7 @@
-"""How many random examples a property is tested with. Only test modules may import this: `--full` has to be known."""
+"""The number of random examples that a property is tested with.
+
+Import this only in test modules: the value is read at import, after `--full` has chosen the profile.
+"""
 
 from hypothesis import settings
 

@@ -28,6 +28,17 @@ _DOWNLOAD_SECONDS = 900
 # A JVM that has to share two cores took most of a minute.
 _START_SECONDS = 200.0
 _STARTED = b"Kafka Server started"
+_QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1",)
+# Java ends with 143 after SIGTERM, once its shutdown hooks have run.
+_ORDERLY_EXITS = (0, 128 + signal.SIGTERM)
+# A JVM's own words for "I cannot make an archive": an older Java, OpenJ9, a Java without the archive that it extends,
+# and one that was built without the feature.
+_CANNOT_ARCHIVE = (
+    "Unrecognized VM option 'ArchiveClassesAtExit",
+    "unrecognised: -XX:ArchiveClassesAtExit",
+    "unsupported when base CDS archive is not loaded",
+    "Shared spaces are not supported in this VM",
+)
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -105,6 +116,10 @@ class KafkaBroker:
                 raise RuntimeError(f"The broker did not start; see {self.data / 'broker.log'}")
             time.sleep(0.1)
 
+    def log(self) -> str:
+        """What the broker has written, of all its starts."""
+        return (self.data / "broker.log").read_text(errors="replace")
+
     def _properties_file(self) -> Path:
         return self.data / "server.properties"
 
@@ -172,18 +187,27 @@ def _classpath(lib: Path) -> str:
 def quick_start_options() -> tuple[str, ...]:
     """JVM options for a broker of tests: a start with them takes a third of the CPU time.
 
-    They leave out the optimizing compiler and load the classes that a start needs from an archive (AppCDS). The first
-    call makes the archive, for this Java and these jars. Raises `EngineMissing`.
+    They leave out the optimizing compiler and load the classes that a start needs from an archive (AppCDS), if this
+    Java can make one. Raises `EngineMissing` and `RuntimeError`.
     """
-    options = ("-XX:TieredStopAtLevel=1",)
+    archive = prepare_archive()
+    return _QUICK_OPTIONS if archive is None else (*_QUICK_OPTIONS, f"-XX:SharedArchiveFile={archive}")
+
+
+def prepare_archive() -> Path | None:
+    """Return the archive of classes for this Java and these jars; the first call makes it.
+
+    Returns `None` if this Java cannot make one. Raises `EngineMissing`, and `RuntimeError` if the broker does not
+    start.
+    """
     built_from = f"{_classpath(bring_jars())}\n{_POM.read_text()}\n{_java_version()}"
     archive = _JARS / f"classes-{hashlib.sha256(built_from.encode()).hexdigest()[:12]}.jsa"
     with open(_JARS / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
-            _make_archive(archive, options)
+            _make_archive(archive)
     # Empty: this Java cannot make one.
-    return (*options, f"-XX:SharedArchiveFile={archive}") if archive.stat().st_size else options
+    return archive if archive.stat().st_size else None
 
 
 def _find_java() -> str:
@@ -198,22 +222,44 @@ def _java_version() -> str:
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True).stderr
 
 
-def _make_archive(archive: Path, options: tuple[str, ...]) -> None:
-    """Write the archive of classes that a broker loads when it starts, an empty file if Java cannot make one."""
+def _make_archive(archive: Path) -> None:
+    """Write the archive of classes that a broker loads when it starts, or an empty file if this Java cannot make one.
+
+    Raises `RuntimeError` if the broker does not start, or does not end in an orderly way.
+    """
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         made = archive.with_suffix(".new")
+        # A process that was killed may have left a part of one.
+        made.unlink(missing_ok=True)
         broker = KafkaBroker(Path(folder), free_port())
         # Formatting is a JVM of its own, which must not write the archive.
         broker.prepare()
-        broker.options = (*options, f"-XX:ArchiveClassesAtExit={made}")
-        with contextlib.suppress(RuntimeError):
+        broker.options = (*_QUICK_OPTIONS, f"-XX:ArchiveClassesAtExit={made}")
+        try:
             broker.start()
+        except RuntimeError:
+            broker.stop()
+            if not _cannot_archive(broker.log()):
+                # The folder of the log is about to be removed.
+                raise RuntimeError(f"The broker did not start:\n{broker.log()[-2000:]}") from None
+            archive.touch()
+            return
         # Java writes the archive at an orderly exit.
         broker.stop()
-        if made.exists():
+        assert broker.process is not None
+        status = broker.process.returncode
+        if status in _ORDERLY_EXITS and made.exists():
             made.replace(archive)
-        else:
+        elif status in _ORDERLY_EXITS and _cannot_archive(broker.log()):
             archive.touch()
+        else:
+            raise RuntimeError(
+                f"The broker ended with status {status} and made no usable archive of classes:\n{broker.log()[-2000:]}"
+            )
+
+
+def _cannot_archive(log: str) -> bool:
+    return any(message in log for message in _CANNOT_ARCHIVE)
 
 
 def _takes_connections(port: int) -> bool:
@@ -248,8 +294,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.action == "jars":
         try:
-            quick_start_options()
-        except EngineMissing as error:
+            prepare_archive()
+        except (EngineMissing, RuntimeError) as error:
             sys.exit(str(error))
         return
     data: Path = arguments.data.absolute()

@@ -1,4 +1,4 @@
-"""Ends what a killed test run leaves behind: its engines, platforms and deployed applications, and its folders.
+"""Kills the processes and removes the folders that a test run leaves behind, also one that was killed.
 
 A process of its own watches a pipe that only the run holds open, so that it notices even `kill -9`.
 
@@ -12,12 +12,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
 
 _VARIABLE = "PYTEST_RUN_MARK"
+_PREFIX = "pharos-test-"
 _ROUNDS = 20
+_START_SECONDS = 60
 _FOLDERS = Path("/tmp")
 _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 2_000_000_000
@@ -29,8 +32,8 @@ class Reaper:
     """The watching process of one run. Everything that inherits the environment of the run carries its mark."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="pharos-test-", dir=_FOLDERS))
-        # Servers that refuse to run as root have folders in it.
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_FOLDERS))
+        # Postgres runs as another user and must be able to pass through this folder.
         self.folder.chmod(0o711)
         os.environ[_VARIABLE] = self.folder.name
         self._process = subprocess.Popen(
@@ -43,7 +46,7 @@ class Reaper:
         )
 
     def close(self, *, failed: bool) -> None:
-        """The run has ended in order and has stopped its own engines. The folders of a failed one stay."""
+        """End the watch after an orderly end of the run. A failed run keeps its folder until the next one."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(_FAILED if failed else _FINISHED)
@@ -52,30 +55,46 @@ class Reaper:
 
 
 def run_folder() -> Path:
-    """A folder of this run outside of pytest's own ones, which other users than root cannot enter."""
+    """Return a folder of this run that every user may enter; pytest's own folders are closed to others."""
     name = os.environ.get(_VARIABLE)
     return _FOLDERS / name if name else Path(tempfile.gettempdir())
 
 
 def memory_folder() -> Path:
-    """A folder of this run in memory; `run_folder()` where there is none, or too little of it as in a container."""
+    """Return a folder of this run in /dev/shm, or `run_folder()` if /dev/shm has less than 2 GB free."""
     name = os.environ.get(_VARIABLE)
     if not name or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ENOUGH_MEMORY:
         return run_folder()
     folder = _MEMORY / name
-    folder.mkdir(mode=0o711, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    # Whatever the umask is.
+    folder.chmod(0o711)
     return folder
 
 
+def remove_old_folders() -> None:
+    """Remove the folders of failed runs: those that no reaper watches any more."""
+    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    watched = {word for command in commands for word in command if word.startswith(_PREFIX)}
+    for folder in _FOLDERS.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            # A run that starts just now has no reaper yet.
+            if folder.name not in watched and time.time() - folder.stat().st_mtime > _START_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def _find_marked(mark: str) -> list[psutil.Process]:
-    """The processes of the run: by their environment, or because they work in one of its folders."""
+    """Return the processes of the run: by their environment, or because they work in one of its folders or their
+    command line names one. Of the latter not those of a terminal: somebody may be looking at the run's files."""
     found = []
     for process in psutil.process_iter():
         if process.pid == os.getpid():
             continue
         with contextlib.suppress(psutil.Error, OSError):
-            is_of_run = process.environ().get(_VARIABLE) == mark
-            if is_of_run or mark in process.cwd() or any(mark in word for word in process.cmdline()):
+            if process.environ().get(_VARIABLE) == mark or (
+                process.terminal() is None
+                and (mark in process.cwd() or any(mark in word for word in process.cmdline()))
+            ):
                 found.append(process)
     return found
 
@@ -93,14 +112,14 @@ def _end_marked(mark: str) -> None:
 
 
 def main() -> None:
-    """Wait until the run has ended; unless it said that it finished, end what is left of it."""
+    """Wait until the run has ended, then end what is left of it: also a run that ends in order may have lost a worker,
+    whose engines go on."""
     mark = sys.argv[1]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    told = sys.stdin.buffer.read()
-    if told not in (_FINISHED, _FAILED):
-        _end_marked(mark)
-    if told != _FAILED:
+    message = sys.stdin.buffer.read()
+    _end_marked(mark)
+    if message != _FAILED:
         shutil.rmtree(_FOLDERS / mark, ignore_errors=True)
     shutil.rmtree(_MEMORY / mark, ignore_errors=True)
 

@@ -19,7 +19,7 @@ def test_a_forked_program_is_what_a_started_one_is(tmp_path: Path) -> None:
     """Arguments, environment, folder, streams and exit status are the same either way."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "COLOUR": "blue"}
     for status in ("0", "7", "text", "raise"):
-        told = []
+        results = []
         for run in (fork_server.run, subprocess.run):
             done = run(
                 [*_ECHO, status, "ä", "--flag"],
@@ -29,21 +29,21 @@ def test_a_forked_program_is_what_a_started_one_is(tmp_path: Path) -> None:
                 env=environment,
                 cwd=tmp_path,
             )
-            told.append((done.returncode, json.loads(done.stdout), done.stderr.splitlines()[-1]))
-        assert told[0] == told[1], status
-        assert told[0][1]["environment"] == environment
+            results.append((done.returncode, json.loads(done.stdout), done.stderr.splitlines()[-1]))
+        assert results[0] == results[1], status
+        assert results[0][1]["environment"] == environment
 
 
 def test_a_forked_program_has_a_process_id_and_can_be_killed() -> None:
     with fork_server.popen([*_ECHO, "wait"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
+        message = json.loads(process.stdout.readline())
         before = process.poll()
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.01)
         process.kill()
         assert process.wait(60) == -signal.SIGKILL
-    assert (told["pid"], before) == (process.pid, None)
+    assert (message["pid"], before) == (process.pid, None)
     assert not psutil.pid_exists(process.pid)
 
 
@@ -61,3 +61,17 @@ def test_programs_start_in_new_sessions_where_that_is_asked_for() -> None:
 def test_other_programs_are_started_as_usual() -> None:
     done = fork_server.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
+
+
+def test_a_server_that_was_killed_ends_its_programs_and_starts_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fork_server, "_servers", [])
+    with fork_server.popen([*_ECHO, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        fork_server._servers[0]._process.kill()
+        assert process.wait(60) == -signal.SIGKILL
+        process.stdout.read()
+    with pytest.raises(OSError):
+        fork_server.popen([*_ECHO, "0"])

@@ -1,6 +1,7 @@
 """A killed test run leaves no process and no folder behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,36 +16,55 @@ _SECONDS = 120
 
 
 @pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.full)],
-    ids=lambda each: each.name,
+    ("killed", "number"),
+    [
+        ("run", signal.SIGTERM),
+        # The reaper does the same for these.
+        pytest.param("run", signal.SIGKILL, marks=pytest.mark.full),
+        pytest.param("worker", signal.SIGKILL, marks=pytest.mark.full),
+    ],
 )
-def test_a_killed_run_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
-    told = tmp_path / "pids"
+def test_a_killed_run_leaves_nothing_behind(killed: str, number: signal.Signals, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
     # Not the mark of this run: the inner one has its own.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     with open(tmp_path / "output", "wb") as output:
         run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-n", "1", "tests/support/left_running.py"],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-n",
+                "1",
+                "--max-worker-restart",
+                "0",
+                "tests/support/left_running.py",
+            ],
             cwd=_ROOT,
-            env={**environment, "LEFT_RUNNING": str(told)},
+            env={**environment, "LEFT_RUNNING": str(pids)},
             stdout=output,
             stderr=output,
         )
     try:
         deadline = time.monotonic() + _SECONDS
-        while not (told.exists() and told.read_text()):
+        while not (pids.exists() and pids.read_text()):
             assert run.poll() is None and time.monotonic() < deadline, (tmp_path / "output").read_text()
             time.sleep(0.05)
-        started = [psutil.Process(int(pid)) for pid in told.read_text().split()]
+        started = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
         started += [child for process in started for child in process.children(recursive=True)]
         folder = Path("/tmp", started[0].environ()["PYTEST_RUN_MARK"])
         assert folder.exists()
     finally:
-        run.send_signal(number)
+        if killed == "run":
+            run.send_signal(number)
+        else:
+            started[0].send_signal(number)
         run.wait()
     _, alive = psutil.wait_procs(started, timeout=_SECONDS)
     assert not alive
+    # The folder of a run that ended in order, with a failure, is there to be looked at.
+    if killed == "worker":
+        shutil.rmtree(folder)
     while folder.exists() and time.monotonic() < deadline + _SECONDS:
         time.sleep(0.05)
     assert not folder.exists()

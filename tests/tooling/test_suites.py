@@ -21,8 +21,12 @@ def pytest_collection_modifyitems(config, items):
 """
 _TESTS = """
 import pytest
+from hypothesis import given, strategies
 
-databases = pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+from tests.support.databases import KINDS
+from tests.support.suites import is_thorough
+
+databases = pytest.mark.parametrize("kind", KINDS)
 
 def test_plain(): pass
 
@@ -38,6 +42,15 @@ def test_both(kind): pass
 
 @pytest.mark.parametrize("kind", ["postgres"])
 def test_postgres_only(kind): pass
+
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"])
+def test_sqlite_in_full(kind): pass
+
+@pytest.mark.longer_in_full
+def test_longer(request): assert is_thorough(request.config)
+
+@given(strategies.none())
+def test_property(none): pass
 """
 _QUICK = {
     "test_plain",
@@ -45,8 +58,12 @@ _QUICK = {
     "test_both[sqlite]",
     "test_both[postgres]",
     "test_postgres_only[postgres]",
+    "test_sqlite_in_full[postgres]",
+    "test_longer",
+    "test_property",
 }
-_FULL_ONLY = {"test_long", "test_either[postgres]"}
+_FULL_ONLY = {"test_long", "test_either[postgres]", "test_sqlite_in_full[sqlite]"}
+_LONGER_IN_FULL = {"test_longer", "test_property"}
 
 
 def _collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
@@ -62,9 +79,16 @@ def test_each_suite_has_its_tests(pytester: pytest.Pytester) -> None:
     assert _collect(pytester) == _QUICK
     assert _collect(pytester, "--full") == _QUICK | _FULL_ONLY
     parts = [_collect(pytester, "--slice", f"{part}/3") for part in (1, 2, 3)]
-    assert set().union(*parts) == _FULL_ONLY and sum(map(len, parts)) == len(_FULL_ONLY)
-    # Whoever names a test wants it to run.
-    assert _collect(pytester, f"{Path(file).name}::test_long") == {"test_long"}
+    left_out = _FULL_ONLY | _LONGER_IN_FULL
+    assert set().union(*parts) == left_out and sum(map(len, parts)) == len(left_out)
+    # Whoever names a test wants it to run, unless they say otherwise.
+    name = f"{Path(file).name}::test_long"
+    assert (_collect(pytester, name), _collect(pytester, name, "--quick")) == ({"test_long"}, set())
+    for arguments, passed in (((), 0), (("--full",), 1), (("--slice", "1/1"), 1)):
+        done = pytester.runpytest_inprocess(
+            "-p", "no:xdist", "-p", "no:asyncio", "-k", "test_longer", *arguments
+        )
+        done.assert_outcomes(passed=passed, failed=1 - passed)
     for wrong in ("0/3", "4/3", "x"):
         assert (
             pytester.runpytest_inprocess("--slice", wrong, "-p", "no:xdist", "-p", "no:asyncio").ret

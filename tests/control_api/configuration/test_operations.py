@@ -391,6 +391,7 @@ async def test_what_is_canceled_is_not_carried_out(reviewed: ReviewedProject, tu
     assert told["status"] == ("canceled" if C in statuses(told) else "succeeded")
 
 
+@pytest.mark.both_databases
 async def test_an_operation_that_is_canceled_as_it_is_begun_is_one_of_both(reviewed: ReviewedProject) -> None:
     outcomes = Counter[str]()
     async with reviewed.working():

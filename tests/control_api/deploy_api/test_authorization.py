@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
@@ -158,11 +159,21 @@ async def test_without_the_scope_it_is_403_that_names_it(shared: Platform, row: 
     assert await shared.contents() == before
 
 
-@pytest.mark.parametrize(
-    ("row", "parameter"),
-    [(row, parameter) for row in ROWS for parameter in row.parameters if parameter != "action"],
-    ids=str,
-)
+def _rows_with_parameters() -> list[Any]:
+    """Each row with each of its path parameters. One row per parameter, a GET if there is one, runs on Postgres too:
+    Postgres refuses a NUL and numbers that the column cannot hold, SQLite accepts both."""
+    pairs = [(row, parameter) for row in ROWS for parameter in row.parameters if parameter != "action"]
+    chosen: dict[str, Row] = {}
+    for row, parameter in sorted(pairs, key=lambda pair: pair[0].method != "GET"):
+        chosen.setdefault(parameter, row)
+    both = pytest.mark.both_databases
+    return [
+        pytest.param(row, parameter, marks=both if chosen[parameter] is row else ())
+        for row, parameter in pairs
+    ]
+
+
+@pytest.mark.parametrize(("row", "parameter"), _rows_with_parameters(), ids=str)
 async def test_what_the_account_does_not_have_is_404_and_looks_alike(
     shared: Platform, row: Row, parameter: str
 ) -> None:
@@ -212,7 +223,7 @@ async def test_what_nobody_can_do_is_422(shared: Platform, row: Row) -> None:
     assert await shared.contents() == before
 
 
-# By the owner on both databases: so is every statement of the routes.
+# The owner calls every route on both databases, so every statement runs on Postgres too.
 @pytest.mark.parametrize(
     "who",
     [pytest.param(who, marks=pytest.mark.both_databases) if who == "owner" else who for who in PEOPLE],

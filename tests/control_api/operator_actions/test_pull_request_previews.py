@@ -184,6 +184,7 @@ async def test_one_that_is_closed_at_the_same_time_is_there_or_not(operated: Ope
             assert found is None
 
 
+@pytest.mark.both_databases
 async def test_one_that_is_just_being_closed_is_made_anew(operated: Operated) -> None:
     place, _ = await _open(operated)
     async with operated.engines.sessions() as session, session.begin():

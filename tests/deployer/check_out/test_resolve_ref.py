@@ -13,6 +13,7 @@ import pytest
 
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import resolve_ref
+from deployer.check_out.run_git import _wait_started
 from tests.deployer.check_out.conftest import Work, make_work
 from tests.deployer.check_out.git_host import GitHost
 
@@ -259,6 +260,17 @@ async def test_what_git_started_ends_with_it(
         assert task.cancelled()
         while _lives(group):
             await asyncio.sleep(0.01)
+
+
+async def test_at_the_end_of_the_loop_a_start_is_cancelled_and_nothing_else() -> None:
+    """The loop cancels every task: the start, its caller, and those in between."""
+    starting: asyncio.Future[asyncio.subprocess.Process] = asyncio.get_running_loop().create_future()
+    caller = asyncio.create_task(_wait_started(starting))
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.wait({caller})
+    assert caller.cancelled()
 
 
 def _lives(group: int) -> bool:

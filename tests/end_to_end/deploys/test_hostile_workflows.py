@@ -128,23 +128,23 @@ _HOSTILE: dict[str, tuple[Files, str]] = {
 
 
 _REPEATED = {
-    # The limits of processes and of output are reached by another program above.
+    # `a fork bomb` covers the limit of processes, `ten gigabytes of output` the limit of output.
     "a fork bomb of a shell",
     "one endless line",
     "web forks",
-    # The limits of files are tested on the launcher, without a platform around it.
+    # The tests of the launcher cover the limits of files.
     "a file over the limit",
     "a full temporary folder",
-    # Links are tested on the check-out; one that is the workflow stays.
+    # The tests of the check-out cover links; `a workflow that is a link` stays here.
     "a link out of the tree",
     "a link up and out",
-    # Those of a web process stay.
+    # `web leaves daemons` covers daemons.
     "daemons",
-    # The test of the last words fails a deployment in the same way.
+    # `test_the_last_words_of_a_web_process_are_its_own` covers a web process that ends at once.
     "web ends at once",
-    # Neither it nor the deaf one, which stays, ever listens.
+    # `web is deaf and stubborn` covers a web process that never listens.
     "web never listens",
-    # Every mistake in a workflow is tested on its reader.
+    # The tests of the workflow reader cover each mistake; `no YAML` stays here.
     "a mistake",
 }
 assert _HOSTILE.keys() > _REPEATED

@@ -96,6 +96,7 @@ async def test_one_that_somebody_else_has_made_alike_serves(configured: ChangedP
     await configured.repeated(action)
 
 
+@pytest.mark.both_databases
 async def test_one_that_somebody_else_is_making_is_waited_for(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main"})
     async with configured.while_uncommitted(action) as session:
@@ -210,6 +211,7 @@ async def test_one_that_was_removed_meanwhile_is_not_changed(configured: Changed
     assert await configured.refused(action) == gone
 
 
+@pytest.mark.both_databases
 async def test_one_that_is_being_removed_is_not_changed(configured: ChangedProject) -> None:
     action = await configured.plan_one(PRODUCTION, {"replicas": 3})
     async with configured.while_uncommitted(action) as session:

@@ -67,6 +67,7 @@ async def test_a_site_that_somebody_else_has_made_otherwise_is_left_alone(config
     )
 
 
+@pytest.mark.both_databases
 async def test_a_site_that_somebody_else_is_making_is_waited_for(configured: ChangedProject) -> None:
     action = await configured.plan_one(WWW, SAID)
     async with configured.while_uncommitted(action) as session:

@@ -172,6 +172,8 @@ async def test_it_takes_one_statement_however_much_there_is(pushed: Pushed) -> N
     assert counts == [(0, 1), (1, 1), (20, 1)]
 
 
+# Each database has a planner of its own.
+@pytest.mark.both_databases
 async def test_it_is_looked_up_in_an_index(pushed: Pushed) -> None:
     """Every few seconds, among all deployments that there ever were."""
     engine = pushed.sessions.kw["bind"]

@@ -1,4 +1,4 @@
-"""Pauses the garbage collector while much is imported."""
+"""Pauses the garbage collector during imports."""
 
 import contextlib
 import gc
@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def without_collections() -> Iterator[None]:
-    """Switch the garbage collector off, then keep it from scanning the objects that exist at the end.
+def paused_garbage_collector() -> Iterator[None]:
+    """Import without garbage collections, then exclude the imported objects from later ones.
 
     Imports create hundreds of thousands of objects that live until the process ends. Scanning them again and again
     takes a fifth of the CPU of an import.
     """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,13 @@
+"""Steps of the consumer's loop at which tests kill the consumer."""
+
+ALL_STEPS = [
+    "before plan",
+    "after plan",
+    "before insert pharos.telemetry_events",
+    "before insert pharos.ingest_receipts",
+    "before commit",
+    "after commit",
+]
+STATES = ["after plan", "before insert pharos.ingest_receipts", "before commit", "after commit"]
+"""One step per state that a restart can find: nothing inserted, some tables, all tables, committed. `before plan`
+restarts like `after commit`, `before insert pharos.telemetry_events` like `after plan`."""

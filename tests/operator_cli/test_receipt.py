@@ -1,0 +1,76 @@
+"""`pharos receipt` against addresses, keys and answers that are not as they should be."""
+
+import argparse
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from operator_cli import receipt
+from operator_cli.failure import CommandFailed
+
+_SECRET = "phk_secret"
+
+
+def _look(folder: Path, **credentials: object) -> None:
+    (folder / "credentials.json").write_text(json.dumps(credentials))
+    parser = argparse.ArgumentParser()
+    receipt.register(parser.add_subparsers())
+    arguments = parser.parse_args(["receipt", "rcp_1", "--data", str(folder)])
+    arguments.run(arguments)
+
+
+@contextmanager
+def _answering(answer: bytes) -> Iterator[str]:
+    """A server that gives this answer to one request; yields its base URL."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=respond)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/api"
+        finally:
+            thread.join(30)
+
+
+def test_credentials_that_cannot_be_used_are_named_and_the_key_is_not_shown(tmp_path: Path) -> None:
+    for credentials, message in (
+        ({"base_url": "http://127.0.0.1:9/api", "ingest_key": f"{_SECRET}\n"}, "holds no key"),
+        ({"base_url": "http://127.0.0.1:9/api"}, "no base_url or no ingest_key"),
+        ({"base_url": "pharos.example/api", "ingest_key": _SECRET}, "is not an address like https://"),
+        ({"base_url": "localhost:8000/api", "ingest_key": _SECRET}, "is not an address like https://"),
+        ({"base_url": "ftp://pharos.example/api", "ingest_key": _SECRET}, "is not an address like https://"),
+        ({"base_url": "http://127.0.0.1:9/api", "ingest_key": _SECRET}, "does not answer"),
+    ):
+        with pytest.raises(CommandFailed) as failed:
+            _look(tmp_path, **credentials)
+        assert message in str(failed.value) and _SECRET not in str(failed.value), credentials
+
+
+def test_an_answer_that_is_no_receipt_says_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipt, "_MOST_BYTES", 100)
+    for answer, message in (
+        (
+            b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>",
+            "answered 502, but not with a receipt",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "answered 200, but not with a receipt"),
+        (b"HTTP/1.1 301 Moved\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", "answered 301"),
+        (b'HTTP/1.1 404 No\r\nContent-Length: 17\r\n\r\n{"detail":"none"}', "404 none"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "does not answer (IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n" + 200 * b" ", "more than 100 bytes"),
+        (b"", "does not answer"),
+    ):
+        with _answering(answer) as base_url, pytest.raises(CommandFailed) as failed:
+            _look(tmp_path, base_url=base_url, ingest_key=_SECRET)
+        assert message in str(failed.value), answer
