@@ -19,7 +19,7 @@ from starlette.datastructures import State
 
 from control_api import app as control_app
 from control_api import database, postgres
-from tests.support.strict_sqlite import raise_data_errors
+from tests.support.strict_sqlite import refuse_as_postgres
 
 _STATEMENTS = 4000
 _compiled: dict[type[Dialect], LRUCache[Any, Any]] = {}
@@ -42,7 +42,8 @@ def cheap_engines() -> Iterator[None]:
         if arguments[0].drivername == "sqlite+aiosqlite":
             options["connect_args"] = {**options.get("connect_args", {}), "check_same_thread": False}
         engine = create_async_engine(*arguments, **options)
-        raise_data_errors(engine)
+        if engine.dialect.name == "sqlite":
+            refuse_as_postgres(engine)
         kind = type(engine.sync_engine.dialect)
         # The dialect is part of each key, in the cache of the engine and in those of the mappers.
         patch.setattr(kind, "__eq__", lambda one, other: type(one) is type(other))

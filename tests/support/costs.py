@@ -1,6 +1,6 @@
 """Measure the CPU seconds of each test file: of the test process and of all programs that it started.
 
-`pytest --costs FOLDER` writes one JSON line per test and per file; this prints them as a table:
+`pytest --costs=FOLDER` writes one JSON line per test and per file; this prints them as a table:
 
 python -m tests.support.costs FOLDER [--top 30] [--tests] [--before FOLDER]
 """

@@ -13,7 +13,6 @@ import pytest
 
 from tests.support.accounts import migrated
 from tests.support.once import Once
-from tests.support.strict_sqlite import add_limits
 
 T = TypeVar("T")
 
@@ -44,19 +43,12 @@ async def empty_database(kind: str, request: pytest.FixtureRequest, folder: Path
 async def prepare_once(
     kind: str, request: pytest.FixtureRequest, prepare: Callable[[str], Awaitable[T]]
 ) -> T:
-    """Return what `prepare` makes of the URL of an empty database, once per run: tests have copies of that database.
-
-    On SQLite, the copies refuse the values that Postgres refuses (see `strict_sqlite`).
-    """
+    """Return what `prepare` makes of the URL of an empty database, once per run: tests have copies of that database."""
     once: Once = request.getfixturevalue("once")
     of_the_run: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
 
     async def make() -> T:
-        url = await _make_database(kind, request, of_the_run.mktemp("prepared"))
-        made = await prepare(url)
-        if kind == "sqlite":
-            add_limits(_file(url))
-        return made
+        return await prepare(await _make_database(kind, request, of_the_run.mktemp("prepared")))
 
     return await once((prepare, kind), make)
 
@@ -74,17 +66,13 @@ async def _migrate(url: str) -> str:
         return url
 
 
-def _file(url: str) -> Path:
-    return Path(url.partition("///")[2])
-
-
 @contextlib.asynccontextmanager
 async def copied_database(url: str, folder: Path) -> AsyncIterator[str]:
     """The URL of a copy of this database, which nobody is connected to. A file is copied into `folder`."""
     name = _new_name()
     if url.startswith("sqlite"):
         copy = folder / f"{name}.sqlite"
-        shutil.copyfile(_file(url), copy)
+        shutil.copyfile(url.partition("///")[2], copy)
         yield f"sqlite+aiosqlite:///{copy}"
         return
     base, _, source = url.rpartition("/")
