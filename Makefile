@@ -37,7 +37,7 @@ up: $(STAMP) ## Run the whole platform here: http://127.0.0.1:8000, data in ./.p
 test: $(STAMP) ## Run the tests on real engines; as root on Debian it installs missing ones
 	@tests/support/bring_engines.sh $(BIN)/python
 	@$(COMPILE_CODE)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 test-full: ## Run everything, for releases
 	@$(MAKE) --no-print-directory test ARGS="--full $(ARGS)"

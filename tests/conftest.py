@@ -118,13 +118,6 @@ class _FailuresAtOnce:
             reporter.write_line(f"\n{report.when} failed: {report.nodeid}")
 
 
-_LONG = (
-    "tests/end_to_end/",
-    "tests/faults/",
-    "tests/consumers/",
-    "tests/storage_backends/",
-    "tests/deployer/",
-)
 _reaper = pytest.StashKey[Reaper]()
 _failed = pytest.StashKey[bool]()
 
@@ -167,11 +160,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     suites.select(config, items)
-    # A file runs in one process: with these at the end, the other processes would wait for the last one.
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
 def pytest_terminal_summary(
