@@ -37,9 +37,8 @@ def read_credentials(data: Path) -> dict[str, Any]:
     return credentials
 
 
-def read_ingest_access(data: Path) -> tuple[str, str]:
-    """Return the base URL (it ends in `/api`) and the ingest key of the credentials. Raises `CommandFailed`."""
-    credentials = read_credentials(data)
+def ingest_access(credentials: Mapping[str, Any], data: Path) -> tuple[str, str]:
+    """Return base URL (it ends in `/api`) and ingest key of the credentials of `data`. Raises `CommandFailed`."""
     file = data / "credentials.json"
     try:
         base_url, key = credentials["base_url"], credentials["ingest_key"]

@@ -7,7 +7,7 @@ import time
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from operator_cli.credentials import add_data_argument, read_ingest_access
+from operator_cli.credentials import add_data_argument, ingest_access, read_credentials
 from operator_cli.failure import CommandFailed
 
 _TIMEOUT_SECONDS = 60
@@ -23,7 +23,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    receipt = _read(*read_ingest_access(arguments.data), arguments.id)
+    base_url, key = ingest_access(read_credentials(arguments.data), arguments.data)
+    receipt = _read(base_url, key, arguments.id)
     if arguments.json:
         print(json.dumps(receipt, indent=2))
         return 0

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from operator_cli.credentials import check_key, check_url, read_credentials, read_ingest_access
+from operator_cli.credentials import check_key, check_url, ingest_access, read_credentials
 from operator_cli.failure import CommandFailed
 
 
@@ -30,9 +30,10 @@ def find_destination(data: Path, url: str | None, key_file: Path | None) -> Dest
         base_url = check_url(url)
         digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         return Destination(base_url, key, f"{base_url} {digest}")
-    base_url, key = read_ingest_access(data)
+    credentials = read_credentials(data)
+    base_url, key = ingest_access(credentials, data)
     # Its port and key may change from start to start; the environment stays.
-    return Destination(base_url, key, str(read_credentials(data)["environment_id"]))
+    return Destination(base_url, key, str(credentials["environment_id"]))
 
 
 def _read_key(file: Path) -> str:

@@ -83,7 +83,7 @@ _in_thread: "WeakKeyDictionary[aiosqlite.Connection, list[None]]" = WeakKeyDicti
 async def _execute(connection: aiosqlite.Connection, call: Any, *arguments: Any, **options: Any) -> Any:
     """`aiosqlite.Connection._execute`, without the thread for calls that never wait for a lock.
 
-    A cancelled caller may have left a call running in the thread; then this call queues behind it.
+    If a call of a cancelled caller still runs in the thread, this call queues behind it.
     """
     running = _in_thread.setdefault(connection, [])
     if not running and _never_waits(call):

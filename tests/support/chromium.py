@@ -225,12 +225,12 @@ class Chromium:
                     await self.send("Target.closeTarget", {"targetId": target["targetId"]})
                     closed.add(target["targetId"])
 
-        async def gone() -> bool:
+        async def are_closed() -> bool:
             targets = (await self.send("Target.getTargets", {}))["targetInfos"]
             return closed.isdisjoint(target["targetId"] for target in targets)
 
-        # `closeTarget` returns before the page is gone: until then it may still send beacons and store data.
-        await until(gone)
+        # `closeTarget` returns before the page has closed: until then it may still send beacons and store data.
+        await until(are_closed)
         while self._origins:
             origin = self._origins.pop()
             await cover.send("Storage.clearDataForOrigin", origin=origin, storageTypes="all")

@@ -57,7 +57,7 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _names_single_tests(arguments: Iterable[str]) -> bool:
-    """True if every argument names a test (`file::test`): whoever names one wants it to run."""
+    """True if every argument names a test (`file::test`): a named test always runs."""
     named = list(arguments)
     return bool(named) and all("::" in argument for argument in named)
 
@@ -75,5 +75,5 @@ def _does_more(item: pytest.Item) -> bool:
 def _read_slice(given: str) -> tuple[int, int]:
     part, _, count = given.partition("/")
     if not (part.isdecimal() and count.isdecimal() and 1 <= int(part) <= int(count)):
-        raise pytest.UsageError(f"--slice {given}: expected K/N with 1 <= K <= N, for example 2/7")
+        raise pytest.UsageError(f"--slice {given}: expected K/N with 1 <= K <= N, for example 2/5")
     return int(part), int(count)

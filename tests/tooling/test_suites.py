@@ -81,7 +81,7 @@ def test_each_suite_has_its_tests(pytester: pytest.Pytester) -> None:
     parts = [_collect(pytester, "--slice", f"{part}/3") for part in (1, 2, 3)]
     left_out = _FULL_ONLY | _LONGER_IN_FULL
     assert set().union(*parts) == left_out and sum(map(len, parts)) == len(left_out)
-    # Whoever names a test wants it to run, unless they say otherwise.
+    # A named test runs, unless --quick is given.
     name = f"{Path(file).name}::test_long"
     assert (_collect(pytester, name), _collect(pytester, name, "--quick")) == ({"test_long"}, set())
     for arguments, passed in (((), 0), (("--full",), 1), (("--slice", "1/1"), 1)):
