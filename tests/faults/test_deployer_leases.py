@@ -20,10 +20,11 @@ from tests.support.deployer_process import DeployerProcess, deployer_process, un
 # Of the first, which the second waits for; and of the second, which must not run out where the machine stands still.
 _LEASE_SECONDS = 3.0
 _LONG_LEASE_SECONDS = 120.0
-# The first one's waits in the middle, until the deployer itself is stopped.
+# The first deployer's build waits twice. Between the waits, while the deployer is stopped, it prints a line that nobody
+# may store. It never ends by itself: a finished build would stay on disk, because a release of that number exists.
 _BUILD = (
     "(sleep 600 >/dev/null 2>&1 &); cp version built; echo building; "
-    'while [ -e "$HOME/wait" ]; do sleep 0.05; done; echo late'
+    'while [ -e "$HOME/wait" ]; do sleep 0.05; done; echo late; while [ -e "$HOME/hang" ]; do sleep 0.05; done'
 )
 _HOST = "production.shop.localhost"
 _TOLD = (Deployment, DeploymentLine, Release, LiveRelease, Instance)
@@ -98,15 +99,16 @@ async def test_a_deployer_that_was_only_slow_changes_nothing(
         stage.commit("shop")
         assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
         await stage.settle(first)
-        wait = first.folder / "homes" / place.environment.public_id / "build" / "wait"
-        wait.touch()
+        home = first.folder / "homes" / place.environment.public_id / "build"
+        (home / "wait").touch()
+        (home / "hang").touch()
         stage.commit("shop", build=_BUILD)
         number = await stage.deploy(place)
         await _wait_for_line(stage, number, "building")
         first.send(signal.SIGSTOP)
         await until_equal(lambda: first.is_stopped, True)
-        # It prints the rest, which nobody reads now.
-        wait.unlink()
+        # The build prints its next line, which nobody reads now.
+        (home / "wait").unlink()
         async with deployer_process(tmp_path / "second", url, *long) as second:
             await _wait_taken(stage, first)
             assert await stage.wait_final(number) == "succeeded"
@@ -121,7 +123,7 @@ async def test_a_deployer_that_was_only_slow_changes_nothing(
             first.send(signal.SIGCONT)
             await until_equal(first.marked, {})
             await until_equal(first.strays, [])
-            # Of the build that the second one had to make again nothing is kept; what it had built before may be.
+            # It removes the build that the second one made again, and keeps what it built before.
             await until_equal(first.artefacts, ["1"])
             await asyncio.sleep(_LEASE_SECONDS)
             assert await _rows(stage) == before

@@ -155,4 +155,4 @@ async def until_equal(look: Any, wanted: Any, seconds: float = 60) -> None:
     ends_at = time.monotonic() + seconds
     while (found := look()) != wanted and time.monotonic() < ends_at:
         await asyncio.sleep(0.05)
-    assert found == wanted
+    assert found == wanted, f"after {seconds} s: {found!r}, not {wanted!r}"

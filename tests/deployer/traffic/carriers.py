@@ -97,6 +97,17 @@ class Carrier:
     async def ask(
         self, host: str = "a.localhost", path: str = "/", method: str = "GET", **more: Any
     ) -> tuple[int, Any]:
+        try:
+            return await self._ask(host, path, method, **more)
+        except aiohttp.ClientConnectorError as error:
+            # A reload of Caddy resets connections that wait to be accepted (decisions/0017).
+            if not (
+                isinstance(self.traffic, CaddyTraffic) and isinstance(error.os_error, ConnectionResetError)
+            ):
+                raise
+        return await self._ask(host, path, method, **more)
+
+    async def _ask(self, host: str, path: str, method: str, **more: Any) -> tuple[int, Any]:
         headers = {"Host": host, **more.pop("headers", {})}
         async with self.session.request(method, self.url + path, headers=headers, **more) as answer:
             if "json" in answer.headers.get("Content-Type", ""):
