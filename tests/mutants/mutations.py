@@ -20,6 +20,8 @@ class Mutation:
     """What goes wrong for a user."""
     before: str
     after: str
+    caught_by: str = ""
+    """A test file or node ID that catches it: it runs first. A parameter's ID is left out."""
 
     @property
     def package(self) -> str:

@@ -10,10 +10,11 @@ from tests.mutants.mutations import Mutation
 def order_tests(root: Path, mutation: Mutation, given: Sequence[str]) -> list[list[str]]:
     """Return groups of paths or node IDs below the `given` paths, to be run one after the other.
 
-    The first group is the test files and folders that mirror the mutated file's path, the second the tests of its
-    package, and the last all of `given`.
+    First comes the test that is known to catch the mutation, then the test files and folders that mirror the mutated
+    file's path, then the tests of its package. The last group is all of `given`.
     """
-    groups = [_mirrored(root, mutation), [f"tests/{mutation.package}"]]
+    known = [mutation.caught_by] if mutation.caught_by else []
+    groups = [known, _mirrored(root, mutation), [f"tests/{mutation.package}"]]
     groups = [[path for one in group for path in _within(one, given)] for group in groups]
     existing = [[path for path in group if (root / path.partition("::")[0]).exists()] for group in groups]
     return [*(list(dict.fromkeys(group)) for group in existing if group), list(given)]

@@ -19,6 +19,9 @@ def test_a_mutation_changes_its_file_and_still_compiles(mutation: Mutation) -> N
     assert mutated != text
     if mutation.file.endswith(".py"):
         compile(mutated, mutation.file, "exec")
+    file, _, test = mutation.caught_by.partition("::")
+    if file:
+        assert f"def {test}" in (_ROOT / file).read_text()
 
 
 def test_every_package_has_its_share() -> None:
