@@ -343,6 +343,10 @@ async def test_over_the_rate_it_is_429_that_the_page_can_read(start_edge: StartE
     assert int(answer.headers["Retry-After"]) >= 1
     assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
     assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+    # The account's own servers have a rate of their own.
+    key = await edge.issue_key(account_id="acc_1", limit=RateLimit(0.001, 2))
+    batch = {"batch_id": "b-1", "events": [{"type": "log"}] * 2}
+    assert (await edge.post(batch, {"Authorization": f"Bearer {key}"})).status == 202
 
 
 async def test_a_full_log_is_503_and_nothing_is_said_to_be_taken(start_edge: StartEdge) -> None:

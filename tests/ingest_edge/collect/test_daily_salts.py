@@ -91,6 +91,16 @@ async def test_edges_agree_again_after_the_engine_was_emptied(tmp_path: Path) ->
     assert await mine.around(_NOON_MS + _MINUTE_MS) == theirs
 
 
+async def test_an_emptied_engine_takes_the_salts_that_an_edge_has(tmp_path: Path) -> None:
+    path = tmp_path / "salts.json"
+    salts = DailySalts(FileSalts(path))
+    known = dict(await salts.around(_NOON_MS))
+    path.unlink()
+    salts._salts = FileSalts(path)
+    assert await salts.around(_NOON_MS + _MINUTE_MS) == known
+    assert await DailySalts(FileSalts(path)).around(_NOON_MS + _MINUTE_MS) == known
+
+
 async def test_old_salts_go_while_nobody_sends_anything(tmp_path: Path) -> None:
     path = tmp_path / "salts.json"
     salts = DailySalts(FileSalts(path))
