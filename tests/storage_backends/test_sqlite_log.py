@@ -114,6 +114,14 @@ async def test_consumed_records_are_removed_and_the_file_stays_small(opened: Ope
     assert sum(sizes) < 40 * MB, "40 MB went through"
 
 
+async def test_a_frame_that_is_consumed_in_part_stays(opened: Open) -> None:
+    log = await opened()
+    await asyncio.gather(*[log.append(TOPIC, b"k", b"", b"%d" % n) for n in range(4)])
+    await consumer(log).commit(0, Position(2))
+    assert await values(log, 2) == [b"2", b"3"]
+    assert log.stored_bytes() > 0
+
+
 async def test_a_commit_that_fails_is_told_and_the_next_one_works(opened: Open, tmp_path: Path) -> None:
     log = await opened()
     await log.call(lambda connection: connection.execute("PRAGMA busy_timeout=50"))
