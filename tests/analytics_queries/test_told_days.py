@@ -12,9 +12,10 @@ from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.kept_rows import Asked, Goals
 from analytics_queries.visits.remove_superseded import remove_superseded
 from analytics_queries.visits.site_report import site_report
-from analytics_queries.visits.tell_days import tell_days
-from analytics_queries.visits.told_days import told_days
+from analytics_queries.visits.tell_days import tell_days, tell_untold
+from analytics_queries.visits.told_days import ToldDays, UntoldDay, told_days
 from control_api.sites.describe_report import ReportedSite, describe_report
+from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report
 from tests.analytics_queries.oracle.sent import Filters, Sent, Site
@@ -91,6 +92,73 @@ async def test_two_who_tell_the_same_day_at_once_count_it_once(column_store: Chd
     await store_records(column_store, "told/twice", records_of(site.id, (), views))
     await asyncio.gather(*(_told(column_store, site, 7, _NOW) for _ in range(4)))
     assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 5
+
+
+class _StoreUntil:
+    """The store, which fails from one command on."""
+
+    def __init__(self, store: ChdbColumnStore, commands: int) -> None:
+        self._store = store
+        self._left = commands
+
+    async def command(self, sql: str, parameters: Any = None) -> None:
+        if not self._left:
+            raise StorageUnavailable("away")
+        self._left -= 1
+        await self._store.command(sql, parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_what_was_cut_short_does_not_count(column_store: ChdbColumnStore) -> None:
+    views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (16, 17)]
+    for commands in range(3):
+        site = _site(21_010 + commands, "UTC")
+        await store_records(column_store, f"told/cut/{commands}", records_of(site.id, (), views))
+        with pytest.raises(StorageUnavailable):
+            await _told(_StoreUntil(column_store, commands), site, 7, _NOW)  # type: ignore[arg-type]
+        assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 2
+
+
+async def test_rows_of_today_are_not_kept_for_good(column_store: ChdbColumnStore) -> None:
+    site = _site(21_020, "UTC")
+    days = [_NOW.date() - timedelta(days=1), _NOW.date()]
+    views = [_view(_NOW - timedelta(days=1)), _view(_NOW - timedelta(minutes=9))]
+    await store_records(column_store, "told/today", records_of(site.id, (), views))
+    assert list(await tell_days(column_store, site.id, "UTC", days, _NOW)) == days
+    kept = "SELECT DISTINCT day FROM pharos.visit_days WHERE site_id = {site:UInt64}"
+    assert (await column_store.query(kept, {"site": site.id})).rows == [[days[0]]]
+
+
+async def test_an_event_ahead_of_the_clock_counts_once_its_time_has_come(
+    column_store: ChdbColumnStore,
+) -> None:
+    site = _site(21_021, "UTC")
+    views = [_view(_NOW), _view(_NOW + timedelta(seconds=1), minutes_ago=-4)]
+    await store_records(column_store, "told/ahead", records_of(site.id, (), views))
+    for minutes, counted in ((1, 1), (5, 2)):
+        report = await _told(column_store, site, 7, _NOW + timedelta(minutes=minutes))
+        assert report["metrics"]["pageviews"]["value"] == counted
+
+
+async def test_a_late_event_renews_the_two_days_after_it_too(column_store: ChdbColumnStore) -> None:
+    site = _site(21_022, "UTC")
+    days = days_between(date(2026, 11, 18), date(2026, 11, 20))
+    views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (18, 19, 20)]
+    views.append(_view(datetime(2026, 11, 18, 13, tzinfo=UTC)))
+    records = records_of(site.id, (), views)
+    await store_records(column_store, "told/renewed", records[:3])
+    await tell_days(column_store, site.id, "UTC", days, _NOW)
+    await store_records(column_store, "told/renewed", records[3:])
+    state = await told_days(column_store, site.id, "UTC", days, _NOW)
+    assert [one.day for one in state.untold] == days
+
+
+async def test_days_are_told_in_as_many_parts_as_it_takes(column_store: ChdbColumnStore) -> None:
+    days = days_between(date(2026, 6, 1), date(2026, 11, 10))
+    untold = ToldDays({}, [UntoldDay(day, 0, 1, is_open=False) for day in days])
+    assert list(await tell_untold(column_store, 21_023, "UTC", untold, _NOW)) == list(days)
 
 
 async def test_another_time_zone_tells_all_days_anew(column_store: ChdbColumnStore) -> None:

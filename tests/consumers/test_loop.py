@@ -28,7 +28,9 @@ from tests.support.telemetry_records import RECEIVED_MS, append_batch
 
 DAY_MS = 86_400_000
 # In the table partition of most batches here: the engine keeps the tokens of each partition apart.
-_ROW_ELSEWHERE = json.dumps({"environment_id": "env_elsewhere", "received_at": RECEIVED_MS / 1000}).encode() + b"\n"
+_ROW_ELSEWHERE = (
+    json.dumps({"environment_id": "env_elsewhere", "received_at": RECEIVED_MS / 1000}).encode() + b"\n"
+)
 
 
 class FaultyStore:

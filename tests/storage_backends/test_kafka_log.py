@@ -218,13 +218,28 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition
 ) -> None:
     first, second = consuming(exits, broker, topic), consuming(exits, broker, topic)
     await claimed(first, 2)
+    client, released = first._consumer, asyncio.Event()
+    assert client is not None
+    real_commit = client.commit
+
+    async def late_commit(offsets: object) -> None:
+        await released.wait()
+        await real_commit(offsets)
+
+    # As a client does whose first try failed: what it sends now would count in the next generation.
+    client.commit = late_commit
+    committing = asyncio.create_task(first.commit(0, Position(0, 5)))
     await second.claim()
     # The first one works on a chunk all the while and claims nothing.
     await claimed(second, 1)
     await second.close()
     async with asyncio.timeout(120):
-        while first.has_partitions():
+        while first.has_partitions() or len(client.assignment()) < 2:
             await asyncio.sleep(0.05)
+    released.set()
+    with pytest.raises(PartitionLost):
+        await committing
+    client.commit = real_commit
     for partition in (0, 1):
         with pytest.raises(PartitionLost):
             await first.commit(partition, Position(0, 5))

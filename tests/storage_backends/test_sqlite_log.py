@@ -134,3 +134,17 @@ async def test_a_commit_that_fails_is_told_and_the_next_one_works(opened: Open, 
     await log.append(TOPIC, b"k", b"", b"kept")
     assert log.stalled_reason() is None
     assert await values(log) == [b"kept"]
+
+
+async def test_a_commit_that_fails_in_its_middle_is_undone(opened: Open) -> None:
+    log = await opened()
+
+    def write_and_fail(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM frames")
+        connection.execute("INSERT INTO a_table_that_is_not_there VALUES (1)")
+
+    await log.append(TOPIC, b"k", b"", b"kept")
+    with pytest.raises(StorageUnavailable):
+        await log.call(write_and_fail)
+    await log.append(TOPIC, b"k", b"", b"next")
+    assert await values(log) == [b"kept", b"next"]
