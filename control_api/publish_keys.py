@@ -16,8 +16,6 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 logger = logging.getLogger(__name__)
 
-_REPEAT_SECONDS = 60.0
-
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
     """Publish every live key and every site; gives their number. Done at each start, so that a directory may be lost.
@@ -66,13 +64,14 @@ async def keep_published(
     stop: asyncio.Event,
     *,
     every: float = 1.0,
+    repeat_seconds: float = 60.0,
 ) -> None:
-    """Publish all keys now, whenever the directory has lost them, and once a minute, until `stop`.
+    """Publish all keys now, whenever the directory has lost them, and each `repeat_seconds`, until `stop`.
 
-    Looks every `every` seconds. Once a minute, because a key may have been made or revoked while the directory could
-    not be told. Either engine may be away meanwhile: that is logged once an outage.
+    Looks every `every` seconds. The repetition is for keys that were made or revoked while the directory could not be
+    told. Either engine may be away meanwhile: that is logged once an outage.
     """
-    repeat = Seldom(_REPEAT_SECONDS)
+    repeat = Seldom(repeat_seconds)
 
     async def publish() -> None:
         if repeat.is_due() or not await directory.is_complete():

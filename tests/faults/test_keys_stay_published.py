@@ -87,7 +87,9 @@ async def control(server: RedisServer, tmp_path: Path) -> AsyncIterator[Control]
         stack.push_async_callback(edge.close)
         database: Any = Database(sessions)
         stop = asyncio.Event()
-        keeping = asyncio.create_task(keep_published(database, directory, stop, every=0.05))
+        keeping = asyncio.create_task(
+            keep_published(database, directory, stop, every=0.05, repeat_seconds=86_400)
+        )
         yield Control(database, directory, edge)
         stop.set()
         await asyncio.wait_for(keeping, 60)
@@ -115,10 +117,11 @@ async def test_all_keys_are_there_again_after_redis_was_emptied(
     assert "could not be told" in told["warning"]
     server.start()
     # Never refused on the way: the keys are not there yet, which is not the same as unknown.
-    while (found := await control.opens(unused)) is not True:
-        assert found is None
-        assert await control.opens(used) is True
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while (found := await control.opens(unused)) is not True:
+            assert found is None
+            assert await control.opens(used) is True
+            await asyncio.sleep(0.01)
     assert await control.opens(used) is True
     await until(lambda: _is(control.opens(revoked), False))
 

@@ -12,7 +12,7 @@ from control_api.audit.tables import AuditEntry
 from control_api.deployments.tables import Deployment
 from control_api.engines import Engines
 from control_api.refusals import Refused
-from control_api.webhooks.deliveries import KEPT, forget_deliveries, read_body
+from control_api.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
 from control_api.webhooks.replay import replay
 from control_api.webhooks.tables import WaitingPush, WebhookDelivery
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -58,6 +58,11 @@ async def test_a_delivery_is_kept_as_it_came_but_for_what_proves_it(hooked: Hook
     signatures = {name for name in headers if "signature" in name}
     assert signatures and all(headers[name] == ["[redacted]"] for name in signatures)
     assert "c2VjcmV0" not in kept.headers
+
+
+def test_a_long_event_name_is_cut_to_what_its_column_holds() -> None:
+    row = Delivery(1, "github", "e" * 300, {}, b"{}").to_row(datetime.now(UTC))
+    assert WebhookDelivery(**row).event == "e" * WebhookDelivery.__table__.c.event.type.length
 
 
 @pytest.mark.both_databases

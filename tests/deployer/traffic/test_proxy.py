@@ -13,6 +13,7 @@ from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.holding import Holding
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.routes import RouteTable
+from deployer.traffic.proxy.upstream import Upstream, open_upstream
 from tests.deployer.traffic.applications import (
     Application,
     answering,
@@ -102,6 +103,28 @@ async def test_a_held_request_goes_on_when_a_target_is_there(proxy: Carrier) -> 
         assert not asking.done()
         await proxy.traffic.set_route(1, to(new.target))
         assert (await asking)[0] == 200
+
+
+async def test_a_target_that_was_retired_during_the_connect_gets_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_application("old") as old, running_application("new") as new:
+        table = RouteTable()
+        table.set(1, to(old.target))
+        routed = table.find(HOST)
+        assert routed is not None
+
+        async def open_during_a_switch(target: Target) -> Upstream:
+            upstream = await open_upstream(target)
+            table.set(1, to(new.target))
+            return upstream
+
+        monkeypatch.setattr("deployer.traffic.proxy.holding.open_upstream", open_during_a_switch)
+        holding = Holding(table, lambda number: None, hold_seconds=10.0, held_at_once=10)
+        connected = await holding.connect(routed, asyncio.get_running_loop().time() + 10.0)
+        connected.give_back()
+        assert connected.target == new.target
+        assert table.in_work(1, old.target) == 0
 
 
 async def test_holding_ends(impatient: Carrier) -> None:

@@ -1,0 +1,89 @@
+"""In which order a deployment is brought live, and what stays when that fails."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from control_api.deployments.tables import Deployment, LiveRelease
+from deployer.deployments.carry_out import Workshop, carry_out
+from deployer.drivers.interface import Built, Run, Source, Tenancy, WorkFailed, WorkLog
+from deployer.identity import Identity
+from deployer.leases import take_lease
+from deployer.metrics import DeployerMetrics
+from tests.support.carried_out import begin, bring_live
+from tests.support.deploy_platform import Platform, environment_path
+from tests.support.serve_control import VARIABLE_KEYS
+
+NAME = "shop/production"
+
+
+@dataclass
+class NotingDriver:
+    """Runs nothing: notes what it is asked, and whether the floor is held meanwhile."""
+
+    floor: asyncio.Lock
+    at_switch: Callable[[], None] = lambda: None
+    asked: list[tuple[str, bool]] = field(default_factory=list)
+
+    async def build(
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
+    ) -> Built:
+        raise AssertionError("a rollback builds nothing")
+
+    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
+        self.asked.append(("release", self.floor.locked()))
+
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
+        self.asked.append(("start", self.floor.locked()))
+
+    async def switch(self, tenancy: Tenancy, run: Run) -> None:
+        self.asked.append(("switch", self.floor.locked()))
+        self.at_switch()
+
+    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
+        raise AssertionError("not asked of a deployment")
+
+    async def sweep(
+        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
+    ) -> None:
+        raise AssertionError("not asked of a deployment")
+
+
+async def _deployed(platform: Platform) -> int:
+    """A deployment that is live now."""
+    answer = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
+    async with platform.sessions() as session, session.begin():
+        await begin(session, answer.data["id"], datetime.now(UTC))
+        await bring_live(session, answer.data["id"], datetime.now(UTC))
+    return int(answer.data["id"])
+
+
+def _fail() -> None:
+    raise WorkFailed("the proxy is away")
+
+
+@pytest.mark.parametrize(
+    ("at_switch", "status"), [(lambda: None, "succeeded"), (_fail, "failed")], ids=["succeeded", "failed"]
+)
+async def test_a_rollback(platform: Platform, at_switch: Callable[[], None], status: str) -> None:
+    earlier, later = [await _deployed(platform) for _ in range(2)]
+    answer = await platform.call("POST", f"/v1/deployments/{earlier}/rollback")
+    environment = platform.acme.environment(NAME)
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", datetime.now(UTC))
+    assert lease is not None
+    floor = asyncio.Lock()
+    driver = NotingDriver(floor, at_switch)
+    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
+    tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
+    await carry_out(shop, lease, tenancy, answer.data["id"], asyncio.Event(), floor)
+
+    assert driver.asked == [("start", True), ("switch", True)]
+    async with platform.sessions() as session:
+        assert (await session.get_one(Deployment, answer.data["id"])).status == status
+        live = await session.get_one(LiveRelease, environment.id)
+    assert live.deployment_id == (later if status == "failed" else answer.data["id"])

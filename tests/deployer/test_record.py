@@ -1,0 +1,42 @@
+"""What a deployer writes down when a deployment is done."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import select
+
+from control_api.deployments.tables import Release
+from deployer.deployments.record import Record
+from deployer.deployments.take_up import take_up
+from deployer.identity import Identity
+from deployer.leases import take_lease
+from tests.support.carried_out import begin, bring_live
+from tests.support.deploy_platform import Platform, environment_path
+from tests.support.serve_control import VARIABLE_KEYS
+
+NAME = "shop/production"
+
+
+async def test_the_live_release_is_retained_though_newer_ones_were_built(platform: Platform) -> None:
+    now, environment = datetime.now(UTC), platform.acme.environment(NAME)
+    newer = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
+    async with platform.sessions() as session, session.begin():
+        await begin(session, newer.data["id"], now)
+        await bring_live(session, newer.data["id"], now)
+    source = platform.acme.deployments["production"].id
+    rollback = await platform.call("POST", f"/v1/deployments/{source}/rollback")
+
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", now)
+    assert lease is not None
+    job = await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"])
+    assert job is not None and job.release is not None
+    record = Record(platform.sessions, lease, rollback.data["id"])
+    await record.restored()
+    await record.make_live(job.release.id, is_rollback=True)
+    await record.succeed("done", retain=1)
+
+    async with platform.sessions() as session:
+        mine = (Release.environment_id == environment.id, Release.removed_at.is_(None))
+        retained = set((await session.execute(select(Release.deployment_id).where(*mine))).scalars())
+    assert retained == {source, newer.data["id"]}
