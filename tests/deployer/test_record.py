@@ -33,6 +33,8 @@ async def test_the_live_release_is_retained_though_newer_ones_were_built(platfor
     assert job is not None and job.release is not None
     record = Record(platform.sessions, lease, rollback.data["id"])
     await record.restored()
+    # Nothing has been run: whoever takes it over may go on.
+    assert await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"]) is not None
     await record.make_live(job.release.id, is_rollback=True)
     await record.succeed("done", retain=1)
 

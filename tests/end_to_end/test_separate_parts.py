@@ -177,6 +177,30 @@ def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
             assert b"pharos_" in answer.read()
 
 
+def test_control_believes_no_address_that_a_caller_of_this_machine_writes(stack: Stack) -> None:
+    control = stack.pharos("trusting-nobody", "control")
+    control.env = {**stack.env, "PHAROS_TRUSTED_PROXIES": ""}
+    control.start()
+    try:
+        holds_within(60, control.is_ready)
+        request = urllib.request.Request(
+            f"{control.url}/api/v1/projects/{stack.credentials['project_id']}/workflow",
+            data=json.dumps({"workflow": "version: 1\nprocesses: {web: {command: ./serve}}"}).encode(),
+            headers={
+                "Authorization": f"Bearer {stack.credentials['api_token']}",
+                "Content-Type": "application/json",
+                "X-Forwarded-For": "203.0.113.9",
+            },
+            method="PUT",
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 200
+    finally:
+        control.kill()
+    (entry,) = json.loads(pharos(stack, "audit", "--limit", "1", "--json").stdout)
+    assert (entry["action"], entry["source"]) == ("workflow.set", "127.0.0.1")
+
+
 def test_migrating_again_changes_nothing(stack: Stack) -> None:
     done = pharos(stack, "migrate", "--json")
     assert done.returncode == 0, done.stderr
