@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tests.support.engines import EngineMissing, free_port
-from tests.support.reaper import memory_folder, run_folder
+from tests.support.reaper import run_folder
 
 _START_SECONDS = 120.0
 # Shared memory in files of the cluster: a killed server leaves nothing behind elsewhere.
@@ -154,12 +154,11 @@ def running_postgres(
 ) -> Iterator[PostgresServer]:
     """A server on a cluster of its own, gone at the end; its log is `folder`/postgres.log.
 
-    Raises `EngineMissing`. With `durable` it syncs to disk as a real one does.
+    Raises `EngineMissing`. With `durable` it syncs as a real one does.
     """
     binaries = _find_binaries()
     # A test's own folder is closed to the user that the server runs as. And not where `tempfile.tempdir` points.
-    # In memory a new database takes half the CPU.
-    home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder() if durable else memory_folder()))
+    home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
     server = PostgresServer(binaries, home / "data", folder / "postgres.log", port or free_port(), durable)
     try:
         if user := _user():

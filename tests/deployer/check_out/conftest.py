@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from tests.deployer.check_out.git_host import GitHost, running_git_host
 from tests.deployer.check_out.owner import Owner
+from tests.support.reaper import run_folder
 
 _WHO = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com"}
 _WHO |= {name.replace("AUTHOR", "COMMITTER"): value for name, value in _WHO.items()}
@@ -98,7 +98,7 @@ def host(tmp_path: Path, home: Path) -> Iterator[GitHost]:
 @pytest.fixture
 def owner(tmp_path: Path, home: Path) -> Owner:
     # Pytest's own are closed to others: two of a run, and one of the process where there are several.
-    pytests = [folder for folder in tmp_path.parents if Path(tempfile.gettempdir()) in folder.parents]
+    pytests = [folder for folder in tmp_path.parents if run_folder() in folder.parents]
     for folder in (tmp_path, *pytests, home):
         folder.chmod(0o755)
     folder = tmp_path / "revision"
