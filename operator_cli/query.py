@@ -13,8 +13,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser(
         "query",
         help="ask the column store in SQL",
-        description="Run a reading query in ClickHouse's SQL, for example: "
-        "SELECT type, count() FROM pharos.telemetry_events GROUP BY type",
+        description="Run one reading query in ClickHouse's SQL, for example: "
+        "SELECT type, count() FROM pharos.telemetry_events GROUP BY type. "
+        "It may take 60 s, 1 GiB of memory and 64 MiB of result.",
     )
     parser.add_argument("sql", help="the query; - reads it from standard input")
     add_data_argument(parser)

@@ -1,7 +1,8 @@
 """ClickHouse in this process (chDB), through clickhouse-connect's own chdb interface.
 
-One process per data path. Inserts, queries and statements have handles and threads of their own, so a report never
-waits for an insert, nor an insert for a report's statements. The engine releases the GIL while it works.
+One process per data path. Inserts, queries, statements and operators' queries have handles and threads of their own,
+so a report never waits for an insert, nor an insert for a report's statements. The engine releases the GIL while it
+works.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from storage_backends.column_store.chdb_operator_queries import query_once
 from storage_backends.column_store.fault_codes import DATA_FAULTS, ENGINE_FAULTS
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
@@ -31,16 +33,20 @@ _READERS = 2
 class ChdbColumnStore:
     """Made by `open_chdb`."""
 
-    def __init__(self, writer: Any, teller: Any, readers: Sequence[Any]) -> None:
+    def __init__(
+        self, writer: Any, teller: Any, readers: Sequence[Any], open_session: Callable[[], Any]
+    ) -> None:
         self._writer = writer
         self._teller = teller
         self._readers = tuple(readers)
+        self._open_session = open_session
         self._free: SimpleQueue[Any] = SimpleQueue()
         for reader in readers:
             self._free.put(reader)
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="chdb-insert")
         self._reading = ThreadPoolExecutor(len(self._readers), thread_name_prefix="chdb-query")
         self._telling = ThreadPoolExecutor(1, thread_name_prefix="chdb-statement")
+        self._operating = ThreadPoolExecutor(1, thread_name_prefix="chdb-operator")
         self._closed = False
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
@@ -70,14 +76,9 @@ class ChdbColumnStore:
         return await self._checked(self._reading, run)
 
     async def query_json_lines(self, sql: str) -> bytes:
-        """Run a query as an operator wrote it, without the right to change anything; JSON, one row a line."""
-
-        def run() -> bytes:
-            with self._reader() as reader:
-                rows: bytes = reader.raw_query(sql, fmt="JSONEachRow", settings={"readonly": 1})
-            return rows
-
-        return await self._checked(self._reading, run)
+        """Run a query as an operator wrote it, in a session of its own; JSON, one row a line. Raises
+        `StorageUnavailable`; `QueryRefused` for anything but one reading query within the limits."""
+        return await self._in(self._operating, lambda: query_once(self._open_session, sql))
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         def run() -> None:
@@ -89,7 +90,7 @@ class ChdbColumnStore:
         if self._closed:
             return
         self._closed = True
-        for pool in (self._writing, self._reading, self._telling):
+        for pool in (self._operating, self._writing, self._reading, self._telling):
             await asyncio.to_thread(pool.shutdown)
         for handle in (self._writer, self._teller, *self._readers):
             await asyncio.to_thread(handle.close)
@@ -127,18 +128,17 @@ def _code(error: DatabaseError) -> int | None:
 async def open_chdb(path: Path) -> ChdbColumnStore:
     """Open or make the data folder at `path`. Raises `StorageUnavailable`, for one when another process has it."""
 
+    def open_session() -> Any:
+        return clickhouse_connect.get_client(interface="chdb", path=str(path), settings={"max_threads": 2})
+
     def run() -> list[Any]:
         path.mkdir(parents=True, exist_ok=True)
-        settings = {"max_threads": 2}
         with _without_pyarrow():
-            return [
-                clickhouse_connect.get_client(interface="chdb", path=str(path), settings=settings)
-                for _ in range(2 + _READERS)
-            ]
+            return [open_session() for _ in range(2 + _READERS)]
 
     try:
         writer, teller, *readers = await asyncio.to_thread(run)
-        return ChdbColumnStore(writer, teller, readers)
+        return ChdbColumnStore(writer, teller, readers, open_session)
     except (ClickHouseError, RuntimeError, OSError) as error:
         raise StorageUnavailable(f"The column store at {path} cannot be opened: {error}") from error
 
