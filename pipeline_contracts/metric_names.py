@@ -37,6 +37,10 @@ MetricName = Literal[
     "pharos_monitor_transitions",
     # Bytes that the log holds on disk; on Kafka, that wait for the brokers.
     "pharos_log_bytes",
+    # Bytes of dead letters in the embedded log.
+    "pharos_log_dead_letter_bytes",
+    # Dead letters that left the embedded log because newer ones needed the room.
+    "pharos_log_dead_letters_removed",
     # Requests that the control plane answered, by method and status.
     "pharos_control_requests",
     # Deployments carried out, by how they ended.

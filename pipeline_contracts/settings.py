@@ -189,6 +189,11 @@ class Settings:
     log_max_bytes: int = _setting(
         2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
     )
+    dead_letter_bytes: int = _setting(
+        64 * 2**20,
+        "Bytes of dead letters that the embedded event log keeps for each topic; the oldest leave",
+        minimum=2**20,
+    )
     chunk_rows: int = _setting(50_000, "Most rows in one insert", minimum=1)
     chunk_bytes: int = _setting(32 * 2**20, "Most bytes of events in one insert", minimum=1024)
     chunk_seconds: float = _setting(0.5, "Longest wait for a chunk to fill", minimum=0.01)

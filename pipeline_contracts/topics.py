@@ -10,8 +10,14 @@ PAGEVIEWS = "pharos.pageviews"
 
 ALL_TOPICS = (TELEMETRY, TRACES, LOGS, METRICS, HEARTBEATS, QUEUES, PAGEVIEWS)
 CONSUMER_GROUP = "pharos-consumers"
+_DEAD = ".dead"
 
 
 def dead_letter_topic(topic: str) -> str:
     """Where records of this topic go that can never be stored."""
-    return f"{topic}.dead"
+    return f"{topic}{_DEAD}"
+
+
+def is_dead_letter_topic(topic: str) -> bool:
+    """True for a topic that `dead_letter_topic` has named."""
+    return topic.endswith(_DEAD)

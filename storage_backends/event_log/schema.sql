@@ -2,8 +2,9 @@
 CREATE TABLE IF NOT EXISTS log_identity (log_id TEXT NOT NULL);
 
 CREATE TABLE IF NOT EXISTS topics (
-    topic       TEXT PRIMARY KEY,
-    next_offset INTEGER NOT NULL
+    topic        TEXT PRIMARY KEY,
+    next_offset  INTEGER NOT NULL,
+    stored_bytes INTEGER NOT NULL DEFAULT 0  -- sum of frames.size, changed in the same transactions
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS frames (

@@ -7,28 +7,17 @@ during the last fsync: nobody waits for a timer, and under load a commit costs a
 
 import asyncio
 import contextlib
-import logging
-import queue
-import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pipeline_contracts.errors import LogFull, StorageUnavailable
 from pipeline_contracts.records import LogRecord
-from storage_backends.event_log.sqlite_frames import (
-    Compressor,
-    append_records,
-    connect,
-    new_compressor,
-    read_frame,
-)
-
-logger = logging.getLogger(__name__)
-
-_SCHEMA = Path(__file__).with_name("schema.sql").read_text()
+from pipeline_contracts.topics import is_dead_letter_topic
+from storage_backends.event_log.sqlite_frames import connect, prepare_file, read_frame, stored_bytes
+from storage_backends.event_log.sqlite_writer import Appends, Call, Commit, SqliteWriter
 
 
 class _Committed(asyncio.Future[None]):
@@ -38,69 +27,39 @@ class _Committed(asyncio.Future[None]):
         return False
 
 
-class _Group:
-    """Appends that will be committed together."""
-
-    __slots__ = ("records", "size", "done")
-
-    def __init__(self, done: _Committed) -> None:
-        self.records: dict[str, list[tuple[bytes, bytes, bytes]]] = {}
-        self.size = 0
-        self.done = done
-
-
-class _Call:
-    """A function to run on the writer's connection inside a transaction, with a future for its result."""
-
-    __slots__ = ("run", "done")
-
-    def __init__(self, run: Callable[[sqlite3.Connection], Any], done: "asyncio.Future[Any]") -> None:
-        self.run = run
-        self.done = done
-
-
 class SqliteEventLog:
     """The file, its writer thread and the readers' connection. Made by `open_sqlite_log`."""
 
-    def __init__(self, path: Path, max_bytes: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._path = path
+    def __init__(
+        self, path: Path, max_bytes: int, dead_letter_bytes: int, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._max_bytes = max_bytes
         self._loop = loop
-        self._queue: queue.SimpleQueue[_Group | _Call | None] = queue.SimpleQueue()
-        self._open_group: _Group | None = None
+        self._open_group: Appends | None = None
         self._unwritten = 0
-        self._stored = 0
         self._failure: str | None = None
         self._closing = False
         self._appended: dict[str, asyncio.Event] = {}
+        self.dead_letters_removed = 0
+        """Dead letters that left since the start because newer ones needed the room."""
+        connection = connect(path)
+        self.log_id = prepare_file(connection)
+        self._count_stored(stored_bytes(connection))
         self._reader = connect(path)
         self._reader_lock = threading.Lock()
-        connection = connect(path)
-        connection.executescript(_SCHEMA)
-        with contextlib.closing(connection.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            row = cursor.execute("SELECT log_id FROM log_identity").fetchone()
-            if row is None:
-                row = (secrets.token_hex(6),)
-                cursor.execute("INSERT INTO log_identity VALUES (?)", row)
-            cursor.execute("COMMIT")
-        self.log_id: str = row[0]
-        self._stored = connection.execute("SELECT coalesce(sum(size), 0) FROM frames").fetchone()[0]
-        self._thread = threading.Thread(
-            target=self._write, args=(connection,), name="event-log-writer", daemon=True
-        )
-        self._thread.start()
+        self._writer = SqliteWriter(connection, dead_letter_bytes, self._report)
 
     # The edge's side.
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
-        if self._stored + self._unwritten > self._max_bytes:
+        if self._stored + self._unwritten > self._max_bytes and not is_dead_letter_topic(topic):
+            # Dead letters have their own bound: a full log must be able to bury what keeps it from emptying.
             raise LogFull("The event log is full; the consumers are behind.")
         group = self._open_group
         if group is None:
-            group = self._open_group = _Group(_Committed(loop=self._loop))
+            group = self._open_group = Appends(_Committed(loop=self._loop))
             # Hand over at the end of this turn of the loop: all requests that were ready ride along.
             self._loop.call_soon(self._hand_over)
         records = group.records.get(topic)
@@ -110,7 +69,7 @@ class SqliteEventLog:
         size = len(value) + len(meta) + 64
         group.size += size
         self._unwritten += size
-        return group.done
+        return group.done  # type: ignore[no-any-return]
 
     def stalled_reason(self) -> str | None:
         if self._closing:
@@ -122,16 +81,20 @@ class SqliteEventLog:
         return None
 
     def stored_bytes(self) -> int:
-        """Bytes of compressed records that wait in the file."""
+        """Bytes of compressed records in the file that wait for a consumer."""
         return self._stored
+
+    def dead_letter_bytes(self) -> int:
+        """Bytes of compressed dead letters in the file."""
+        return self._dead
 
     async def close(self) -> None:
         if self._closing:
             return
         self._closing = True
         self._hand_over()
-        self._queue.put(None)
-        await asyncio.to_thread(self._thread.join)
+        self._writer.jobs.put(None)
+        await asyncio.to_thread(self._writer.join)
         with self._reader_lock:
             self._reader.close()
 
@@ -139,7 +102,7 @@ class SqliteEventLog:
         group = self._open_group
         if group is not None:
             self._open_group = None
-            self._queue.put(group)
+            self._writer.jobs.put(group)
 
     # The consumers' side.
 
@@ -172,90 +135,56 @@ class SqliteEventLog:
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
         done: asyncio.Future[Any] = self._loop.create_future()
-        self._queue.put(_Call(run, done))
+        self._writer.jobs.put(Call(run, done))
         return await done
-
-    def released(self, stored_bytes: int) -> None:
-        """Told by the consumer's side how many bytes were removed."""
-        self._stored -= stored_bytes
 
     def appended_event(self, topic: str) -> asyncio.Event:
         """Set at each commit that adds to the topic."""
         return self._appended.setdefault(topic, asyncio.Event())
 
-    # The writer thread.
+    # What the writer's thread reports.
 
-    def _write(self, connection: sqlite3.Connection) -> None:
-        last = False
-        compressor = new_compressor()
-        while not last:
-            jobs: list[_Group | _Call] = []
-            job = self._queue.get()
-            while True:
-                if job is None:
-                    last = True
-                else:
-                    jobs.append(job)
-                try:
-                    job = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if jobs:
-                self._commit(connection, compressor, jobs)
-        connection.close()
+    def _report(self, commit: Commit) -> None:
+        self._loop.call_soon_threadsafe(self._committed, commit)
 
-    def _commit(
-        self, connection: sqlite3.Connection, compressor: Compressor, jobs: Sequence[_Group | _Call]
-    ) -> None:
-        results: list[Any] = []
-        stored = 0
-        failure: Exception | None = None
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                if isinstance(job, _Call):
-                    results.append(job.run(connection))
-                else:
-                    results.append(None)
-                    for topic, records in job.records.items():
-                        stored += append_records(connection, compressor, topic, records)
-            connection.execute("COMMIT")
-        except Exception as error:
-            # Whatever it was (disk full, a fault of the disk, a locked file): nothing of it is durable, all
-            # who wait are told, and the next commit starts afresh.
-            failure = error
-            logger.exception("event log commit failed")
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        # The loop is gone when the process ends without closing the log.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._committed, jobs, results, stored, failure)
-
-    def _committed(
-        self, jobs: Sequence[_Group | _Call], results: Sequence[Any], stored: int, failure: Exception | None
-    ) -> None:
-        self._failure = None if failure is None else f"the event log cannot be written ({failure})"
-        self._stored += stored
-        for index, job in enumerate(jobs):
-            if isinstance(job, _Group):
-                self._unwritten -= job.size
-            if failure is not None:
+    def _committed(self, commit: Commit) -> None:
+        if commit.failure is not None:
+            self._failure = f"the event log cannot be written ({commit.failure})"
+        elif commit.proves_writable:
+            self._failure = None
+            self.dead_letters_removed += commit.trimmed
+        if commit.stored is not None:
+            self._count_stored(commit.stored)
+        self._unwritten -= sum(job.size for job in commit.jobs if isinstance(job, Appends))
+        for index, job in enumerate(commit.jobs):
+            if job.done.done():
+                # A call that was canceled: nobody waits, and the others must get their answers.
+                continue
+            if commit.failure is not None:
                 job.done.set_exception(StorageUnavailable("The event log cannot be written."))
-                # Nobody may be waiting any more; the failure is logged above.
+                # Nobody may be waiting any more; the failure is logged by the writer.
                 job.done.exception()
-            elif isinstance(job, _Group):
+            elif isinstance(job, Appends):
                 job.done.set_result(None)
                 for topic in job.records:
                     if (event := self._appended.get(topic)) is not None:
                         event.set()
-            elif not job.done.done():
-                job.done.set_result(results[index])
+            else:
+                job.done.set_result(commit.results[index])
+
+    def _count_stored(self, stored: dict[str, int]) -> None:
+        self._dead = sum(size for topic, size in stored.items() if is_dead_letter_topic(topic))
+        self._stored = sum(stored.values()) - self._dead
 
 
-async def open_sqlite_log(path: Path, max_bytes: int) -> SqliteEventLog:
-    """Open or make the log at `path`; from `max_bytes` of waiting records on it refuses appends."""
+async def open_sqlite_log(path: Path, max_bytes: int, dead_letter_bytes: int = 64 * 2**20) -> SqliteEventLog:
+    """Open or make the log at `path`; from `max_bytes` of waiting records on it refuses appends.
+
+    Each topic of dead letters keeps `dead_letter_bytes`, beside `max_bytes`: its oldest leave. Raises
+    `StorageUnavailable`.
+    """
     loop = asyncio.get_running_loop()
     try:
-        return await asyncio.to_thread(SqliteEventLog, path, max_bytes, loop)
+        return await asyncio.to_thread(SqliteEventLog, path, max_bytes, dead_letter_bytes, loop)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"The event log at {path} cannot be opened: {error}") from error

@@ -6,6 +6,7 @@ import sqlite3
 
 from pipeline_contracts.records import LogRecord, Position
 from storage_backends.event_log.sqlite import SqliteEventLog
+from storage_backends.event_log.sqlite_frames import remove_frames
 
 
 class SqliteLogConsumer:
@@ -47,11 +48,9 @@ class SqliteLogConsumer:
         return records
 
     async def commit(self, partition: int, position: Position) -> None:
-        self._log.released(
-            await self._log.call(lambda connection: self._write_position(connection, position))
-        )
+        await self._log.call(lambda connection: self._write_position(connection, position))
 
-    def _write_position(self, connection: sqlite3.Connection, position: Position) -> int:
+    def _write_position(self, connection: sqlite3.Connection, position: Position) -> None:
         connection.execute(
             "INSERT INTO positions (consumer_group, topic, next_offset, plan_end) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (consumer_group, topic) "
@@ -59,17 +58,15 @@ class SqliteLogConsumer:
             (self._group, self._topic, position.next_offset, position.plan_end),
         )
         if position.plan_end is not None:
-            return 0
-        # Rows that every group has passed. Frames end where a group commit ended, so a frame that the
+            return
+        # What every group has passed. Frames end where a group commit ended, so a frame that the
         # position has reached only in part stays.
-        removed = connection.execute(
-            "DELETE FROM frames WHERE topic = ? AND past_last <= "
-            "(SELECT min(next_offset) FROM positions WHERE topic = ?) RETURNING size",
-            (self._topic, self._topic),
-        ).fetchall()
+        (passed,) = connection.execute(
+            "SELECT min(next_offset) FROM positions WHERE topic = ?", (self._topic,)
+        ).fetchone()
+        remove_frames(connection, self._topic, passed)
         # One page is freed a step: all steps have to be asked for.
         connection.execute("PRAGMA incremental_vacuum(64)").fetchall()
-        return sum(size for (size,) in removed)
 
     async def end(self, partition: int) -> int:
         return int(await self._log.call(self._read_end))

@@ -7,7 +7,14 @@ from pathlib import Path
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.records import LogRecord
-from storage_backends.event_log.sqlite_frames import append_records, connect, new_compressor, read_frame
+from storage_backends.event_log.sqlite_frames import (
+    append_records,
+    connect,
+    new_compressor,
+    prepare_file,
+    read_frame,
+    recount_topics,
+)
 
 _FRAMES = "SELECT id, first, payload FROM frames WHERE topic = ? ORDER BY past_last"
 
@@ -38,6 +45,7 @@ def requeue(
     compressor = new_compressor()
     try:
         with contextlib.closing(connect(path)) as connection:
+            prepare_file(connection)
             connection.execute("BEGIN IMMEDIATE")
             for frame, first, payload in connection.execute(_FRAMES, (source,)).fetchall():
                 kept = []
@@ -53,6 +61,7 @@ def requeue(
                         append_records(connection, compressor, source, kept)
             if moved:
                 append_records(connection, compressor, target, list(moved.values()))
+            recount_topics(connection)
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise StorageUnavailable(f"{path} cannot be written: {error}") from error

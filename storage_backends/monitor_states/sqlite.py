@@ -192,10 +192,12 @@ class SqliteMonitorStates:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # On a full disk the engine may have rolled back by itself, or a COMMIT have left the transaction open.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
     async def _write_once(self, sql: str, parameters: tuple[Any, ...]) -> int:
         return await self._call(lambda: self._connection.execute(sql, parameters).rowcount)

@@ -1,0 +1,132 @@
+"""The thread that writes the embedded event log: everything that waits goes into one commit."""
+
+import contextlib
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline_contracts.topics import is_dead_letter_topic
+from storage_backends.event_log.sqlite_frames import (
+    Compressor,
+    append_records,
+    new_compressor,
+    stored_bytes,
+    trim_topic,
+)
+
+logger = logging.getLogger(__name__)
+
+# After a failed commit: seconds between attempts to write, so that readiness returns although nobody appends.
+_PROBE_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Appends:
+    """Records that will be committed together, by topic: (key, meta, value)."""
+
+    done: Any
+    """The future that all who append await."""
+    records: dict[str, list[tuple[bytes, bytes, bytes]]] = field(default_factory=dict)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Call:
+    """A function to run on the writer's connection inside the transaction, with a future for its result."""
+
+    run: Callable[[sqlite3.Connection], Any]
+    done: Any
+
+
+@dataclass(slots=True)
+class Commit:
+    """The outcome of one commit: all of its jobs are durable, or none is."""
+
+    jobs: Sequence[Appends | Call]
+    results: list[Any]
+    stored: dict[str, int] | None = None
+    """Bytes that the file holds now, by topic; None when the file cannot be asked."""
+    trimmed: int = 0
+    """Dead letters that left to make room for these."""
+    failure: Exception | None = None
+    proves_writable: bool = True
+    """False if nothing had to be written, which succeeds on a full disk too."""
+
+
+class SqliteWriter:
+    """Commits what is put into `jobs`; None ends it. `report` is called on the writer's thread after each commit."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, dead_letter_bytes: int, report: Callable[[Commit], None]
+    ) -> None:
+        self.jobs: queue.SimpleQueue[Appends | Call | None] = queue.SimpleQueue()
+        self._connection = connection
+        self._dead_letter_bytes = dead_letter_bytes
+        self._report = report
+        self._failing = False
+        self._thread = threading.Thread(target=self._write, name="event-log-writer", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until all jobs before the None are committed. Blocks."""
+        self._thread.join()
+
+    def _write(self) -> None:
+        last = False
+        compressor = new_compressor()
+        while not last:
+            jobs: list[Appends | Call] = []
+            try:
+                job = self.jobs.get(timeout=_PROBE_SECONDS if self._failing else None)
+                while True:
+                    if job is None:
+                        last = True
+                    else:
+                        jobs.append(job)
+                    job = self.jobs.get_nowait()
+            except queue.Empty:
+                pass
+            if jobs or not last:
+                self._commit(compressor, jobs)
+        self._connection.close()
+
+    def _commit(self, compressor: Compressor, jobs: Sequence[Appends | Call]) -> None:
+        commit = Commit(jobs, [])
+        before = self._connection.total_changes
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if not jobs:
+                self._connection.execute("UPDATE log_identity SET log_id = log_id")
+            for job in jobs:
+                commit.results.append(self._run(job, compressor, commit))
+            self._connection.execute("COMMIT")
+        except Exception as error:
+            # Whatever it was (disk full, a fault of the disk, a locked file): nothing of it is durable, all
+            # who wait are told, and the next commit starts afresh.
+            commit.failure = error
+            if jobs or not self._failing:
+                logger.exception("event log commit failed")
+            # The engine may have rolled back by itself.
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+        commit.proves_writable = commit.failure is None and self._connection.total_changes > before
+        self._failing = commit.failure is not None or (self._failing and not commit.proves_writable)
+        # The truth after a rollback as after a commit, and after a replay by another process.
+        with contextlib.suppress(sqlite3.Error):
+            commit.stored = stored_bytes(self._connection)
+        # The loop is gone when the process ends without closing the log.
+        with contextlib.suppress(RuntimeError):
+            self._report(commit)
+
+    def _run(self, job: Appends | Call, compressor: Compressor, commit: Commit) -> Any:
+        if isinstance(job, Call):
+            return job.run(self._connection)
+        for topic, records in job.records.items():
+            append_records(self._connection, compressor, topic, records)
+            if is_dead_letter_topic(topic):
+                commit.trimmed += trim_topic(self._connection, topic, self._dead_letter_bytes)
+        return None
