@@ -1,4 +1,4 @@
-"""What the embedded event log counts, shown to Prometheus when asked."""
+"""The embedded event log's bounds out of the settings, and what it counts, shown to Prometheus when asked."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,17 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pipeline_contracts.metric_names import MetricName
+from pipeline_contracts.settings import Settings
 from storage_backends.event_log.sqlite import SqliteEventLog
+from storage_backends.event_log.sqlite_writer import Bounds
 
 _DEAD_BYTES: MetricName = "pharos_log_dead_letter_bytes"
 _REMOVED: MetricName = "pharos_log_dead_letters_removed"
+
+
+def log_bounds(settings: Settings) -> Bounds:
+    """What the settings let the log take."""
+    return Bounds(settings.log_max_bytes, settings.dead_letter_bytes, settings.min_free_bytes)
 
 
 class LogMetrics(Collector):

@@ -38,7 +38,7 @@ from control_api.webhooks.worker import WebhookWorker, following
 from deployer.assemble import running_local_deployer
 from deployer.identity import owning
 from embedded_app.asgi_bridge import asgi_handler
-from embedded_app.log_metrics import LogMetrics
+from embedded_app.log_metrics import LogMetrics, log_bounds
 from embedded_app.operator_socket import build_operator_app
 from embedded_app.sample_repository import ensure_sample_repository
 from ingest_edge.app import Edge, edge_runner
@@ -102,9 +102,7 @@ async def run_platform(
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(_own_folder(data))
-        log = await open_sqlite_log(
-            data / "event-log.sqlite", settings.log_max_bytes, settings.dead_letter_bytes
-        )
+        log = await open_sqlite_log(data / "event-log.sqlite", log_bounds(settings))
         stack.push_async_callback(log.close)
         store = await open_chdb(data / "clickhouse")
         stack.push_async_callback(store.close)

@@ -189,6 +189,11 @@ class Settings:
     log_max_bytes: int = _setting(
         2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
     )
+    min_free_bytes: int = _setting(
+        128 * 2**20,
+        "Free room on the disk of `pharos up` below which the edge answers 503 (rows are inserted down to 64 MiB)",
+        minimum=0,
+    )
     dead_letter_bytes: int = _setting(
         64 * 2**20,
         "Bytes of dead letters that the embedded event log keeps for each topic; the oldest leave",

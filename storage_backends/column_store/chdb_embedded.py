@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 # Queries side by side: one that is planned keeps one core busy.
 _READERS = 2
+# On a disk that gets full during an insert the engine reports success and leaves a part with empty files, which every
+# later query of the table fails on. As much as the largest block.
+_MIN_FREE_BYTES = MAX_BYTES
 
 
 class ChdbColumnStore:
@@ -129,7 +132,11 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
     """Open or make the data folder at `path`. Raises `StorageUnavailable`, for one when another process has it."""
 
     def open_session() -> Any:
-        return clickhouse_connect.get_client(interface="chdb", path=str(path), settings={"max_threads": 2})
+        return clickhouse_connect.get_client(
+            interface="chdb",
+            path=str(path),
+            settings={"max_threads": 2, "min_free_disk_bytes_to_perform_insert": _MIN_FREE_BYTES},
+        )
 
     def run() -> list[Any]:
         path.mkdir(parents=True, exist_ok=True)

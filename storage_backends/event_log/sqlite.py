@@ -17,7 +17,14 @@ from pipeline_contracts.errors import LogFull, StorageUnavailable
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.topics import is_dead_letter_topic
 from storage_backends.event_log.sqlite_frames import connect, prepare_file, read_frame, stored_bytes
-from storage_backends.event_log.sqlite_writer import Appends, Call, Commit, SqliteWriter
+from storage_backends.event_log.sqlite_writer import (
+    Appends,
+    Bounds,
+    Call,
+    Commit,
+    SqliteWriter,
+    is_short_of_room,
+)
 
 
 class _Committed(asyncio.Future[None]):
@@ -30,10 +37,8 @@ class _Committed(asyncio.Future[None]):
 class SqliteEventLog:
     """The file, its writer thread and the readers' connection. Made by `open_sqlite_log`."""
 
-    def __init__(
-        self, path: Path, max_bytes: int, dead_letter_bytes: int, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, path: Path, bounds: Bounds, loop: asyncio.AbstractEventLoop) -> None:
+        self._bounds = bounds
         self._loop = loop
         self._open_group: Appends | None = None
         self._unwritten = 0
@@ -47,16 +52,17 @@ class SqliteEventLog:
         self._count_stored(stored_bytes(connection))
         self._reader = connect(path)
         self._reader_lock = threading.Lock()
-        self._writer = SqliteWriter(connection, dead_letter_bytes, self._report)
+        self._is_short = is_short_of_room(path, bounds)
+        self._writer = SqliteWriter(connection, path, bounds, self._report)
 
     # The edge's side.
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
-        if self._stored + self._unwritten > self._max_bytes and not is_dead_letter_topic(topic):
+        if self._full_reason() is not None and not is_dead_letter_topic(topic):
             # Dead letters have their own bound: a full log must be able to bury what keeps it from emptying.
-            raise LogFull("The event log is full; the consumers are behind.")
+            raise LogFull("The event log is full; the consumers are behind, or the disk is short of room.")
         group = self._open_group
         if group is None:
             group = self._open_group = Appends(_Committed(loop=self._loop))
@@ -76,8 +82,13 @@ class SqliteEventLog:
             return "the event log is closing"
         if self._failure is not None:
             return self._failure
-        if self._stored + self._unwritten > self._max_bytes:
+        return self._full_reason()
+
+    def _full_reason(self) -> str | None:
+        if self._stored + self._unwritten > self._bounds.max_bytes:
             return "the event log is full"
+        if self._is_short:
+            return f"the disk of the event log has less than {self._bounds.min_free_bytes >> 20} MiB free"
         return None
 
     def stored_bytes(self) -> int:
@@ -153,6 +164,7 @@ class SqliteEventLog:
         elif commit.proves_writable:
             self._failure = None
             self.dead_letters_removed += commit.trimmed
+        self._is_short = commit.is_short
         if commit.stored is not None:
             self._count_stored(commit.stored)
         self._unwritten -= sum(job.size for job in commit.jobs if isinstance(job, Appends))
@@ -177,14 +189,12 @@ class SqliteEventLog:
         self._stored = sum(stored.values()) - self._dead
 
 
-async def open_sqlite_log(path: Path, max_bytes: int, dead_letter_bytes: int = 64 * 2**20) -> SqliteEventLog:
-    """Open or make the log at `path`; from `max_bytes` of waiting records on it refuses appends.
-
-    Each topic of dead letters keeps `dead_letter_bytes`, beside `max_bytes`: its oldest leave. Raises
-    `StorageUnavailable`.
-    """
+async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:
+    """Open or make the log at `path`. `bounds`: a number is `max_bytes`. Raises `StorageUnavailable`."""
+    if isinstance(bounds, int):
+        bounds = Bounds(bounds)
     loop = asyncio.get_running_loop()
     try:
-        return await asyncio.to_thread(SqliteEventLog, path, max_bytes, dead_letter_bytes, loop)
+        return await asyncio.to_thread(SqliteEventLog, path, bounds, loop)
     except sqlite3.Error as error:
         raise StorageUnavailable(f"The event log at {path} cannot be opened: {error}") from error

@@ -2,11 +2,13 @@
 
 import contextlib
 import logging
+import os
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pipeline_contracts.topics import is_dead_letter_topic
@@ -22,6 +24,27 @@ logger = logging.getLogger(__name__)
 
 # After a failed commit: seconds between attempts to write, so that readiness returns although nobody appends.
 _PROBE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the log may take of the disk."""
+
+    max_bytes: int
+    """Waiting records from which on appends are refused."""
+    dead_letter_bytes: int = 64 * 2**20
+    """Dead letters that each topic keeps, beside `max_bytes`; the oldest leave."""
+    min_free_bytes: int = 128 * 2**20
+    """Free room on the disk below which appends are refused: the consumers need it to empty the log."""
+
+
+def is_short_of_room(path: Path, bounds: Bounds) -> bool:
+    """True if the disk with this file has less room than has to stay free."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < bounds.min_free_bytes
 
 
 @dataclass(slots=True)
@@ -55,17 +78,24 @@ class Commit:
     failure: Exception | None = None
     proves_writable: bool = True
     """False if nothing had to be written, which succeeds on a full disk too."""
+    is_short: bool = False
+    """The disk has less room now than has to stay free."""
 
 
 class SqliteWriter:
     """Commits what is put into `jobs`; None ends it. `report` is called on the writer's thread after each commit."""
 
     def __init__(
-        self, connection: sqlite3.Connection, dead_letter_bytes: int, report: Callable[[Commit], None]
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        bounds: Bounds,
+        report: Callable[[Commit], None],
     ) -> None:
         self.jobs: queue.SimpleQueue[Appends | Call | None] = queue.SimpleQueue()
         self._connection = connection
-        self._dead_letter_bytes = dead_letter_bytes
+        self._path = path
+        self._bounds = bounds
         self._report = report
         self._failing = False
         self._thread = threading.Thread(target=self._write, name="event-log-writer", daemon=True)
@@ -115,6 +145,8 @@ class SqliteWriter:
                 self._connection.execute("ROLLBACK")
         commit.proves_writable = commit.failure is None and self._connection.total_changes > before
         self._failing = commit.failure is not None or (self._failing and not commit.proves_writable)
+        commit.is_short = is_short_of_room(self._path, self._bounds)
+        self._failing = self._failing or commit.is_short
         # The truth after a rollback as after a commit, and after a replay by another process.
         with contextlib.suppress(sqlite3.Error):
             commit.stored = stored_bytes(self._connection)
@@ -128,5 +160,5 @@ class SqliteWriter:
         for topic, records in job.records.items():
             append_records(self._connection, compressor, topic, records)
             if is_dead_letter_topic(topic):
-                commit.trimmed += trim_topic(self._connection, topic, self._dead_letter_bytes)
+                commit.trimmed += trim_topic(self._connection, topic, self._bounds.dead_letter_bytes)
         return None

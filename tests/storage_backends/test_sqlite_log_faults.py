@@ -18,6 +18,7 @@ from pipeline_contracts.errors import LogFull, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from storage_backends.event_log.sqlite_writer import Bounds
 
 TOPIC = "test.topic"
 DEAD = "test.topic.dead"
@@ -26,9 +27,9 @@ MB = 2**20
 
 @asynccontextmanager
 async def opened(
-    path: Path, max_bytes: int = 100 * MB, dead_bytes: int = MB
+    path: Path, max_bytes: int = 100 * MB, dead_bytes: int = MB, min_free: int = 0
 ) -> AsyncIterator[SqliteEventLog]:
-    log = await open_sqlite_log(path / "log.sqlite", max_bytes, dead_bytes)
+    log = await open_sqlite_log(path / "log.sqlite", Bounds(max_bytes, dead_bytes, min_free))
     try:
         yield log
     finally:
@@ -85,6 +86,24 @@ async def test_a_full_disk_refuses_and_the_log_goes_on_once_there_is_room(tmp_pa
         assert [record.value for record in records] == [*acknowledged, b"after"]
         await consumer(log).commit(0, Position(len(records)))
         assert believed(log) == (0, 0) == held(tmp_path)
+
+
+async def test_a_disk_that_is_short_of_room_is_left_to_the_consumers(tmp_path: Path) -> None:
+    async with opened(tmp_path) as log:
+        await log.append(TOPIC, b"k", b"", b"before")
+    async with opened(tmp_path, min_free=2**62) as log:
+        with pytest.raises(LogFull):
+            log.append(TOPIC, b"k", b"", b"refused")
+        assert "MiB free" in (log.stalled_reason() or "")
+        await log.append(DEAD, b"k", b"", b"buried")
+        await consumer(log).commit(0, Position(1))
+        assert "MiB free" in (log.stalled_reason() or "")
+        object.__setattr__(log._bounds, "min_free_bytes", 0)
+        # The writer looks again by itself.
+        async with asyncio.timeout(60):
+            while log.stalled_reason() is not None:
+                await asyncio.sleep(0.02)
+        await log.append(TOPIC, b"k", b"", b"after")
 
 
 async def test_a_full_disk_lets_the_consumer_empty_the_log(tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""The disk of `pharos up` gets full under load and has room again: no restart, nothing acknowledged is lost, nothing is
+doubled."""
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.platform_process import PlatformProcess
+from tests.support.within import holds_within
+
+_MB = 2**20
+_EVENTS = 100
+_PAUSE_SECONDS = 0.02
+
+
+@dataclass(slots=True)
+class SmallDisk:
+    """A file system of its own, which a file fills to the last block."""
+
+    folder: Path
+
+    def fill(self) -> None:
+        with contextlib.suppress(OSError), open(self.folder / "ballast", "ab", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(_MB))
+        # The last, which were too few for a whole write.
+        with contextlib.suppress(OSError), open(self.folder / "ballast", "ab", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(4096))
+
+    def free(self) -> None:
+        (self.folder / "ballast").unlink()
+
+
+@contextlib.contextmanager
+def _small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512m", "pharos-test-disk", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+class Senders:
+    """Clients of each kind of traffic that never stop, and what each request was answered."""
+
+    def __init__(self, platform: PlatformProcess) -> None:
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.batches: dict[str, int] = {}
+        """Status by batch ID."""
+        self.views: dict[str, int] = {}
+        """Status by the page view's ID."""
+        self._platform = platform
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._send, args=(one,))
+            for one in (self._batch, self._view, self._deployment)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send(self, send_one: Callable[[], tuple[str, int]]) -> None:
+        while not self._stop.wait(_PAUSE_SECONDS):
+            kind, status = send_one()
+            self.answers[kind, status] += 1
+
+    def _batch(self) -> tuple[str, int]:
+        batch = uuid.uuid4().hex
+        # What does not compress, so that it needs room.
+        events = [{"type": "log", "title": os.urandom(300).hex()} for _ in range(_EVENTS)]
+        self.batches[batch] = self._platform.ingest({"batch_id": batch, "events": events}).status
+        return "ingest", self.batches[batch]
+
+    def _view(self) -> tuple[str, int]:
+        view = str(uuid.uuid4())
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        event = {"id": view, "type": "pageview", "path": "/", "occurred_at": now}
+        site = self._platform.credentials["site"]
+        answer = self._platform.request(
+            "POST",
+            f"/api/v1/collect/{site['tracker_id']}",
+            body=json.dumps({"events": [event]}).encode(),
+            headers={"Content-Type": "application/json", "Origin": site["origin"], "User-Agent": "Firefox"},
+        )
+        self.views[view] = answer.status
+        return "collect", answer.status
+
+    def _deployment(self) -> tuple[str, int]:
+        key = self._platform.credentials["ingest_key"]
+        answer = self._platform.request(
+            "POST",
+            "/api/v1/deployments",
+            body=json.dumps({"deployment_id": uuid.uuid4().hex, "version": "x" * 100}).encode(),
+            headers={"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
+        )
+        return "deployment", answer.status
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_full_disk_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """`tests/storage_backends/test_sqlite_log_faults.py` has a full disk for the log alone, in every run."""
+    with _small_disk(tmp_path) as disk:
+        platform = PlatformProcess(disk.folder / "data")
+        # Elsewhere: that it cannot be written is not what is asked.
+        platform.log = Path(tempfile.mkdtemp(dir=tmp_path)) / "log"
+        senders = None
+        try:
+            platform.start()
+            senders = Senders(platform)
+            _until(senders, lambda: all(senders.answers[kind] >= 3 for kind in _ACCEPTED))
+            disk.fill()
+            _until(senders, lambda: senders.answers["ingest", 503] >= 20)
+            assert platform.request("GET", "/health/ready").status == 503
+            disk.free()
+            holds_within(
+                30, lambda: platform.request("GET", "/health/ready").status == 200, platform.log.read_text
+            )
+            after = senders.answers.copy()
+            _until(senders, lambda: all(senders.answers[kind] >= after[kind] + 10 for kind in _ACCEPTED))
+            senders.stop()
+            platform.wait_until_consumed()
+            _check(platform, senders)
+        finally:
+            if senders is not None:
+                senders.stop()
+            if platform._process is not None:
+                platform.kill()
+
+
+_ACCEPTED = [("ingest", 202), ("collect", 202), ("deployment", 201)]
+
+
+def _until(senders: Senders, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline, senders.answers
+        time.sleep(0.05)
+
+
+def _check(platform: PlatformProcess, senders: Senders) -> None:
+    assert {status for _, status in senders.answers} <= {200, 201, 202, 503}, senders.answers
+    rows = platform.query("SELECT batch_id, count() AS events FROM pharos.telemetry_events GROUP BY batch_id")
+    stored = {row["batch_id"]: int(row["events"]) for row in rows}
+    assert set(stored.values()) == {_EVENTS}
+    accepted = {batch for batch, status in senders.batches.items() if status == 202}
+    assert accepted <= stored.keys() <= senders.batches.keys()
+    seen = platform.query("SELECT toString(id) AS id, count() AS rows FROM pharos.pageviews GROUP BY id")
+    assert {int(row["rows"]) for row in seen} == {1}
+    assert {view for view, status in senders.views.items() if status == 202} <= {row["id"] for row in seen}
