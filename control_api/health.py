@@ -1,14 +1,13 @@
-"""`/health/live`, `/health/ready` and `/metrics` of a control plane that runs as its own process."""
+"""`/health/live`, `/health/ready` and the metrics of a control plane that runs as its own process."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import text
@@ -68,8 +67,8 @@ def database_check(sessions: Sessions) -> AsyncCheck:
     return check
 
 
-def add_health(app: FastAPI, checks: Mapping[str, AsyncCheck]) -> None:
-    """Add the three routes and the counting."""
+def add_health(app: FastAPI, checks: Mapping[str, AsyncCheck]) -> CollectorRegistry:
+    """Add the two routes and the counting; gives what shows the counts."""
     requests = _Requests()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(requests)
@@ -84,10 +83,7 @@ def add_health(app: FastAPI, checks: Mapping[str, AsyncCheck]) -> None:
             return JSONResponse({"status": "not ready", "reasons": reasons}, 503)
         return JSONResponse({"status": "ready"})
 
-    async def metrics() -> Response:
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
     app.add_middleware(_Counting, requests=requests)
     app.add_api_route("/health/live", live, include_in_schema=False)
     app.add_api_route("/health/ready", ready, include_in_schema=False)
-    app.add_api_route("/metrics", metrics, include_in_schema=False)
+    return registry

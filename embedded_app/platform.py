@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
+from consumers.metrics import ConsumersCollector
 from consumers.scan_heartbeats import running_scan
 from control_api.app import build_control
 from control_api.configuration.worker import ApplicationWorker, applying
@@ -46,6 +47,7 @@ from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
+from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
@@ -121,6 +123,7 @@ async def run_platform(
 
         registry = new_registry()
         registry.register(LogMetrics(log))
+        await serve_metrics(stack, settings.metrics_listen, server, registry)
         checks = await _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
@@ -281,10 +284,12 @@ async def _start_consumers(
     """Start a consumer of each topic, and the scan of heartbeats; gives what tells how they are."""
     transforms = {name: make() for name, make in TRANSFORMS.items()}
     transforms |= {name: make_of(states) for name, make_of in MONITORS.items()}
+    counters = ConsumersCollector()
+    registry.register(counters)
     consumers: dict[str, _Consumer] = {}
     for name, transform in transforms.items():
         loop = _assemble(settings, transform, log, store, on_step)
-        registry.register(loop.metrics)
+        counters.add(loop.metrics)
         consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
     stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
     scan = await stack.enter_async_context(running_scan(states, registry))

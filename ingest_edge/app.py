@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from aiohttp import hdrs, web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
@@ -108,7 +106,6 @@ async def _nothing_here(request: web.BaseRequest) -> web.StreamResponse:
 def build_edge(
     intake: Intake,
     readiness: Readiness,
-    registry: CollectorRegistry,
     *,
     receipt_key: bytes,
     collect: AcceptCollect | None = None,
@@ -116,9 +113,6 @@ def build_edge(
     otherwise: Handler | None = None,
 ) -> Edge:
     """One edge. `collect` takes page views, `protobuf` OTLP in protobuf; `otherwise` answers all other paths."""
-
-    async def show_metrics(request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
 
     monitors = AcceptMonitors(intake)
     edge = Edge(intake.metrics, otherwise)
@@ -133,7 +127,6 @@ def build_edge(
             edge.add("GET", root + name, serve_tracker)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)
-    edge.add("GET", "/metrics", show_metrics)
     return edge
 
 

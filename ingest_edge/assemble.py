@@ -58,7 +58,6 @@ async def assembled_edge(
             yield build_edge(
                 intake,
                 readiness,
-                registry,
                 receipt_key=receipt_key,
                 collect=collect,
                 protobuf=settings.otlp_protobuf,

@@ -1,6 +1,8 @@
-"""The socket that a process listens on."""
+"""The sockets that a process listens on."""
 
 import socket
+
+_METRICS_BEHIND = 100
 
 
 class PortInUse(Exception):
@@ -21,3 +23,15 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
         server.close()
         raise PortInUse(f"{host}:{port} cannot be used ({error.strerror}). Choose another --port.") from None
     return server
+
+
+def metrics_address(listen: str | None, own_port: int, index: int = 0) -> str:
+    """host:port of the metrics of a process that listens on `own_port`; `index` is its number among those that share
+    that port. `listen` is `PHAROS_METRICS_LISTEN`; port 0 stays 0, which takes any free one."""
+    if listen is None:
+        behind = own_port + _METRICS_BEHIND
+        host, port = "127.0.0.1", behind if behind < 2**16 - 1000 else own_port - _METRICS_BEHIND
+    else:
+        host, _, text = listen.rpartition(":")
+        port = int(text)
+    return f"{host}:{port + index if port else 0}"

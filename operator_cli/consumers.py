@@ -18,7 +18,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "up to one a partition.",
     )
     parser.add_argument("--only", action="append", choices=_NAMES, help="just this one; may be given again")
-    add_listening_arguments(parser, 8001, "/health and /metrics")
+    add_listening_arguments(parser, 8001, "/health")
     parser.set_defaults(run=_run)
 
 

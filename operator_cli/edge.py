@@ -36,7 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
             with bind(arguments.host, arguments.port, shared=True) as holder:
                 port = holder.getsockname()[1]
                 print(f"pharos edge: {settings.edge_workers} workers on {arguments.host}:{port}", flush=True)
-                return run_edge_workers(settings.edge_workers, arguments.host, port)
+                return run_edge_workers(settings.edge_workers, arguments.host, port, settings.metrics_listen)
         except PortInUse as error:
             raise CommandFailed(str(error)) from error
     from embedded_app.allocator import keep_freed_memory

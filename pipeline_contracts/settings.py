@@ -4,6 +4,7 @@ An unknown or bad variable stops the start and is named: a typing error must not
 come from a file instead: `PHAROS_RECEIPT_KEY_FILE=/run/secrets/receipt_key`.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, get_args
@@ -12,6 +13,9 @@ PREFIX = "PHAROS_"
 # Read by the test suite, by `pharos run` around a job, and given to what is deployed: a server may live in the same
 # environment.
 _RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL", "PHAROS_INSTANCE")
+
+
+_ADDRESS = re.compile(r"[^\s:]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5}")
 
 
 class BadSettings(Exception):
@@ -26,6 +30,7 @@ def _setting(
     secret: bool = False,
     shortest: int = 1,
     choices: tuple[str, ...] = (),
+    is_address: bool = False,
 ) -> Any:
     return field(
         default=default,
@@ -36,6 +41,7 @@ def _setting(
             "secret": secret,
             "shortest": shortest,
             "choices": choices,
+            "is_address": is_address,
         },
     )
 
@@ -45,6 +51,11 @@ class Settings:
     """All settings with their defaults. The variable of `max_body_bytes` is `PHAROS_MAX_BODY_BYTES`."""
 
     log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
+    metrics_listen: str | None = _setting(
+        None,
+        "host:port of /metrics, for Prometheus (127.0.0.1 and the 100th port after the process's own)",
+        is_address=True,
+    )
     ingest_rate: float | None = _setting(
         None, "Events a second of the first account of `pharos up` (5000 where none was set)", minimum=0.001
     )
@@ -269,6 +280,8 @@ def _parse(setting: Field[Any], text: str) -> Any:
     choices = setting.metadata["choices"]
     if choices and value not in choices:
         raise ValueError(f"{text!r} is none of {', '.join(choices)}")
+    if setting.metadata["is_address"] and not _ADDRESS.fullmatch(value):
+        raise ValueError(f"{text!r} is not host:port")
     if setting.metadata["secret"] and len(value) < setting.metadata["shortest"]:
         raise ValueError(f"it needs {setting.metadata['shortest']} characters or more")
     return value

@@ -10,8 +10,10 @@ from prometheus_client import CollectorRegistry
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
 from consumers.loop import ConsumerLoop
+from consumers.metrics import ConsumersCollector
 from consumers.scan_heartbeats import running_scan
 from ingest_edge.metrics import new_registry
+from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from service_processes.listening import serve_health
@@ -39,7 +41,10 @@ async def run_consumers(
     loops: dict[asyncio.Task[None], ConsumerLoop] = {}
     async with AsyncExitStack() as stack:
         registry = new_registry()
-        await serve_health(stack, server, {"consumers": lambda: _state(loops)}, registry)
+        counters = ConsumersCollector()
+        registry.register(counters)
+        await serve_metrics(stack, settings.metrics_listen, server, registry)
+        await serve_health(stack, server, {"consumers": lambda: _state(loops)})
         store = await when_there(
             lambda: open_clickhouse_server(
                 clickhouse_url,
@@ -69,7 +74,7 @@ async def run_consumers(
             loop = assemble_loop(
                 settings, transform, consumer=consumer, log=log, store=store, on_step=on_step
             )
-            registry.register(loop.metrics)
+            counters.add(loop.metrics)
             working = asyncio.create_task(loop.run(), name=transform.topic)
             loops[working] = loop
             stack.push_async_callback(consumer.close)

@@ -17,6 +17,7 @@ from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys
 from control_api.webhooks.commit_statuses.keep_reporting import reporting
 from control_api.webhooks.worker import WebhookWorker, following
+from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
@@ -73,7 +74,8 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
             git_app_secret=settings.git_app_secret,
         )
         stack.push_async_callback(app.state.log_streams.close)
-        add_health(app, {"database": database_check(sessions)})
+        registry = add_health(app, {"database": database_check(sessions)})
+        await serve_metrics(stack, settings.metrics_listen, server, registry)
         serving = _Server(
             uvicorn.Config(
                 app,

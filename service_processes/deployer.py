@@ -12,6 +12,7 @@ from control_api.database import open_engine, open_sessions
 from control_api.variables.setting import read_sealing_keys
 from deployer.assemble import running_local_deployer
 from deployer.identity import owning
+from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts.settings import Settings
 from service_processes.listening import serve_health
 from service_processes.needs import need
@@ -44,5 +45,6 @@ async def run_deployer(
                 stops=stops,
             )
         )
-        await serve_health(stack, server, {"deployer": lambda: deployer.failing}, registry)
+        await serve_metrics(stack, settings.metrics_listen, server, registry)
+        await serve_health(stack, server, {"deployer": lambda: deployer.failing})
         yield

@@ -11,6 +11,7 @@ from ingest_edge.app import edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness
 from ingest_edge.metrics import new_registry
+from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from service_processes.needs import need
@@ -44,6 +45,7 @@ async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[R
         salts = await open_redis_salts(redis_url)
         stack.push_async_callback(salts.close)
         readiness = Readiness({"event_log": log.stalled_reason, "keys": directory.unready_reason})
+        registry = new_registry()
         edge = await stack.enter_async_context(
             assembled_edge(
                 settings,
@@ -54,9 +56,10 @@ async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[R
                 salts=salts,
                 receipt_key=receipt_key.encode(),
                 readiness=readiness,
-                registry=new_registry(),
+                registry=registry,
             )
         )
+        await serve_metrics(stack, settings.metrics_listen, server, registry)
         runner = edge_runner(edge)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ingest_edge.health import Readiness, ReadinessCheck
 
@@ -15,9 +13,8 @@ async def serve_health(
     stack: AsyncExitStack,
     server: socket.socket,
     checks: Mapping[str, ReadinessCheck],
-    registry: CollectorRegistry,
 ) -> Readiness:
-    """`/health/live`, `/health/ready` and `/metrics` for a process that serves nothing else."""
+    """`/health/live` and `/health/ready` for a process that serves nothing else."""
     readiness = Readiness(checks)
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -26,9 +23,6 @@ async def serve_health(
                 return await readiness.live(request)
             case "/health/ready":
                 return await readiness.ready(request)
-            case "/metrics":
-                headers = {"Content-Type": CONTENT_TYPE_LATEST}
-                return web.Response(body=generate_latest(registry), headers=headers)
         return web.json_response({"title": "Not found", "status": 404}, status=404)
 
     runner = web.ServerRunner(web.Server(handle, access_log=None), handle_signals=False)

@@ -16,6 +16,7 @@ import aiohttp
 
 from consumers.transforms.telemetry_topic import EVENTS
 from loadtests.bench.child_process import ChildFailed, stop_process
+from tests.support.engines import free_port
 
 _PHAROS = Path(sys.executable).with_name("pharos")
 _START_SECONDS = 60.0
@@ -28,6 +29,7 @@ class Platform:
 
     pid: int
     port: int
+    metrics_port: int
     folder: Path
     ingest_key: str
     api_token: str
@@ -38,7 +40,7 @@ class Platform:
 
     async def stored_events(self) -> float:
         """Events that the consumer has inserted so far, by its own counter."""
-        async with self.http.get("/metrics") as response:
+        async with self.http.get(f"http://127.0.0.1:{self.metrics_port}/metrics") as response:
             lines = (await response.text()).splitlines()
         found = (line for line in lines if line.startswith(_STORED_EVENTS))
         return sum(float(line.rsplit(" ", 1)[1]) for line in found)
@@ -63,7 +65,8 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
         folder = data or Path(scratch) / "data"
         output = Path(scratch) / "output.log"
         begun = time.perf_counter()
-        process = await _start(folder, output)
+        metrics_port = free_port()
+        process = await _start(folder, output, metrics_port)
         try:
             credentials = await _wait_for_credentials(process, folder, output)
             root = credentials["base_url"].removesuffix("/api")
@@ -73,6 +76,7 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
                 yield Platform(
                     process.pid,
                     int(root.rsplit(":", 1)[1]),
+                    metrics_port,
                     folder,
                     credentials["ingest_key"],
                     credentials["api_token"],
@@ -86,9 +90,10 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
             await stop_process(process)
 
 
-async def _start(folder: Path, output: Path) -> asyncio.subprocess.Process:
+async def _start(folder: Path, output: Path, metrics_port: int) -> asyncio.subprocess.Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
     environment |= {"PHAROS_INGEST_RATE": "1e9", "PHAROS_INGEST_BURST": "1000000000"}
+    environment["PHAROS_METRICS_LISTEN"] = f"127.0.0.1:{metrics_port}"
     with output.open("wb") as file:
         return await asyncio.create_subprocess_exec(
             _PHAROS,

@@ -31,6 +31,8 @@ class Part:
     health: str
     env: Mapping[str, str]
     log: Path
+    metrics_port: int = 0
+    """Where it serves `/metrics`; 0: it has none."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -41,6 +43,10 @@ class Part:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://127.0.0.1:{self.metrics_port}"
 
     def start(self) -> None:
         """Start without waiting."""

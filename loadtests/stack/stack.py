@@ -43,14 +43,15 @@ class Stack:
 
     def pharos(self, name: str, *arguments: str) -> Part:
         """A part that runs a command of `pharos`, not yet started."""
-        port = free_port()
+        port, metrics_port = free_port(), free_port()
         return Part(
             name,
             [str(PHAROS), *arguments, "--port", str(port)],
             port,
             "/health/ready",
-            self.env,
+            {**self.env, "PHAROS_METRICS_LISTEN": f"127.0.0.1:{metrics_port}"},
             self.folder / f"{name}.log",
+            metrics_port,
         )
 
     def add_consumer(self) -> Part:

@@ -24,7 +24,7 @@ from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
 from ingest_edge.limits import InFlight, Limits
-from ingest_edge.metrics import EdgeMetrics, new_registry
+from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.credentials import CredentialKind, make_credential
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
 from pipeline_contracts.settings import Settings
@@ -82,7 +82,7 @@ async def control(
         metrics,
     )
     app = build_control(sessions, column_store, SEAL, VARIABLE_KEYS)
-    edge = build_edge(intake, Readiness({}), new_registry(), receipt_key=SEAL, otherwise=asgi_handler(app))
+    edge = build_edge(intake, Readiness({}), receipt_key=SEAL, otherwise=asgi_handler(app))
     runner = edge_runner(edge)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -3,10 +3,16 @@
 import json
 import stat
 import time
+import urllib.error
+import urllib.request
 import uuid
 from typing import Any
 
+import pytest
+
+from pipeline_contracts.topics import ALL_TOPICS
 from tests.support.platform_process import PlatformProcess
+from tests.support.scrape import check_scrape
 
 _EVENT: dict[str, Any] = {
     "type": "exception",
@@ -110,6 +116,22 @@ def test_a_resend_stores_nothing_and_is_counted(platform: PlatformProcess) -> No
         f"SELECT count() AS n FROM pharos.telemetry_events WHERE batch_id = '{batch['batch_id']}'"
     )
     assert row == {"n": 7}
+
+
+def test_prometheus_reads_the_metrics_which_the_public_port_does_not_have(platform: PlatformProcess) -> None:
+    platform.ingest({"batch_id": uuid.uuid4().hex, "events": [{"type": "log"}]})
+    platform.wait_until_consumed()
+    for path in ("/metrics", "/metrics/", "//metrics", "/api/metrics", "/health/../metrics", "/%6detrics"):
+        assert platform.request("GET", path).status == 404, path
+    url = f"http://127.0.0.1:{platform.metrics_port}"
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        samples = check_scrape(answer.read().decode())
+    assert samples["pharos_consumer_records_total"] == len(ALL_TOPICS)
+    for method, path, status in (("POST", "/metrics", 405), ("GET", "/", 404), ("GET", "/api/v1/me", 404)):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(url + path, method=method), timeout=60)
+        with refused.value as error:
+            assert error.code == status
 
 
 def test_credentials_are_for_the_owner_only(platform: PlatformProcess) -> None:

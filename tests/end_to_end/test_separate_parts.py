@@ -30,6 +30,7 @@ from service_processes.edge import SLICE_SECONDS
 from tests.support import fork_server
 from tests.support.compose_file import own_services
 from tests.support.engines import or_skip
+from tests.support.scrape import check_scrape
 from tests.support.within import holds_within
 
 _RATE = 5000
@@ -173,8 +174,9 @@ def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
         assert path == "health/ready"
         for answering in ("health/ready", "health/live"):
             assert ask(f"{running[name].url}/{answering}")[0] == 200, (name, answering)
-        with urllib.request.urlopen(f"{running[name].url}/metrics", timeout=60) as answer:
-            assert b"pharos_" in answer.read()
+        assert ask(f"{running[name].url}/metrics")[0] == 404
+        with urllib.request.urlopen(f"{running[name].metrics_url}/metrics", timeout=60) as answer:
+            assert sum(check_scrape(answer.read().decode()).values()) > 0, name
 
 
 def test_control_believes_no_address_that_a_caller_of_this_machine_writes(stack: Stack) -> None:
@@ -365,7 +367,7 @@ def _leased_alone(stack: Stack) -> float:
 
 
 def _metric(part: Part, name: str) -> float:
-    with urllib.request.urlopen(f"{part.url}/metrics", timeout=60) as answer:
+    with urllib.request.urlopen(f"{part.metrics_url}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     values = [line.rsplit(" ", 1)[1] for line in lines if line.startswith((f"{name}_total", f"{name} "))]
     assert values, f"no metric {name}"

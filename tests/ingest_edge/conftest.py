@@ -26,7 +26,7 @@ from ingest_edge.collect.dropped import DroppedEvents
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import InFlight, Limits
-from ingest_edge.metrics import EdgeMetrics, new_registry
+from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, read_networks
 from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
@@ -83,6 +83,7 @@ class RunningEdge:
     session: aiohttp.ClientSession
     dropped: DroppedEvents
     salts: FileSalts
+    metrics: EdgeMetrics
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
         url = f"http://127.0.0.1:{self.port}{path}"
@@ -239,9 +240,7 @@ async def open_edge(
         keys = InProcessKeyDirectory()
         all_limits = replace(Limits.from_settings(Settings()), **limits)
         in_flight = InFlight(all_limits.in_flight_bytes)
-        registry = new_registry()
         metrics = EdgeMetrics()
-        registry.register(metrics)
         readiness = Readiness({"event_log": log.stalled_reason})
         intake = Intake(
             directory=directory or keys,
@@ -257,9 +256,7 @@ async def open_edge(
         dropped = DroppedEvents(log, now_ms)
         addresses = ClientAddresses(read_networks(trusted_proxies))
         collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
-        edge_app = build_edge(
-            intake, readiness, registry, receipt_key=RECEIPT_KEY, collect=collect, protobuf=protobuf
-        )
+        edge_app = build_edge(intake, readiness, receipt_key=RECEIPT_KEY, collect=collect, protobuf=protobuf)
         runner = edge_runner(edge_app)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -279,6 +276,7 @@ async def open_edge(
             session=session,
             dropped=dropped,
             salts=salts,
+            metrics=metrics,
         )
         edge.key = await edge.issue_key(limit=rate)
         yield edge

@@ -3,10 +3,13 @@
 import re
 
 import pytest
+from prometheus_client.exposition import generate_latest
 
+from ingest_edge.metrics import new_registry
 from pipeline_contracts.identifiers import open_receipt, receipt_name
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.records import decode_meta
+from tests.support.scrape import read_scrape
 
 BATCH = {"batch_id": "b-1", "events": [{"type": "log"}, {"type": "job"}]}
 
@@ -88,7 +91,9 @@ async def test_metrics_count_what_was_answered(edge):
     await edge.post(BATCH)
     await edge.post(b"{")
     await edge.request("GET", "/nothing")
-    text = (await edge.request("GET", "/metrics")).body.decode()
+    registry = new_registry()
+    registry.register(edge.metrics)
+    text = generate_latest(registry).decode()
     for line in (
         'pharos_edge_requests_total{route="/api/v1/ingest",status="202"} 1.0',
         'pharos_edge_requests_total{route="/api/v1/ingest",status="422"} 1.0',
@@ -97,3 +102,5 @@ async def test_metrics_count_what_was_answered(edge):
         "pharos_edge_request_seconds_count 3.0",
     ):
         assert line in text.splitlines()
+    assert read_scrape(text)["pharos_edge_request_seconds"] > 3
+    assert (await edge.request("GET", "/metrics")).status == 404

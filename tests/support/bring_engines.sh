@@ -33,4 +33,7 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
   "$1" -m tests.support.tracker_build || echo "What builds the tracker cannot be brought; the test of its build is left out."
   test -f .engines/countries.mmdb || make --silent country-database || echo "No database of countries can be brought; its tests are left out."
 fi
+if command -v go >/dev/null; then
+  "$1" -m tests.support.scrape || echo "Prometheus' parser cannot be built; its tests are left out."
+fi
 exit 0

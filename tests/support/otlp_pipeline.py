@@ -19,7 +19,7 @@ from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
 from ingest_edge.limits import InFlight, Limits
-from ingest_edge.metrics import EdgeMetrics, new_registry
+from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.rate_limits import RateLimit
@@ -136,7 +136,6 @@ async def open_otlp_pipeline(
     edge = build_edge(
         intake,
         Readiness({"event_log": log.stalled_reason}),
-        new_registry(),
         receipt_key=b"a receipt key of the test suite, 32+",
         protobuf=protobuf,
     )

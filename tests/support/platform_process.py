@@ -40,7 +40,13 @@ class PlatformProcess:
         self.data = data
         self.port = free_port()
         self._command = command or [str(PHAROS), "up"]
-        self._env = {**{k: v for k, v in os.environ.items() if not k.startswith("PHAROS_")}, **(env or {})}
+        self.metrics_port = free_port()
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PHAROS_")}
+        self._env = {
+            **inherited,
+            "PHAROS_METRICS_LISTEN": f"127.0.0.1:{self.metrics_port}",
+            **(env or {}),
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self.log = data.with_name(data.name + ".log")
 
@@ -131,7 +137,7 @@ class PlatformProcess:
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/metrics")
+        request = urllib.request.Request(f"http://127.0.0.1:{self.metrics_port}/metrics")
         with urllib.request.urlopen(request, timeout=60) as response:
             lines = response.read().decode().splitlines()
         values = [line.rsplit(" ", 1)[1] for line in lines if line.split("{")[0].split(" ")[0] == name]

@@ -8,7 +8,7 @@ from control_api.reference.load_document import load_document
 from ingest_edge.app import build_edge
 from ingest_edge.health import Readiness
 from ingest_edge.limits import Limits
-from ingest_edge.metrics import EdgeMetrics, new_registry
+from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import _SIGNALS
 from pipeline_contracts.settings import Settings
 
@@ -43,7 +43,7 @@ def _of_control() -> set[tuple[str, str]]:
 def _of_edge() -> set[tuple[str, str]]:
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
     collect = cast(Any, SimpleNamespace(accept=None))
-    edge = build_edge(intake, Readiness({}), new_registry(), receipt_key=b"receipts", collect=collect)
+    edge = build_edge(intake, Readiness({}), receipt_key=b"receipts", collect=collect)
     assert {prefix for prefix, _ in edge._below} == set(_BELOW)
     whole = {(route.method, path) for path, route in edge._routes.items() if path.startswith("/api/")}
     return {found for found in whole if found[1] not in _SCRIPTS}.union(*_BELOW.values())

@@ -1,0 +1,54 @@
+"""`/metrics` for Prometheus on a listener of its own, which the public port is not.
+
+What the figures tell (tenants' volume, who is refused, what fails) is for operators; they need no credential where only
+their network reaches the address.
+"""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from ingest_edge.listening import PortInUse, bind, metrics_address
+
+logger = logging.getLogger(__name__)
+
+
+async def serve_metrics(
+    stack: AsyncExitStack, listen: str | None, server: socket.socket, registry: CollectorRegistry
+) -> None:
+    """Serve the registry until the stack is left.
+
+    `listen` is `PHAROS_METRICS_LISTEN`, host:port; without it loopback, 100 ports behind the process's own (`server`).
+    Raises `PortInUse` if that address was asked for and is taken. If the default is taken, the process runs without.
+    """
+    host, _, port_text = metrics_address(listen, server.getsockname()[1]).rpartition(":")
+    host, port = host.strip("[]"), int(port_text)
+    try:
+        listener = bind(host, port)
+    except PortInUse as error:
+        message = f"No /metrics: {host}:{port} is in use. Set PHAROS_METRICS_LISTEN to a free host:port."
+        if listen is not None:
+            raise PortInUse(message) from error
+        logger.warning(message)
+        return
+    runner = web.ServerRunner(web.Server(_answer(registry), access_log=None), handle_signals=False)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.SockSite(runner, listener).start()
+    logger.info("metrics at http://%s:%d/metrics", host, listener.getsockname()[1])
+
+
+def _answer(registry: CollectorRegistry) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path != "/metrics":
+            return web.Response(status=404, text="Only /metrics is here.\n")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, headers={hdrs.ALLOW: "GET, HEAD"})
+        return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
+
+    return answer
