@@ -45,6 +45,7 @@ from embedded_app.sample_repository import ensure_sample_repository
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness, ReadinessCheck
+from ingest_edge.http_server import ServerLimits
 from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
@@ -147,7 +148,7 @@ async def run_platform(
         apps_port = await _start_deployer(stack, settings, data, (host, port, apps_port), engines, registry)
         await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
         # Last: who is told that it is ready finds all of it.
-        await _serve(stack, edge, server, readiness)
+        await _serve(stack, edge, server, readiness, ServerLimits.from_settings(settings))
         # Called before all of that: a live log would hold the shutdown up.
         stack.callback(control.state.log_streams.stop)
         _keep_in_order(stack, sessions, store)
@@ -211,8 +212,10 @@ def _shown_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-async def _serve(stack: AsyncExitStack, edge: Edge, server: Any, readiness: Readiness) -> None:
-    runner = edge_runner(edge)
+async def _serve(
+    stack: AsyncExitStack, edge: Edge, server: Any, readiness: Readiness, limits: ServerLimits
+) -> None:
+    runner = edge_runner(edge, limits)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     # Called before the port closes.

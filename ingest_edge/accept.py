@@ -28,12 +28,12 @@ class Accept:
         received_ms = now_ms()
         key = await self.intake.authenticate(request, CredentialKind.INGEST_KEY, received_ms)
         check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
-        reserved: list[int] = []
+        lease = self.intake.budgets.telemetry.lease(key.account_id)
         try:
-            body = await self.intake.read(request, self.intake.limits, reserved)
+            body = await self.intake.read(request, self.intake.limits, lease)
             return await self._store(key, body, received_ms)
         finally:
-            self.intake.release(reserved)
+            lease.give_back()
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
         batch = decode_batch(body, self.intake.limits)

@@ -70,14 +70,14 @@ class AcceptMonitors:
         key = await intake.authenticate(request, CredentialKind.MONITOR_KEY, received_ms)
         number = _opened(key, monitor)
         check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
-        reserved: list[int] = []
+        lease = intake.budgets.monitors.lease(key.account_id)
         try:
-            body = await intake.read(request, self._limits, reserved)
+            body = await intake.read(request, self._limits, lease)
             decode(body)
             meta = encode_monitor_meta(MonitorMeta(kind, number, key.environment_id, received_ms))
             await intake.append(topic, monitor.encode(), meta, body)
         finally:
-            intake.release(reserved)
+            lease.give_back()
         intake.metrics.signals_accepted += 1
         return json_answer(202, _ACCEPTED, {})
 

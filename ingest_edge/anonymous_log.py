@@ -6,6 +6,7 @@ aiohttp names the peer's address, and the fault may quote a header; neither may 
 import logging
 
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web import RequestPayloadError
 
 _NAME = "ingest_edge.server"
 
@@ -16,7 +17,7 @@ class _Anonymous(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         fault = record.exc_info[1] if record.exc_info else None
         record.msg, record.args = "a request failed: %s", (type(fault).__name__,)
-        if isinstance(fault, HttpProcessingError):
+        if isinstance(fault, HttpProcessingError | RequestPayloadError | ConnectionError):
             record.msg = "a request cannot be read: %s"
             record.levelno, record.levelname = logging.INFO, "INFO"
             record.exc_info = record.exc_text = None

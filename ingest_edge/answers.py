@@ -7,6 +7,9 @@ from aiohttp import web
 
 from pipeline_contracts.errors import Problem
 
+SERVER = "pharos"
+"""The `Server` header of every answer. It tells no version."""
+
 REQUEST_ID = web.RequestKey("request_id", str)
 
 

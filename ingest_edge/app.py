@@ -11,16 +11,18 @@ from aiohttp import hdrs, web
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.anonymous_log import anonymous_logger
-from ingest_edge.answers import REQUEST_ID, problem_answer
+from ingest_edge.answers import REQUEST_ID, SERVER, problem_answer
 from ingest_edge.collect.accept import COLLECT, AcceptCollect
 from ingest_edge.health import Readiness
+from ingest_edge.http_server import BoundedServer, ServerLimits
 from ingest_edge.intake import Intake
 from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_answer
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
-from pipeline_contracts.errors import MethodNotAllowed, NotFound, Problem
+from pipeline_contracts.errors import MethodNotAllowed, MethodNotImplemented, NotFound, Problem
 from pipeline_contracts.request_ids import request_id
+from pipeline_contracts.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -30,14 +32,19 @@ Refuse = Callable[[web.BaseRequest, Problem], web.StreamResponse]
 _SHUTDOWN_SECONDS = 10.0
 # A caller that is refused in mid-body gets this long to read the answer.
 _LINGERING_SECONDS = 2.0
+# How nginx counts a request whose caller hung up.
+_HUNG_UP = 499
+_FAULT = "The request failed here. It is safe to send it again."
 
 
 class _Route(NamedTuple):
     name: str
     method: str
-    """The one that is taken; empty: the handler judges it."""
+    """The one that is taken, `GET` together with `HEAD`; empty: the handler judges it."""
     handler: Handler
     refuse: Refuse
+    allow: str
+    """All methods that are taken, as `Allow` lists them; empty where another part knows."""
 
 
 class Edge:
@@ -45,17 +52,23 @@ class Edge:
 
     def __init__(self, metrics: EdgeMetrics, otherwise: Handler | None) -> None:
         self._metrics = metrics
-        self._otherwise = _Route("other", "", otherwise or _nothing_here, _refuse)
+        self._otherwise = _Route("other", "", otherwise or _nothing_here, _refuse, "")
         self._routes: dict[str, _Route] = {}
         self._below: list[tuple[str, _Route]] = []
 
     def add(self, method: str, path: str, handler: Handler) -> None:
         """One method at this path; any other is 405, whatever else answers paths that nothing matched."""
-        self._routes[path] = _Route(path, method, handler, _refuse)
+        allow = "GET, HEAD" if method == "GET" else method
+        self._routes[path] = _Route(path, method, handler, _refuse, allow)
 
-    def add_below(self, prefix: str, method: str, handler: Handler, refuse: Refuse | None = None) -> None:
-        """All paths that begin so. `method` empty: the handler judges it. `refuse` makes the answers to problems."""
-        self._below.append((prefix, _Route(prefix, method, handler, refuse or _refuse)))
+    def add_below(
+        self, prefix: str, method: str, handler: Handler, refuse: Refuse | None = None, *, allow: str = ""
+    ) -> None:
+        """All paths that begin so. `method` empty: the handler judges it, and takes those of `allow`.
+
+        `refuse` makes the answers to problems.
+        """
+        self._below.append((prefix, _Route(prefix, method, handler, refuse or _refuse, allow or method)))
 
     def _find(self, path: str) -> _Route:
         route = self._routes.get(path)
@@ -74,25 +87,43 @@ class Edge:
         route = self._find(path)
         try:
             if route.method and route.method != request.method:
-                raise MethodNotAllowed(
-                    f"{path} takes {route.method} only.", headers={hdrs.ALLOW: route.method}
-                )
+                _check_head(route, request)
             response = await route.handler(request)
         except Problem as problem:
             response = route.refuse(request, problem)
             if problem.status >= 500:
                 logger.warning("refused: %s", problem.detail, extra={"request_id": identity})
-        except ConnectionError:
-            # The caller went away in mid-body; there is nobody to answer.
-            raise
-        except Exception:
-            logger.exception("request failed", extra={"request_id": identity})
-            fault = Problem("The request failed here. It is safe to send it again.")
-            response = route.refuse(request, fault)
+        except Exception as error:
+            if isinstance(error, ConnectionError) and request.transport is None:
+                # The caller went away in mid-body: nobody reads the answer, which only counts.
+                logger.debug("the caller hung up", extra={"request_id": identity})
+                response = web.Response(status=_HUNG_UP)
+            else:
+                logger.exception("request failed", extra={"request_id": identity})
+                response = route.refuse(request, Problem(_FAULT))
         if not response.prepared:
-            response.headers["X-Request-Id"] = identity
+            answered = response.headers
+            answered["X-Request-Id"] = identity
+            answered["Server"] = SERVER
         self._metrics.observe(route.name, response.status, time.perf_counter() - begun)
         return response
+
+    def refuse_unreadable(self, request: web.BaseRequest, path: str, problem: Problem) -> web.StreamResponse:
+        """The answer to what is no HTTP request; `path` as far as it could be read."""
+        route = self._find(path)
+        if isinstance(problem, MethodNotImplemented) and route.allow:
+            problem.headers[hdrs.ALLOW] = route.allow
+        response = route.refuse(request, problem)
+        response.headers["X-Request-Id"] = request_id(None)
+        response.headers["Server"] = SERVER
+        self._metrics.observe("unreadable", response.status, 0.0)
+        return response
+
+
+def _check_head(route: _Route, request: web.BaseRequest) -> None:
+    """Raise `MethodNotAllowed` unless it is HEAD where GET is taken: the server leaves the body out."""
+    if not (route.method == "GET" and request.method == "HEAD"):
+        raise MethodNotAllowed(f"{request.path} takes {route.allow} only.", headers={hdrs.ALLOW: route.allow})
 
 
 def _refuse(_request: web.BaseRequest, problem: Problem) -> web.Response:
@@ -117,11 +148,11 @@ def build_edge(
     monitors = AcceptMonitors(intake)
     edge = Edge(intake.metrics, otherwise)
     edge.add("POST", "/api/v1/ingest", Accept(intake, receipt_key).ingest)
-    edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer)
+    edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer, allow="POST")
     edge.add_below(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_below(QUEUES, "POST", monitors.queue)
     if collect is not None:
-        edge.add_below(COLLECT, "", collect.accept)
+        edge.add_below(COLLECT, "", collect.accept, allow="POST, OPTIONS")
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):
             edge.add("GET", root + name, serve_tracker)
@@ -130,10 +161,12 @@ def build_edge(
     return edge
 
 
-def edge_runner(edge: Edge) -> web.ServerRunner:
+def edge_runner(edge: Edge, limits: ServerLimits | None = None) -> web.ServerRunner:
     """Serves the edge. Content encodings are undone by the handlers, with their own limits."""
-    server = web.Server(
+    server = BoundedServer(
         edge,
+        edge.refuse_unreadable,
+        limits or ServerLimits.from_settings(Settings()),
         access_log=None,
         logger=anonymous_logger(),
         auto_decompress=False,

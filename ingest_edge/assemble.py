@@ -7,13 +7,14 @@ from prometheus_client import CollectorRegistry
 
 from ingest_edge.admission import Admission
 from ingest_edge.app import Edge, Handler, build_edge
+from ingest_edge.body_budget import BodyBudgets
 from ingest_edge.collect.accept import AcceptCollect
 from ingest_edge.collect.countries import Countries
 from ingest_edge.collect.daily_salts import DailySalts
 from ingest_edge.collect.dropped import DroppedEvents
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake, now_ms
-from ingest_edge.limits import InFlight, Limits
+from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
@@ -43,15 +44,16 @@ async def assembled_edge(
     `BadSettings`. At its end it writes down what it has counted: to be left before the log is closed.
     """
     metrics = EdgeMetrics()
-    in_flight = InFlight(settings.max_in_flight_bytes)
+    limits = Limits.from_settings(settings)
+    budgets = BodyBudgets.from_limits(limits)
     admission = Admission(counter, slice_seconds=slice_seconds)
-    metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: in_flight.bytes)
+    metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: budgets.bytes)
     metrics.add_gauge(
         "pharos_edge_rate_fallbacks", "Leases that the counter could not give", lambda: admission.fallbacks
     )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
-    intake = Intake(directory, log, admission, Limits.from_settings(settings), in_flight, metrics)
+    intake = Intake(directory, log, admission, limits, budgets, metrics)
     collect = _collect(settings, intake, salts)
     try:
         async with collect.dropped.telling(), collect.salts.forgetting(now_ms):

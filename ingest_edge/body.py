@@ -4,12 +4,14 @@ import asyncio
 import sys
 import zlib
 
-from aiohttp import StreamReader, web
+from aiohttp import HttpVersion11, StreamReader, hdrs, web
 
-from ingest_edge.limits import InFlight, Limits
+from ingest_edge.body_budget import BodyLease
+from ingest_edge.limits import Limits
 from pipeline_contracts.errors import (
     FieldError,
     InvalidInput,
+    MalformedRequest,
     PayloadTooLarge,
     RequestTimeout,
     UnsupportedMediaType,
@@ -65,43 +67,64 @@ def _too_long(limits: Limits) -> PayloadTooLarge:
     return PayloadTooLarge(f"The body is over {limits.body_bytes} bytes. Send smaller batches.")
 
 
-async def read_body(
-    request: web.BaseRequest, limits: Limits, in_flight: InFlight, reserved: list[int]
-) -> bytes:
-    """The body as sent. What it holds of the in-flight budget is added to `reserved`.
+async def read_body(request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
+    """The body as sent. The lease holds its bytes, as they arrive.
 
-    Raises `PayloadTooLarge` at the first byte over the limit, `RequestTimeout` for a body that trickles.
+    Raises `PayloadTooLarge` at the first byte over the limit, `RequestTimeout` for a body that stops or trickles,
+    `MalformedRequest` for chunks that are none, and `Unavailable` where there is no memory for it.
     """
     content = request.content
-    if content.is_eof():
-        # Small bodies arrive with the head: no timer, no switch of tasks.
-        body = content.read_nowait()
-        if len(body) > limits.body_bytes:
-            raise _too_long(limits)
-        reserved.append(in_flight.reserve(len(body)))
-        return body
-    declared = request.content_length
-    reserved.append(in_flight.reserve(declared or 0))
     try:
-        async with asyncio.timeout(limits.body_timeout):
-            return await _read_stream(content, declared is None, limits, in_flight, reserved)
-    except TimeoutError:
-        raise RequestTimeout(f"The body did not arrive within {limits.body_timeout:g} s.") from None
+        if content.is_eof():
+            # Small bodies arrive with the head: no timer, no switch of tasks.
+            body = content.read_nowait()
+            if len(body) > limits.body_bytes:
+                raise _too_long(limits)
+            lease.take(len(body))
+            return body
+        await answer_expectation(request)
+        return await _read_stream(content, limits, lease)
+    except web.RequestPayloadError as error:
+        raise MalformedRequest("The body's transfer coding is broken.") from error
 
 
-async def _read_stream(
-    content: StreamReader, count: bool, limits: Limits, in_flight: InFlight, reserved: list[int]
-) -> bytes:
-    chunks = []
+async def answer_expectation(request: web.BaseRequest) -> None:
+    """Send `100 Continue` to a caller that waits for it (RFC 9110, section 10.1.1).
+
+    Called once the head was accepted and before the body is read: a refusal is the only answer otherwise.
+    """
+    expect = request.headers.get(hdrs.EXPECT)
+    if expect is None or expect.lower() != "100-continue" or request.version < HttpVersion11:
+        return
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    # The final answer has not begun.
+    request.writer.output_size = 0
+
+
+async def _read_stream(content: StreamReader, limits: Limits, lease: BodyLease) -> bytes:
+    """Read to the end, window by window. After the first window, the grace, each has to bring the lowest rate."""
+    chunks: list[bytes] = []
     size = 0
-    while chunk := await content.readany():
-        size += len(chunk)
-        if size > limits.body_bytes:
-            raise _too_long(limits)
-        if count:
-            reserved.append(in_flight.reserve(len(chunk), size - len(chunk)))
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    window = min(limits.body_grace, limits.body_timeout)
+    begun = asyncio.get_running_loop().time()
+    ends, wanted = begun + window, 0.0
+    while True:
+        size_before = size
+        try:
+            async with asyncio.timeout_at(min(ends, begun + limits.body_timeout)):
+                while chunk := await content.readany():
+                    size += len(chunk)
+                    if size > limits.body_bytes:
+                        raise _too_long(limits)
+                    lease.take(len(chunk))
+                    chunks.append(chunk)
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except TimeoutError:
+            if ends >= begun + limits.body_timeout:
+                raise RequestTimeout(f"The body did not arrive within {limits.body_timeout:g} s.") from None
+        if size - size_before < wanted:
+            raise RequestTimeout(f"The body came slower than {limits.body_rate} bytes a second.")
+        ends, wanted = ends + window, limits.body_rate * window
 
 
 def decompress(body: bytes, coding: str, limit: int) -> bytes:

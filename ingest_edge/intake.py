@@ -9,7 +9,8 @@ from aiohttp import hdrs, web
 from ingest_edge.admission import Admission
 from ingest_edge.authenticate import authenticate
 from ingest_edge.body import check_declared_length, content_coding, decompress, read_body
-from ingest_edge.limits import InFlight, Limits
+from ingest_edge.body_budget import BodyBudgets, BodyLease
+from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import LogFull, StorageUnavailable, Unavailable
@@ -25,31 +26,28 @@ class Intake:
     log: EventLog
     admission: Admission
     limits: Limits
-    in_flight: InFlight
+    budgets: BodyBudgets
     metrics: EdgeMetrics
 
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
         """The key of the request. Raises `InvalidCredential` and `Unavailable`."""
         return await authenticate(request.headers.get(hdrs.AUTHORIZATION), kind, self.directory, now_ms)
 
-    async def read(self, request: web.BaseRequest, limits: Limits, reserved: list[int]) -> bytes:
+    async def read(self, request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
         """The body without its content encoding. The head is judged first, before a byte is read.
 
-        What it holds of the budget of memory is added to `reserved`, for `release`. Raises `PayloadTooLarge`,
-        `UnsupportedMediaType`, `InvalidInput`, `RequestTimeout` and `Unavailable`.
+        `lease` holds what is in memory of the body; the caller gives it back. Raises `PayloadTooLarge`,
+        `UnsupportedMediaType`, `InvalidInput`, `MalformedRequest`, `RequestTimeout` and `Unavailable`.
         """
         coding = content_coding(request.headers.get(hdrs.CONTENT_ENCODING))
         check_declared_length(request.content_length, limits)
-        sent = await read_body(request, limits, self.in_flight, reserved)
+        sent = await read_body(request, limits, lease)
         body = decompress(sent, coding, limits.decompressed_bytes)
         if body is not sent:
-            reserved.append(self.in_flight.reserve(len(body), sum(reserved)))
+            lease.take(len(body))
+            # From here on only what was decompressed is kept.
+            lease.give_back(len(sent))
         return body
-
-    def release(self, reserved: list[int]) -> None:
-        """Give back what `read` has reserved."""
-        for size in reserved:
-            self.in_flight.release(size)
 
     async def store(
         self, key: KeyEntry, records: int, topic: str, log_key: bytes, meta: bytes, body: bytes

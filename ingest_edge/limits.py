@@ -1,8 +1,7 @@
-"""The limits of one edge, taken from the settings, and the budget of memory that bodies may hold at once."""
+"""The limits of one edge, taken from the settings."""
 
 from dataclasses import dataclass
 
-from pipeline_contracts.errors import Unavailable
 from pipeline_contracts.settings import Settings
 
 
@@ -16,7 +15,13 @@ class Limits:
     event_bytes: int
     json_depth: int
     in_flight_bytes: int
+    account_in_flight_bytes: int
+    monitor_in_flight_bytes: int
+    collect_in_flight_bytes: int
+    address_in_flight_bytes: int
     body_timeout: float
+    body_grace: float
+    body_rate: int
     protobuf_bytes: int
 
     @classmethod
@@ -28,28 +33,12 @@ class Limits:
             event_bytes=settings.max_event_bytes,
             json_depth=settings.max_json_depth,
             in_flight_bytes=settings.max_in_flight_bytes,
+            account_in_flight_bytes=settings.max_account_in_flight_bytes,
+            monitor_in_flight_bytes=settings.max_monitor_in_flight_bytes,
+            collect_in_flight_bytes=settings.max_collect_in_flight_bytes,
+            address_in_flight_bytes=settings.max_address_in_flight_bytes,
             body_timeout=settings.body_timeout_seconds,
+            body_grace=settings.body_grace_seconds,
+            body_rate=settings.min_body_rate,
             protobuf_bytes=settings.max_protobuf_bytes,
         )
-
-
-class InFlight:
-    """Bytes of bodies in work. Over the limit a request is refused at once: memory stays bounded whatever the
-    log does. A request alone is never refused for its size here; the other limits do that."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self.bytes = 0
-
-    def reserve(self, size: int, held: int = 0) -> int:
-        """Count `size` bytes in; gives them back for the sum that `release` takes.
-
-        `held` is what the same request has reserved before. Raises `Unavailable`.
-        """
-        if self.bytes > held and self.bytes + size > self._limit:
-            raise Unavailable("The edge is at its limit of data in work. Send the same request again.")
-        self.bytes += size
-        return size
-
-    def release(self, size: int) -> None:
-        self.bytes -= size

@@ -70,6 +70,21 @@ def read_trusted(text: str | None) -> ClientAddresses:
         raise BadSettings(f"{PREFIX}TRUSTED_PROXIES: {error}") from error
 
 
+@lru_cache(4096)
+def network_of(address: str) -> str:
+    """Whose address this is, for limits: an IPv4 address itself, of IPv6 the /64 network, in which one caller may have
+    any address."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
 def _plain(address: str) -> str:
     """An IPv4 address as itself, also where a socket for both kinds writes it as one of IPv6."""
     return address[7:] if address.lower().startswith("::ffff:") and "." in address else address

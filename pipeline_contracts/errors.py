@@ -56,6 +56,14 @@ class Problem(Exception):
         return {**document, **self.members}
 
 
+class MalformedRequest(Problem):
+    """No valid HTTP: the request line, a header or the framing of the body cannot be read."""
+
+    status = 400
+    slug = "malformed-request"
+    title = "The request is not valid HTTP"
+
+
 class InvalidCredential(Problem):
     """No credential, or one that opens nothing."""
 
@@ -243,6 +251,22 @@ class NotPromotable(InvalidInput):
 
     slug = "not-promotable"
     title = "The deployment cannot be promoted"
+
+
+class HeadTooLarge(Problem):
+    """The request line and the headers together are over the limit."""
+
+    status = 431
+    slug = "head-too-large"
+    title = "The head of the request is too large"
+
+
+class MethodNotImplemented(Problem):
+    """A method that HTTP does not know."""
+
+    status = 501
+    slug = "method-not-implemented"
+    title = "Unknown method"
 
 
 class RateLimited(Problem):

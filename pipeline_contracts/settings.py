@@ -132,7 +132,19 @@ class Settings:
     max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
     max_json_depth: int = _setting(64, "Deepest nesting of JSON in a body", minimum=4)
     max_in_flight_bytes: int = _setting(
-        64 * 2**20, "Bytes of bodies in work before the edge answers 503", minimum=1024
+        64 * 2**20, "Bytes of ingest and OTLP bodies in work before the edge answers 503", minimum=1024
+    )
+    max_account_in_flight_bytes: int = _setting(
+        32 * 2**20, "The same for the bodies of one account", minimum=1024
+    )
+    max_monitor_in_flight_bytes: int = _setting(
+        8 * 2**20, "The same for heartbeats and queues; one account gets half of it", minimum=1024
+    )
+    max_collect_in_flight_bytes: int = _setting(
+        16 * 2**20, "The same for page views, which anybody may send", minimum=1024
+    )
+    max_address_in_flight_bytes: int = _setting(
+        2**20, "The same for page views of one client address (IPv6: one /64 network)", minimum=1024
     )
     otlp_protobuf: bool = _setting(False, "Take OTLP in protobuf too: 1 or 0")
     max_protobuf_bytes: int = _setting(
@@ -149,6 +161,26 @@ class Settings:
         "File in MaxMind's format that tells the country of an address (`make country-database` brings one)",
     )
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
+    body_grace_seconds: float = _setting(
+        5.0,
+        "Time after which a body has to keep its lowest rate, and over which the rate is taken",
+        minimum=0.1,
+    )
+    min_body_rate: int = _setting(
+        1024, "Lowest rate of a body, bytes a second; 0 lets a body come as slowly as it likes", minimum=0
+    )
+    max_head_bytes: int = _setting(
+        32 * 2**10, "Longest head of a request: request line and all headers", minimum=1024
+    )
+    head_timeout_seconds: float = _setting(
+        10.0, "Time in which a head has to be complete once it has begun", minimum=0.1
+    )
+    max_connections_per_address: int = _setting(
+        256,
+        "Connections of one address to one process (IPv6: one /64 network); trusted proxies and this machine have no "
+        "limit",
+        minimum=1,
+    )
 
     public_url: str | None = _setting(
         None, "Where people and Git hosts reach this, https://pharos.example, for addresses that are shown"

@@ -10,6 +10,7 @@ from aiohttp import web
 from ingest_edge.app import edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness
+from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts import topics
@@ -60,7 +61,7 @@ async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[R
             )
         )
         await serve_metrics(stack, settings.metrics_listen, server, registry)
-        runner = edge_runner(edge)
+        runner = edge_runner(edge, ServerLimits.from_settings(settings))
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         # Called before the port closes.

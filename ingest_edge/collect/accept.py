@@ -19,7 +19,7 @@ from ingest_edge.collect.visitors import VisitorHashes
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from pipeline_contracts import topics
-from pipeline_contracts.client_address import ClientAddresses
+from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.collected import Collected, CollectMeta, encode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.errors import (
@@ -104,18 +104,18 @@ class AcceptCollect:
         _check_content_type(headers.get(hdrs.CONTENT_TYPE))
         user_agents = await self._ready_user_agents()
         intake = self.intake
-        reserved: list[int] = []
+        # A proxy may add its line below the one that the caller has sent: together they are one list.
+        forwarded = ",".join(headers.getall(hdrs.X_FORWARDED_FOR, ())) or None
+        address = self.addresses.find(request.remote, forwarded)
+        lease = intake.budgets.collect.lease(network_of(address))
         try:
-            sent = decode_events(await intake.read(request, self._limits, reserved))
+            sent = decode_events(await intake.read(request, self._limits, lease))
             user_agent = headers.get(hdrs.USER_AGENT, "")
             client = user_agents.read(user_agent)
             reason = BOT if client is None else _reason_to_drop(headers)
             if client is None or reason is not None:
                 self.dropped.count(site.site_id, reason or BOT, len(sent))
                 return _answer(0, len(sent), origin)
-            # A proxy may add its line below the one that the caller has sent: together they are one list.
-            forwarded = ",".join(headers.getall(hdrs.X_FORWARDED_FOR, ())) or None
-            address = self.addresses.find(request.remote, forwarded)
             salts = await self.salts.around(received_ms)
             hashes = VisitorHashes(salts, site.site_id, address, user_agent)
             events = collect_events(sent, received_ms, site.origins, client, hashes)
@@ -126,7 +126,7 @@ class AcceptCollect:
                 _bucket_of(entry), len(events), topics.PAGEVIEWS, _log_key(site.site_id), meta, record
             )
         finally:
-            intake.release(reserved)
+            lease.give_back()
         return _answer(len(events), 0, origin)
 
     async def _ready_user_agents(self) -> UserAgents:

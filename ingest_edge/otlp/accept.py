@@ -89,9 +89,9 @@ class AcceptOtlp:
         if not in_protobuf:
             _check_json(request)
         limits = self._protobuf_limits if in_protobuf else intake.limits
-        reserved: list[int] = []
+        lease = intake.budgets.telemetry.lease(key.account_id)
         try:
-            body = await intake.read(request, limits, reserved)
+            body = await intake.read(request, limits, lease)
             if in_protobuf:
                 verdict = self._protobuf.judge(path, body, limits)
             else:
@@ -99,7 +99,7 @@ class AcceptOtlp:
             coding: Coding = "protobuf" if in_protobuf else "json"
             headers = await self._store(key, signal.topic, coding, verdict, body, received_ms)
         finally:
-            intake.release(reserved)
+            lease.give_back()
         if in_protobuf:
             return self._protobuf.success_answer(path, verdict, headers)  # type: ignore[no-any-return]
         return success_answer(signal.rejected_name, len(verdict.rejected), verdict.reasons, headers)

@@ -21,9 +21,10 @@ from control_api.projects.tables import IngestKey
 from embedded_app.asgi_bridge import asgi_handler
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.body_budget import BodyBudgets
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
-from ingest_edge.limits import InFlight, Limits
+from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.credentials import CredentialKind, make_credential
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
@@ -78,7 +79,7 @@ async def control(
         log,
         Admission(InProcessRateCounter(), slice_seconds=0),
         Limits.from_settings(settings),
-        InFlight(settings.max_in_flight_bytes),
+        BodyBudgets.from_limits(Limits.from_settings(settings)),
         metrics,
     )
     app = build_control(sessions, column_store, SEAL, VARIABLE_KEYS)

@@ -19,13 +19,15 @@ from aiohttp import web
 
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.body_budget import BodyBudgets
 from ingest_edge.collect.accept import AcceptCollect
 from ingest_edge.collect.countries import Countries
 from ingest_edge.collect.daily_salts import DailySalts
 from ingest_edge.collect.dropped import DroppedEvents
 from ingest_edge.health import Readiness
+from ingest_edge.http_server import ServerLimits
 from ingest_edge.intake import Intake, now_ms
-from ingest_edge.limits import InFlight, Limits
+from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, read_networks
@@ -75,7 +77,7 @@ class RunningEdge:
     log: SqliteEventLog
     log_path: Path
     directory: InProcessKeyDirectory
-    in_flight: InFlight
+    budgets: BodyBudgets
     readiness: Readiness
     key: str
     environment_id: str
@@ -84,6 +86,7 @@ class RunningEdge:
     dropped: DroppedEvents
     salts: FileSalts
     metrics: EdgeMetrics
+    open_connections: Callable[[], int]
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
         url = f"http://127.0.0.1:{self.port}{path}"
@@ -229,6 +232,7 @@ async def open_edge(
     country_header: str | None = None,
     country_database: str | None = None,
     clock: Callable[[], float] = time.monotonic,
+    server_limits: ServerLimits | None = None,
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
     """An edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
@@ -239,7 +243,7 @@ async def open_edge(
         stack.push_async_callback(log.close)
         keys = InProcessKeyDirectory()
         all_limits = replace(Limits.from_settings(Settings()), **limits)
-        in_flight = InFlight(all_limits.in_flight_bytes)
+        budgets = BodyBudgets.from_limits(all_limits)
         metrics = EdgeMetrics()
         readiness = Readiness({"event_log": log.stalled_reason})
         intake = Intake(
@@ -247,7 +251,7 @@ async def open_edge(
             log=log,
             admission=Admission(InProcessRateCounter(clock), slice_seconds=0.0, clock=clock),
             limits=all_limits,
-            in_flight=in_flight,
+            budgets=budgets,
             metrics=metrics,
         )
         salts = FileSalts(folder / "salts.json")
@@ -257,7 +261,7 @@ async def open_edge(
         addresses = ClientAddresses(read_networks(trusted_proxies))
         collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
         edge_app = build_edge(intake, readiness, receipt_key=RECEIPT_KEY, collect=collect, protobuf=protobuf)
-        runner = edge_runner(edge_app)
+        runner = edge_runner(edge_app, server_limits)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -268,7 +272,7 @@ async def open_edge(
             log=log,
             log_path=log_path,
             directory=keys,
-            in_flight=in_flight,
+            budgets=budgets,
             readiness=readiness,
             key="",
             environment_id="env_1",
@@ -277,6 +281,7 @@ async def open_edge(
             dropped=dropped,
             salts=salts,
             metrics=metrics,
+            open_connections=lambda: len(runner.server.connections) if runner.server else 0,
         )
         edge.key = await edge.issue_key(limit=rate)
         yield edge

@@ -1,5 +1,6 @@
 """What is logged of requests that cannot be read."""
 
+import asyncio
 import logging
 
 import pytest
@@ -31,3 +32,37 @@ async def test_neither_address_nor_headers_are_logged(
     formatted = "\n".join(logging.Formatter().format(record) for record in lines)
     assert "127.0.0.1" not in formatted
     assert _AGENT.decode() not in formatted
+
+
+@pytest.mark.parametrize("kind", ["declared", "chunked", "garbage in a refused body"])
+async def test_a_caller_that_hangs_up_is_no_error(
+    kind: str, start_edge: StartEdge, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    edge = await start_edge()
+    sent = {
+        "declared": [edge.head("Content-Length: 100"), b"half"],
+        "chunked": [edge.head("Transfer-Encoding: chunked"), b"4\r\nhalf\r\n"],
+        "garbage in a refused body": [
+            b"POST /api/v1/ingest HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ],
+    }[kind]
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+    for part in sent:
+        writer.write(part)
+        await writer.drain()
+    if len(sent) == 1:
+        assert (await reader.readuntil(b"\r\n")).split(b" ")[1] == b"401"
+        writer.write(b"zz\r\n")
+    else:
+        async with asyncio.timeout(60):
+            while edge.budgets.bytes != 4:
+                await asyncio.sleep(0.005)
+    writer.transport.abort()
+    async with asyncio.timeout(60):
+        while edge.budgets.bytes or edge.open_connections():
+            await asyncio.sleep(0.005)
+    assert [record for record in caplog.records if record.exc_info] == []
+    assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO}
+    metrics = (await edge.request("GET", "/metrics")).body.decode()
+    assert ('status="499"' in metrics) == (len(sent) == 2)

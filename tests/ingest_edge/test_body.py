@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from ingest_edge.body import decompress
-from ingest_edge.limits import InFlight
+from ingest_edge.body_budget import BodyBudget
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge, Unavailable
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.records import decode_meta
@@ -63,7 +63,7 @@ async def test_every_content_encoding_stores_the_plain_body(name, edge):
     assert answer.status == 202
     (record,) = await edge.appended()
     assert record.value == BATCH
-    assert edge.in_flight.bytes == 0
+    assert edge.budgets.bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ async def test_body_limit_to_the_byte(chunked, start_edge):
     for size, status in ((5000, 202), (5001, 413)):
         body = padded(size)
         assert (await edge.post(chunks_of(body) if chunked else body)).status == status
-    assert edge.in_flight.bytes == 0
+    assert edge.budgets.bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_decompressed_limit_to_the_byte(name, limit, start_edge):
         answer = await edge.post(encode(padded(size)), {"Content-Encoding": coding})
         assert answer.status == status
     assert edge.stored_records() == 1
-    assert edge.in_flight.bytes == 0
+    assert edge.budgets.bytes == 0
 
 
 async def test_event_count_limit_to_the_event(start_edge):
@@ -235,10 +235,10 @@ async def test_a_connection_cut_in_mid_body_stores_nothing_and_frees_its_budget(
         writer.write(sent)
         await writer.drain()
         async with asyncio.timeout(60):
-            while not edge.in_flight.bytes:
+            while not edge.budgets.bytes:
                 await asyncio.sleep(0.005)
             writer.transport.abort()
-            while edge.in_flight.bytes:
+            while edge.budgets.bytes:
                 await asyncio.sleep(0.005)
     assert edge.stored_records() == 0
     assert (await edge.post(BATCH)).status == 202
@@ -276,20 +276,44 @@ async def test_one_request_alone_is_not_refused_for_the_budget(start_edge):
     assert (await edge.post(body)).status == 202
     assert (await edge.post(chunks_of(body))).status == 202
     assert (await edge.post(gzip.compress(body, 0), {"Content-Encoding": "gzip"})).status == 202
-    assert edge.in_flight.bytes == 0
+    assert edge.budgets.bytes == 0
 
 
 def test_the_budget_counts_what_others_hold():
-    budget = InFlight(100)
-    mine = budget.reserve(60)
-    assert budget.reserve(40, 60) == 40
-    with pytest.raises(Unavailable):
-        budget.reserve(1)
-    with pytest.raises(Unavailable):
-        budget.reserve(1, 60)
-    budget.release(mine + 40)
+    budget = BodyBudget(100, 100)
+    mine, other = budget.lease("acc_1"), budget.lease("acc_2")
+    mine.take(40)
+    other.take(40)
+    mine.take(20)
+    for lease in (mine, other):
+        with pytest.raises(Unavailable):
+            lease.take(1)
+    mine.give_back(1)
+    other.take(1)
+    mine.give_back()
+    other.give_back()
     assert budget.bytes == 0
-    assert budget.reserve(1000) == 1000
+    # Alone, whatever its size.
+    other.take(1000)
+    other.take(1000)
+
+
+def test_a_sender_has_a_share_of_the_budget():
+    budget = BodyBudget(100, 60)
+    leases = [budget.lease("acc_1"), budget.lease("acc_1"), budget.lease("acc_2")]
+    first, second, other = leases
+    first.take(50)
+    with pytest.raises(Unavailable, match="of this sender"):
+        second.take(11)
+    second.take(10)
+    other.take(40)
+    with pytest.raises(Unavailable, match="The edge is at its limit"):
+        other.take(1)
+    for lease in leases:
+        lease.give_back()
+    assert budget.bytes == 0
+    # A sender that holds nothing is forgotten: addresses must not collect.
+    assert not budget._held
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])

@@ -176,11 +176,11 @@ async def _full_disk(edge: Any, stack: AsyncExitStack) -> None:
 
 
 async def _occupy(edge: Any, stack: AsyncExitStack) -> None:
-    """Another caller has said that it sends 900 bytes, and sends them slowly."""
+    """Another request of the account has sent 900 bytes, and its last one is on the way."""
     _, writer = await asyncio.open_connection("127.0.0.1", edge.port)
     stack.callback(writer.close)
-    writer.write(edge.head("Content-Length: 900") + b"{")
-    while edge.in_flight.bytes < 900:
+    writer.write(edge.head("Content-Length: 901") + b" " * 900)
+    while edge.budgets.bytes < 900:
         await asyncio.sleep(0.005)
 
 
@@ -516,7 +516,7 @@ async def test_a_refusal_says_why_and_stores_nothing(row, start_edge):
         if row.prepare is not None:
             await row.prepare(edge, stack)
         stored_before = edge.stored_records()
-        held_before = edge.in_flight.bytes
+        held_before = edge.budgets.bytes
 
         answer = await row.send(edge)
 
@@ -539,7 +539,7 @@ async def test_a_refusal_says_why_and_stores_nothing(row, start_edge):
         for name, pattern in row.answer_headers.items():
             assert re.fullmatch(pattern, answer.headers[name]), name
         assert edge.stored_records() == stored_before
-        assert edge.in_flight.bytes == held_before
+        assert edge.budgets.bytes == held_before
 
 
 async def test_a_422_names_at_most_50_fields(edge):

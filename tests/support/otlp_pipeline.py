@@ -16,9 +16,10 @@ from aiohttp import web
 from consumers.assemble import TRANSFORMS, assemble_loop
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
+from ingest_edge.body_budget import BodyBudgets
 from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake
-from ingest_edge.limits import InFlight, Limits
+from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
@@ -130,7 +131,7 @@ async def open_otlp_pipeline(
         log,
         Admission(InProcessRateCounter(clock), slice_seconds=0.0, clock=clock),
         Limits.from_settings(settings),
-        InFlight(settings.max_in_flight_bytes),
+        BodyBudgets.from_limits(Limits.from_settings(settings)),
         EdgeMetrics(),
     )
     edge = build_edge(

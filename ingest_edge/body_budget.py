@@ -1,0 +1,94 @@
+"""Body memory budgets: how many bytes of request bodies an edge holds at once, by kind of traffic and by sender."""
+
+from dataclasses import dataclass
+
+from ingest_edge.limits import Limits
+from pipeline_contracts.errors import Unavailable
+
+
+class BodyBudget:
+    """The budget of one kind of traffic, with a share that one sender cannot exceed.
+
+    Only bytes that are in memory count, never the length that a sender has announced.
+    """
+
+    __slots__ = ("_limit", "_share", "_held", "bytes")
+
+    def __init__(self, limit: int, share: int) -> None:
+        self._limit = limit
+        self._share = share
+        self._held: dict[str, int] = {}
+        self.bytes = 0
+
+    def lease(self, sender: str) -> "BodyLease":
+        """Return an empty lease of one request; `sender` is an account or a client address."""
+        return BodyLease(self, sender)
+
+    def add(self, sender: str, size: int, own: int) -> None:
+        """Count `size` more bytes of a request that already holds `own`. Raises `Unavailable`.
+
+        A request alone is never refused, neither for the budget nor for the share: `Limits` bounds its size.
+        """
+        held = self._held.get(sender, 0)
+        if held > own and held + size > self._share:
+            raise Unavailable("Too much data of this sender is in work. Send the same request again.")
+        if self.bytes > own and self.bytes + size > self._limit:
+            raise Unavailable("The edge is at its limit of data in work. Send the same request again.")
+        self._held[sender] = held + size
+        self.bytes += size
+
+    def subtract(self, sender: str, size: int) -> None:
+        """Give back bytes that were counted. A sender that holds nothing is forgotten."""
+        self.bytes -= size
+        left = self._held.get(sender, 0) - size
+        if left:
+            self._held[sender] = left
+        else:
+            self._held.pop(sender, None)
+
+
+class BodyLease:
+    """What one request holds of a budget. The handler gives it back in `finally`, whatever happened."""
+
+    __slots__ = ("_budget", "_sender", "_bytes")
+
+    def __init__(self, budget: BodyBudget, sender: str) -> None:
+        self._budget = budget
+        self._sender = sender
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Count bytes that have arrived or were decompressed. Raises `Unavailable`."""
+        self._budget.add(self._sender, size, self._bytes)
+        self._bytes += size
+
+    def give_back(self, size: int | None = None) -> None:
+        """Give back `size` bytes, or all that is held."""
+        size = self._bytes if size is None else size
+        self._budget.subtract(self._sender, size)
+        self._bytes -= size
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBudgets:
+    """One budget for each kind of traffic: one kind cannot use up the memory of another."""
+
+    telemetry: BodyBudget
+    """Ingest and OTLP; a share for each account."""
+    monitors: BodyBudget
+    """Heartbeats and queues; a share for each account."""
+    collect: BodyBudget
+    """Page views, which anybody may send; a share for each client address."""
+
+    @classmethod
+    def from_limits(cls, limits: Limits) -> "BodyBudgets":
+        return cls(
+            telemetry=BodyBudget(limits.in_flight_bytes, limits.account_in_flight_bytes),
+            monitors=BodyBudget(limits.monitor_in_flight_bytes, limits.monitor_in_flight_bytes // 2),
+            collect=BodyBudget(limits.collect_in_flight_bytes, limits.address_in_flight_bytes),
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all bodies in work."""
+        return self.telemetry.bytes + self.monitors.bytes + self.collect.bytes

@@ -1,0 +1,258 @@
+"""The edge's HTTP server: aiohttp's, with bounds on heads and connections, and problem documents for what is no HTTP.
+
+aiohttp bounds each header, but neither their sum nor the time in which a head arrives. Both are checked here, on the
+bytes as they come, so that a request whose head arrives in one piece pays for two comparisons.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from aiohttp import StreamReader, hdrs, web
+from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
+
+from ingest_edge.connections import Connections
+from pipeline_contracts.client_address import ClientAddresses, read_trusted
+from pipeline_contracts.errors import (
+    HeadTooLarge,
+    MalformedRequest,
+    MethodNotImplemented,
+    Problem,
+    RequestTimeout,
+)
+from pipeline_contracts.settings import Settings
+
+RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
+"""Makes the answer to what cannot be read as a request; the text is its path as far as it is known."""
+
+# Enough of a head to tell its path.
+_START_BYTES = 512
+_REQUEST_LINE = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ \r\n]+) HTTP/1\.[01]\r?\n")
+# Between two headers: colon, space, line end.
+_BETWEEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """How much of a request's head is held, for how long, and how many connections an address may have."""
+
+    head_bytes: int
+    head_seconds: float
+    address_connections: int
+    trusted: ClientAddresses
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "ServerLimits":
+        """Raises `BadSettings`."""
+        return cls(
+            settings.max_head_bytes,
+            settings.head_timeout_seconds,
+            settings.max_connections_per_address,
+            read_trusted(settings.trusted_proxies),
+        )
+
+
+class BoundedServer(web.Server):
+    """Makes a `BoundedProtocol` for each connection."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Any],
+        refuse: RefuseUnreadable,
+        limits: ServerLimits,
+        **options: Any,
+    ) -> None:
+        super().__init__(handler, **options)
+        self.refuse = refuse
+        self.limits = limits
+        self.places = Connections(limits.address_connections, limits.trusted)
+
+    def __call__(self) -> RequestHandler:
+        return BoundedProtocol(self, loop=self._loop, **self._kwargs)
+
+
+class BoundedProtocol(RequestHandler):
+    """One connection. Bytes belong to a head unless the newest request's body is still incomplete.
+
+    Bytes of the next head that come in one piece with the end of a request are not counted: they are at most as many as
+    a head may have, and the time for idle connections bounds how long they stay.
+    """
+
+    __slots__ = (
+        "_server",
+        "_limits",
+        "_place",
+        "_payload",
+        "_message",
+        "_head_bytes",
+        "_head_start",
+        "_head_timer",
+        "_gave_up",
+    )
+
+    def __init__(self, server: BoundedServer, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._server = server
+        self._limits = server.limits
+        self._place: str | None = None
+        self._head_bytes = 0
+        self._head_start = b""
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._payload = EMPTY_PAYLOAD
+        self._message: RawRequestMessage | None = None
+        self._gave_up = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._place = self._server.places.enter(transport)
+        if self._place is None:
+            # What arrives meanwhile is dropped.
+            self._force_close = True
+            self._server.places.refuse(cast(asyncio.Transport, transport))
+            return
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._place is not None:
+            self._server.places.leave(self._place)
+            self._place = None
+        self._end_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        # A piece at a time: what the parser keeps of a head stays bounded.
+        while len(data) > self._limits.head_bytes and not (self._gave_up or self._buffer_paused):
+            size = self._piece_bytes()
+            self._feed(data[:size])
+            data = data[size:]
+        self._feed(data)
+
+    def _piece_bytes(self) -> int:
+        """How much of the bytes that come next is looked at together: the rest of a body, or as much as a head has."""
+        most = self._limits.head_bytes
+        if self._payload.is_eof() or self._message is None:
+            return most
+        length = self._message.headers.get(hdrs.CONTENT_LENGTH)
+        return most if length is None else max(1, int(length) - self._payload.total_bytes)
+
+    def _feed(self, data: bytes) -> None:
+        if self._gave_up:
+            return
+        body = self._payload
+        in_head = body.is_eof()
+        count = self._request_count
+        super().data_received(data)
+        new = self._request_count - count
+        if new:
+            message, self._payload = self._messages[-1]
+            if isinstance(message, _ErrInfo):
+                if not in_head:
+                    self._break_body(body)
+                self._give_up(data if in_head else b"")
+                return
+            self._message = message
+            if self._head_bytes:
+                if self._head_bytes + len(data) > self._limits.head_bytes and self._has_large_head(new):
+                    for _ in range(new):
+                        self._messages.pop()
+                    self._refuse(HttpProcessingError(code=431))
+                    return
+                self._end_head()
+        elif in_head and data:
+            self._count_head(data)
+
+    def _break_body(self, body: StreamReader) -> None:
+        """Let the handler that reads this body fail now and answer, where aiohttp would let it wait."""
+        body.set_exception(web.RequestPayloadError("The transfer coding is broken."))
+        body.feed_eof()
+        # That answer is the last one of this connection.
+        self._messages.pop()
+        self._close = True
+
+    def _count_head(self, data: bytes) -> None:
+        """Count bytes of a head that is not complete yet."""
+        if self._force_close or self._close or self._upgraded or self._buffer_paused:
+            # While reading is paused, whole requests may wait in the parser: at most what was read at once.
+            return
+        if not self._head_bytes:
+            # Some clients end a body with an empty line; it begins no head.
+            if not data.strip(b"\r\n"):
+                return
+            self._head_start = data[:_START_BYTES]
+            self._head_timer = self._loop.call_later(self._limits.head_seconds, self._head_is_late)
+        self._head_bytes += len(data)
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(HttpProcessingError(code=431))
+
+    def _has_large_head(self, new: int) -> bool:
+        """Whether one of the `new` last messages has a head over the limit."""
+        for message, _ in list(self._messages)[-new:]:
+            assert not isinstance(message, _ErrInfo)
+            size = sum(len(name) + len(value) + _BETWEEN for name, value in message.raw_headers)
+            if len(message.path) + size > self._limits.head_bytes:
+                return True
+        return False
+
+    def _head_is_late(self) -> None:
+        self._refuse(HttpProcessingError(code=408))
+
+    def _refuse(self, error: HttpProcessingError) -> None:
+        """Answer the head that is arriving with an error, after the requests before it, and read no further."""
+        self._request_count += 1
+        self._messages.append((_ErrInfo(status=error.code, exc=error, message=""), EMPTY_PAYLOAD))
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        self._give_up(b"")
+
+    def _give_up(self, data: bytes) -> None:
+        """Drop all further bytes: what follows an unreadable head cannot be told apart."""
+        start = self._head_start or data[:_START_BYTES]
+        self._end_head()
+        self._head_start = start
+        self._gave_up = True
+        # It holds what has come of the head.
+        self._parser = None
+
+    def _end_head(self) -> None:
+        self._head_bytes = 0
+        self._head_start = b""
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to what is no request, or to a handler that failed. The connection ends with it."""
+        self.log_exception("a request failed", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("The answer has begun already.")
+        line = _REQUEST_LINE.match(self._head_start)
+        problem = _problem_of(exc, self._limits, b"" if line is None else line[1])
+        path = line[2].partition(b"?")[0].decode("latin-1") if line is not None else ""
+        response = self._server.refuse(request, path, problem)
+        # Said in so many words: aiohttp answers what it cannot read as HTTP/1.0.
+        response.headers[hdrs.CONNECTION] = "close"
+        response.force_close()
+        return response
+
+
+def _problem_of(error: BaseException | None, limits: ServerLimits, method: bytes) -> Problem:
+    if isinstance(error, BadHttpMethod) and method and method.decode() not in hdrs.METH_ALL:
+        return MethodNotImplemented("The method is unknown.")
+    if isinstance(error, LineTooLong) or (isinstance(error, HttpProcessingError) and error.code == 431):
+        return HeadTooLarge(f"Request line and headers may have {limits.head_bytes} bytes together.")
+    if isinstance(error, HttpProcessingError) and error.code == 408:
+        return RequestTimeout(f"The head of the request did not arrive within {limits.head_seconds:g} s.")
+    if isinstance(error, HttpProcessingError):
+        return MalformedRequest("The request is not valid HTTP.")
+    return Problem("The request failed here. It is safe to send it again.")

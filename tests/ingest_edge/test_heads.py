@@ -1,0 +1,204 @@
+"""Heads of requests: how long they may be, how long they may take, and what is answered to what is no HTTP."""
+
+import asyncio
+import contextlib
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from ingest_edge import connections
+from ingest_edge.connections import Connections
+from ingest_edge.http_server import ServerLimits
+from pipeline_contracts.client_address import ClientAddresses, read_networks
+
+NOBODY = ClientAddresses(())
+BATCH = b'{"batch_id":"b-1","events":[{"type":"log"}]}'
+LOGS = "/api/v1/otlp/v1/logs"
+
+
+def limits(**given: Any) -> ServerLimits:
+    defaults = {"head_bytes": 4096, "head_seconds": 600.0, "address_connections": 100, "trusted": NOBODY}
+    return ServerLimits(**{**defaults, **given})
+
+
+def head_of(size: int, edge: Any, *lines: str) -> bytes:
+    """The head of a request without a body whose path and headers are counted as this many bytes."""
+    lines = (*lines, "X-Padding: ")
+    empty = edge.head(*lines)
+    # What is counted: the path, and each header with four bytes between it and the next.
+    path = len("/api/v1/ingest")
+    counted = len(empty) - len(b"POST  HTTP/1.1\r\n\r\n")
+    assert counted > path
+    return edge.head(*lines[:-1], lines[-1] + "x" * (size - counted))
+
+
+async def read_statuses(reader: asyncio.StreamReader, count: int) -> list[int]:
+    statuses = []
+    for _ in range(count):
+        head = await reader.readuntil(b"\r\n\r\n")
+        statuses.append(int(head.split(b" ")[1]))
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        await reader.readexactly(length)
+    return statuses
+
+
+@pytest.mark.parametrize("pieces", [1, 7], ids=["at once", "in pieces"])
+async def test_the_sum_of_a_head_is_bounded(pieces, start_edge):
+    edge = await start_edge(server_limits=limits())
+    for size, status in ((4096, 202), (4097, 431), (40_000, 431), (300_000, 431)):
+        # Each header is short enough for itself.
+        lines = [f"X-{number}: {'x' * 1000}" for number in range((size - 1000) // 1100)]
+        head = head_of(size, edge, f"Content-Length: {len(BATCH)}", *lines)
+        step = len(head) // pieces + 1
+        answer = await edge.raw([*(head[at : at + step] for at in range(0, len(head), step)), BATCH])
+        assert answer.status == status, size
+        if status == 431:
+            assert answer.document()["type"] == "/problems/head-too-large"
+            assert answer.headers["X-Request-Id"]
+            assert answer.headers["Server"] == "pharos"
+    assert edge.stored_records() == 1
+
+
+async def test_a_head_has_to_arrive_in_time_and_nothing_else(start_edge):
+    """An idle connection, one with an empty line after its body, and a slow body outlive an unfinished head."""
+    edge = await start_edge(server_limits=limits(head_seconds=0.1))
+    request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
+    async with AsyncExitStack() as stack:
+
+        async def connect(*parts: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+            stack.callback(writer.close)
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+            return reader, writer
+
+        fresh = await connect()
+        idle = await connect(request)
+        empty_line = await connect(request)
+        slow_body = await connect(request[:-1])
+        for reader, _ in (idle, empty_line):
+            assert await read_statuses(reader, 1) == [202]
+        empty_line[1].write(b"\r\n")
+        late = await connect(edge.head()[:-3])
+        late_otlp = await connect(f"POST {LOGS} HTTP/1.1\r\nHost: x\r\n".encode())
+        late_second = await connect(request)
+        assert await read_statuses(late_second[0], 1) == [202]
+        late_second[1].write(edge.head()[:-3])
+        for (reader, _), statuses in ((late, [408]), (late_otlp, [503]), (late_second, [408])):
+            async with asyncio.timeout(60):
+                assert await read_statuses(reader, len(statuses)) == statuses
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+        slow_body[1].write(request[-1:])
+        assert await read_statuses(slow_body[0], 1) == [202]
+        for reader, writer in (fresh, idle, empty_line, slow_body):
+            writer.write(request)
+            assert await read_statuses(reader, 1) == [202]
+
+
+async def test_many_requests_in_one_piece_are_all_answered(start_edge):
+    """Twenty times as many bytes as one head may have."""
+    edge = await start_edge(server_limits=limits())
+    one = edge.head(f"Content-Length: {len(BATCH)}", f"X-Padding: {'x' * 2000}") + BATCH
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+    writer.write(one * 100)
+    assert await read_statuses(reader, 100) == [202] * 100
+    writer.write(one)
+    assert await read_statuses(reader, 1) == [202]
+    writer.close()
+
+
+async def test_a_head_after_a_large_body_is_bounded_too(start_edge):
+    edge = await start_edge(server_limits=limits())
+    body = BATCH.ljust(50_000)
+    large = f"X: {'x' * 1000}"
+    for last, status in (("X: y", 202), ("\r\n".join([large] * 5), 431)):
+        reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+        second = edge.head(f"Content-Length: {len(BATCH)}", last) + BATCH
+        writer.write(edge.head(f"Content-Length: {len(body)}") + body + second)
+        assert await read_statuses(reader, 2) == [202, status]
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "slug"),
+    [
+        (b"FOO /api/v1/ingest HTTP/1.1\r\nHost: x\r\n\r\n", 501, "method-not-implemented"),
+        (b"GARBAGE\r\n\r\n", 400, "malformed-request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", 400, "malformed-request"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "malformed-request"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n", 400, "malformed-request"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", 431, "head-too-large"),
+        (b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431, "head-too-large"),
+    ],
+)
+async def test_what_is_no_request_is_a_problem(sent, status, slug, edge):
+    answer = await edge.raw([sent])
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.headers["X-Request-Id"]
+    assert answer.headers["Server"] == "pharos"
+    assert answer.headers["Connection"] == "close"
+    assert answer.document()["type"] == f"/problems/{slug}"
+    if status == 501:
+        assert answer.headers["Allow"] == "POST"
+
+
+async def test_what_is_no_request_below_otlp_is_a_status(edge):
+    for sent, status in (
+        (f"FOO {LOGS} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), 501),
+        (f"POST {LOGS} HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n".encode(), 400),
+        (f"POST {LOGS} HTTP/1.1\r\nHost: x\r\nX: {'x' * 20_000}\r\n\r\n".encode(), 431),
+    ):
+        answer = await edge.raw([sent])
+        assert (answer.status, answer.headers["Content-Type"]) == (status, "application/json")
+        assert answer.document().keys() == {"code", "message"}
+
+
+class Transport(asyncio.BaseTransport):
+    """A connection from this address."""
+
+    def __init__(self, address: str | None) -> None:
+        super().__init__({"peername": "" if address is None else (address, 1)})
+
+
+def test_connections_of_an_address_are_counted():
+    counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")))
+    flood = [counted.enter(Transport("198.51.100.7")) for _ in range(3)]
+    assert [place is None for place in flood] == [False, False, True]
+    assert counted.enter(Transport("198.51.100.8")) is not None
+    assert counted.enter(Transport("::ffff:198.51.100.7")) is None
+    # One caller has all addresses of a network.
+    networks = [counted.enter(Transport(f"2001:db8::{number}")) for number in range(3)]
+    assert [place is None for place in networks] == [False, False, True]
+    # Gateways: trusted ones, this machine, and socket files.
+    for gateway in ("10.1.2.3", "127.0.0.1", "::1", "::ffff:127.0.0.1", None):
+        for _ in range(3):
+            place = counted.enter(Transport(gateway))
+            assert place is not None
+        counted.leave(place)
+    counted.leave(flood[0])
+    assert counted.enter(Transport("198.51.100.7")) is not None
+    assert counted.enter(Transport("198.51.100.7")) is None
+
+
+async def test_a_connection_too_many_is_refused_and_others_go_on(start_edge, monkeypatch):
+    monkeypatch.setattr(connections, "is_loopback", lambda _address: False)
+    edge = await start_edge(server_limits=limits(address_connections=2))
+    request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
+    opened = [await asyncio.open_connection("127.0.0.1", edge.port) for _ in range(2)]
+    for reader, writer in opened:
+        writer.write(request)
+        assert await read_statuses(reader, 1) == [202]
+    answer = await edge.raw([])
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.document()["type"] == "/problems/unavailable"
+    opened[0][1].close()
+    async with asyncio.timeout(60):
+        while (await edge.raw([request])).status != 202:
+            await asyncio.sleep(0.005)
+    opened[1][1].write(request)
+    assert await read_statuses(opened[1][0], 1) == [202]
+    opened[1][1].close()
