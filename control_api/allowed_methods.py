@@ -16,4 +16,6 @@ def allowed_methods(request: Request) -> str:
         for method in _METHODS
         if any(route.matches({**path, "method": method})[0] is Match.FULL for route in routes)
     ]
+    if "GET" in found:
+        found.insert(1, "HEAD")
     return ", ".join(found)

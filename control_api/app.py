@@ -9,9 +9,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.accounts.routes import router as accounts
 from control_api.allowed_methods import allowed_methods
@@ -20,6 +18,7 @@ from control_api.database import Sessions
 from control_api.deployments.log_streams import LogStreams
 from control_api.deployments.routes import router as deployments
 from control_api.environments.routes import router as environments
+from control_api.http_layers import HeadRequests, RequestIds
 from control_api.projects.routes import router as projects
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
@@ -32,33 +31,10 @@ from control_api.webhooks.routes import router as webhooks
 from control_api.workflows.routes import router as workflows
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
-from pipeline_contracts.request_ids import request_id
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
-
-
-class _RequestIds:
-    """Gives each answer an `X-Request-Id`: the caller's if it is sane, else a new one."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        identity = request_id(given)
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)["X-Request-Id"] = identity
-            await send(message)
-
-        scope["state"]["request_id"] = identity
-        await self._app(scope, receive, send_with_id)
 
 
 def _answer(problem: Problem) -> JSONResponse:
@@ -141,7 +117,8 @@ def build_control(
     app.state.webhook_room = BodyRoom()
     app.state.client_addresses = addresses or ClientAddresses(())
     app.state.log_streams = LogStreams(sessions)
-    app.add_middleware(_RequestIds)
+    app.add_middleware(RequestIds)
+    app.add_middleware(HeadRequests)
     api = APIRouter(prefix="/api")
     api.include_router(accounts)
     api.include_router(receipts)

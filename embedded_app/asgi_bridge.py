@@ -5,9 +5,11 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from ingest_edge.answers import REQUEST_ID
+from ingest_edge.answers import REQUEST_ID, SERVER
+from ingest_edge.body import answer_expectation
+from pipeline_contracts.errors import MalformedRequest
 
 AsgiApp = Callable[
     [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
@@ -22,7 +24,7 @@ def asgi_handler(app: AsgiApp) -> Callable[[web.BaseRequest], Awaitable[web.Stre
         exchange = _Exchange(request)
         await app(_scope(request), exchange.receive, exchange.send)
         if exchange.response is None:
-            raise RuntimeError("The application ended without an answer.")
+            raise exchange.fault or RuntimeError("The application ended without an answer.")
         if exchange.response.prepared:
             # Whoever leaves in the middle of a stream is not told that it has ended.
             with contextlib.suppress(ConnectionError):
@@ -64,8 +66,10 @@ class _Exchange:
         self._request = request
         self._status = 0
         self._headers: list[tuple[str, str]] = []
-        self._body_ended = False
+        self._body_begun = self._body_ended = False
         self.response: web.StreamResponse | None = None
+        self.fault: Exception | None = None
+        """Why the body did not come to its end."""
 
     async def receive(self) -> dict[str, Any]:
         if self._body_ended:
@@ -74,9 +78,24 @@ class _Exchange:
             while transport is not None and not transport.is_closing():  # noqa: ASYNC110 (nothing tells)
                 await asyncio.sleep(0.5)
             return {"type": "http.disconnect"}
-        chunk = await self._request.content.readany()
-        self._body_ended = self._request.content.at_eof()
+        content = self._request.content
+        if not self._body_begun:
+            self._body_begun = True
+            if not content.is_eof():
+                await answer_expectation(self._request)
+        try:
+            chunk = await content.readany()
+        except ConnectionError as error:
+            return self._disconnect(error)
+        except web.RequestPayloadError:
+            return self._disconnect(MalformedRequest("The body's transfer coding is broken."))
+        self._body_ended = content.at_eof()
         return {"type": "http.request", "body": chunk, "more_body": not self._body_ended}
+
+    def _disconnect(self, fault: Exception) -> dict[str, Any]:
+        self.fault = fault
+        self._body_ended = True
+        return {"type": "http.disconnect"}
 
     async def send(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -91,7 +110,7 @@ class _Exchange:
 
     async def _send_body(self, body: bytes, more: bool) -> None:
         if self.response is None and not more:
-            self.response = web.Response(status=self._status, body=body)
+            self.response = web.Response(status=self._status, body=body or None)
             self._fill_headers(self.response)
             return
         if self.response is None:
@@ -102,8 +121,10 @@ class _Exchange:
             await self.response.write(body)
 
     def _fill_headers(self, response: web.StreamResponse) -> None:
-        # The length is aiohttp's to set; a HEAD answer keeps the application's.
+        # The length is aiohttp's to set, but for HEAD, where the application's is that of the body which is left out.
+        is_head = self._request.method == "HEAD"
+        response.headers[hdrs.SERVER] = SERVER
         response.headers.popall("Content-Type", None)
         for name, value in self._headers:
-            if name.lower() != "content-length":
+            if is_head or name.lower() != "content-length":
                 response.headers.add(name, value)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import uvicorn
+from fastapi import FastAPI
 
 from control_api.app import build_control
 from control_api.configuration.worker import ApplicationWorker, applying
@@ -17,9 +18,10 @@ from control_api.sites.keep_told import keep_told
 from control_api.variables.setting import read_sealing_keys
 from control_api.webhooks.commit_statuses.keep_reporting import reporting
 from control_api.webhooks.worker import WebhookWorker, following
+from ingest_edge.http_server import ServerLimits
 from ingest_edge.serve_metrics import serve_metrics
-from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
+from service_processes.bounded_http import bounded_protocol
 from service_processes.needs import need
 from service_processes.patience import when_there
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
@@ -56,7 +58,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         stack.push_async_callback(end_task, telling)
         forgetting = asyncio.create_task(keep_forgetting(sessions, stop), name="old answers")
         stack.push_async_callback(end_task, forgetting)
-        addresses = read_trusted(settings.trusted_proxies)
+        limits = ServerLimits.from_settings(settings)
         keys = read_sealing_keys(variables_key)
         worker = await stack.enter_async_context(
             applying(ApplicationWorker(sessions, directory, keys), is_alone=False)
@@ -68,7 +70,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
             store,
             receipt_key.encode(),
             keys,
-            addresses,
+            limits.trusted,
             worker.wake,
             directory=directory,
             git_app_secret=settings.git_app_secret,
@@ -76,16 +78,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         stack.push_async_callback(app.state.log_streams.close)
         registry = add_health(app, {"database": database_check(sessions)})
         await serve_metrics(stack, settings.metrics_listen, server, registry)
-        serving = _Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-                # By default it would believe X-Forwarded-For of this machine, whoever wrote it.
-                proxy_headers=False,
-            )
-        )
+        serving = control_server(app, limits)
         task = asyncio.create_task(serving.serve(sockets=[server]), name="control")
         stack.push_async_callback(serving.end, task)
         # A live log would hold the shutdown up.
@@ -93,7 +86,24 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         yield
 
 
-class _Server(uvicorn.Server):
+def control_server(app: FastAPI, limits: ServerLimits) -> "ControlServer":
+    """The HTTP server of the application, not yet serving."""
+    return ControlServer(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            # By default it would believe X-Forwarded-For of this machine, whoever wrote it.
+            proxy_headers=False,
+            server_header=False,
+            http=bounded_protocol(limits),
+            h11_max_incomplete_event_size=limits.head_bytes,
+        )
+    )
+
+
+class ControlServer(uvicorn.Server):
     """Leaves the signals to the process."""
 
     @contextmanager

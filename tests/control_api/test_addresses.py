@@ -1,5 +1,7 @@
 """What the control plane says of addresses and methods that it does not have."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -16,7 +18,9 @@ _NOTHING = cast(Any, None)
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     # Nothing reads from the database: whoever has no token is refused before.
-    app = build_control(open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING)
+    app = build_control(
+        open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING, git_app_secret="s"
+    )
     async with serving_control(app) as url, aiohttp.ClientSession(f"{url}/api/v1/") as session:
         yield session
 
@@ -24,11 +28,12 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "deployments", "GET, POST"),
-        ("OPTIONS", "deployments", "GET, POST"),
-        ("POST", "account", "GET"),
+        ("PATCH", "deployments", "GET, HEAD, POST"),
+        ("OPTIONS", "deployments", "GET, HEAD, POST"),
+        ("TRACE", "deployments", "GET, HEAD, POST"),
+        ("POST", "account", "GET, HEAD"),
         ("GET", "environments/1/scale", "PATCH"),
-        ("HEAD", "projects/1", "GET"),
+        ("HEAD", "environments/1/scale", "PATCH"),
     ],
 )
 async def test_a_wrong_method_is_told_all_that_the_address_takes(
@@ -51,3 +56,45 @@ async def test_the_longest_filters_of_a_report_are_read(http: aiohttp.ClientSess
     query = {name: "\N{MUSICAL SYMBOL G CLEF}" * characters for name, characters in longest.items()}
     async with http.get("analytics/sites/1/report", params=query) as answer:
         assert answer.status == 401
+
+
+async def test_head_is_get_without_the_body(http: aiohttp.ClientSession) -> None:
+    for path in ("schemas/workflow-1.json", "schemas/nothing.json", "v1/account", "v1/deployments/1/log"):
+        heads = []
+        for method in ("GET", "HEAD"):
+            async with http.request(method, f"/api/{path}", headers={"X-Request-Id": "mine"}) as answer:
+                headers = {name: value for name, value in answer.headers.items() if name != "Date"}
+                heads.append((answer.status, headers))
+                assert headers["Server"] == "pharos"
+                assert (await answer.read() == b"") == (method == "HEAD")
+        assert heads[0] == heads[1], path
+
+
+async def test_a_body_is_waited_for_with_100_and_a_broken_one_is_no_fault(
+    http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = http._base_url
+    assert url is not None
+    head = "POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nX-GitHub-Event: push\r\n"
+    for framing, body, statuses in (
+        ("Expect: 100-continue\r\nContent-Length: 6000000\r\n", b"", [413]),
+        ("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", b"zz\r\n", [100, 400]),
+    ):
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"{head}{framing}\r\n".encode())
+        for status in statuses:
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert int(answer.split(b" ")[1]) == status
+            if status == 100:
+                writer.write(body)
+        writer.close()
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(f"{head}Expect: 100-continue\r\nContent-Length: 100\r\n\r\n".encode())
+    assert (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1] == b"100"
+    with caplog.at_level(logging.DEBUG):
+        writer.write(b"half")
+        writer.transport.abort()
+        async with asyncio.timeout(60):
+            while not any(record.getMessage() == "the caller hung up" for record in caplog.records):
+                await asyncio.sleep(0.005)
+    assert [record for record in caplog.records if record.exc_info] == []

@@ -1,0 +1,120 @@
+"""The control plane's side of a connection: uvicorn's, with bounds on heads and connections, and problem documents for
+what is no HTTP."""
+
+import asyncio
+import sys
+from typing import Any
+
+import h11
+import orjson
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ingest_edge.connections import Connections
+from ingest_edge.http_server import ServerLimits
+from pipeline_contracts.errors import HeadTooLarge, MalformedRequest, Problem, RequestTimeout
+from pipeline_contracts.request_ids import request_id
+
+# As long as the edge keeps an idle connection.
+_IDLE_SECONDS = 75.0
+
+
+def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
+    """The protocol class of one server: its connections share the places that addresses have."""
+    places = Connections(limits.address_connections, limits.trusted)
+
+    class Protocol(BoundedProtocol):
+        _limits = limits
+        _places = places
+
+    return Protocol
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection. h11 itself refuses a head over `h11_max_incomplete_event_size`; its time is bounded here."""
+
+    _limits: ServerLimits
+    _places: Connections
+    _place: str | None = None
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._place = self._places.enter(transport)
+        super().connection_made(transport)
+        if self._place is None:
+            self._places.refuse(transport)
+        else:
+            # uvicorn closes an idle connection only once it has answered something on it.
+            self.timeout_keep_alive_task = self.loop.call_later(_IDLE_SECONDS, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._place is not None:
+            self._places.leave(self._place)
+            self._place = None
+        self._end_head()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._place is not None and not self.transport.is_closing():
+            super().data_received(data)
+            self._watch_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # The next request may have begun while this one was answered.
+        self._watch_head()
+
+    def _watch_head(self) -> None:
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0].strip(b"\r\n"):
+            if self._head_timer is None:
+                self._head_timer = self.loop.call_later(self._limits.head_seconds, self._head_is_late)
+        else:
+            self._end_head()
+
+    def _end_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._refuse(
+            RequestTimeout(f"The head of the request did not arrive within {self._limits.head_seconds:g} s.")
+        )
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what h11 could not read. Called while its error is being handled."""
+        error = sys.exception()
+        if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
+            most = self._limits.head_bytes
+            self._refuse(HeadTooLarge(f"Request line and headers may have {most} bytes together."))
+        else:
+            self._refuse(MalformedRequest("The request is not valid HTTP."))
+
+    def _refuse(self, problem: Problem) -> None:
+        self._end_head()
+        if self.transport.is_closing():
+            return
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(b"".join(self._answer(problem)))
+        # Else an answer has begun: breaking off is all that is left.
+        self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # What the application still answers goes nowhere.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    def _answer(self, problem: Problem) -> list[bytes]:
+        body = orjson.dumps(problem.to_document())
+        headers = [
+            (b"content-type", b"application/problem+json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"x-request-id", request_id(None).encode()),
+            (b"connection", b"close"),
+        ]
+        reason = problem.title.encode()
+        events: list[Any] = [
+            h11.Response(status_code=problem.status, headers=headers, reason=reason),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ]
+        return [self.conn.send(event) or b"" for event in events]

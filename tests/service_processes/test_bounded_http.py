@@ -1,0 +1,141 @@
+"""The control plane's own HTTP server: heads and connections are bounded, and what is no HTTP is a problem."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from control_api.app import build_control
+from control_api.database import open_engine, open_sessions
+from ingest_edge import connections
+from ingest_edge.http_server import ServerLimits
+from pipeline_contracts.client_address import ClientAddresses
+from service_processes.control import control_server
+
+_NOTHING = cast(Any, None)
+_LIMITS = ServerLimits(4096, 600.0, 100, ClientAddresses(()))
+ACCOUNT = b"GET /api/v1/account HTTP/1.1\r\nHost: x\r\n"
+
+
+@contextlib.asynccontextmanager
+async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
+    """The port of a control plane that has no database."""
+    sessions = open_sessions(open_engine("sqlite+aiosqlite://"))
+    app = build_control(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
+    server = control_server(app, limits)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            await server.end(task)
+            await app.state.log_streams.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return int(head[0].split(" ")[1]), headers, body
+
+
+async def _ask(port: int, sent: bytes) -> tuple[int, dict[str, str], bytes]:
+    async with connected(port) as (reader, writer):
+        writer.write(sent)
+        return await _read(reader)
+
+
+async def test_what_is_no_request_or_too_large_is_a_problem() -> None:
+    padding = b"X: " + b"x" * 1000 + b"\r\n"
+    async with serving() as port:
+        for sent, status, slug in (
+            (ACCOUNT + padding * 3 + b"\r\n", 401, "invalid-credential"),
+            (ACCOUNT + padding * 5, 431, "head-too-large"),
+            (b"GARBAGE\r\n\r\n", 400, "malformed-request"),
+            (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n", 400, "malformed-request"),
+            (
+                b"POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                400,
+                "malformed-request",
+            ),
+            (b"FOO /api/v1/account HTTP/1.1\r\nHost: x\r\n\r\n", 405, "method-not-allowed"),
+        ):
+            answered, headers, body = await _ask(port, sent)
+            assert (answered, json.loads(body)["type"]) == (status, f"/problems/{slug}")
+            assert headers["content-type"] == "application/problem+json"
+            assert headers["x-request-id"]
+            assert "server" not in headers
+            assert headers.get("allow") == ("GET, HEAD" if status == 405 else None)
+
+
+async def test_a_head_has_to_arrive_in_time_and_an_idle_connection_stays() -> None:
+    async with (
+        serving(ServerLimits(4096, 0.1, 100, ClientAddresses(()))) as port,
+        connected(port) as fresh,
+        connected(port) as idle,
+        connected(port) as late,
+    ):
+        idle[1].write(ACCOUNT + b"\r\n")
+        assert (await _read(idle[0]))[0] == 401
+        late[1].write(ACCOUNT + b"\r\n" + ACCOUNT)
+        assert (await _read(late[0]))[0] == 401
+        async with asyncio.timeout(60):
+            status, _, body = await _read(late[0])
+            assert (status, json.loads(body)["type"]) == (408, "/problems/request-timeout")
+            assert await late[0].read() == b""
+        for reader, writer in (fresh, idle):
+            writer.write(ACCOUNT + b"\r\n")
+            assert (await _read(reader))[0] == 401
+
+
+async def test_a_connection_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "is_loopback", lambda _address: False)
+    async with serving(ServerLimits(4096, 600.0, 1, ClientAddresses(()))) as port:
+        async with connected(port) as (reader, writer):
+            writer.write(ACCOUNT + b"\r\n")
+            assert (await _read(reader))[0] == 401
+            status, headers, _ = await _ask(port, b"")
+            assert (status, headers["retry-after"]) == (503, "1")
+        async with asyncio.timeout(60):
+            while (await _ask(port, ACCOUNT + b"\r\n"))[0] != 401:
+                await asyncio.sleep(0.005)
+
+
+async def test_head_expect_and_hanging_up(caplog: pytest.LogCaptureFixture) -> None:
+    webhook = b"POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
+    path = b"/api/schemas/workflow-1.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with serving() as port:
+        async with connected(port) as (reader, writer):
+            writer.write(b"HEAD " + path + b"GET " + path)
+            head = await reader.readuntil(b"\r\n\r\n")
+            status, _, body = await _read(reader)
+            assert (head.split(b" ")[1], status) == (b"200", 200)
+            assert b"content-length: %d\r\n" % len(body) in head
+        assert (await _ask(port, webhook + b"6000000\r\n\r\n"))[0] == 413
+        async with connected(port) as (reader, writer):
+            writer.write(webhook + b"10\r\n\r\n")
+            assert (await _read(reader))[0] == 100
+            with caplog.at_level(logging.DEBUG):
+                writer.write(b"half")
+                writer.transport.abort()
+                async with asyncio.timeout(60):
+                    while not any(record.getMessage() == "the caller hung up" for record in caplog.records):
+                        await asyncio.sleep(0.005)
+    assert [record for record in caplog.records if record.exc_info] == []
+    assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO}
