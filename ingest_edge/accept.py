@@ -7,10 +7,12 @@ from aiohttp import hdrs, web
 
 from ingest_edge.answers import json_answer
 from ingest_edge.body import check_content_type
+from ingest_edge.decoders.leap_seconds import settle_events
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.intake import Intake, now_ms
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
 from pipeline_contracts.records import BatchMeta, encode_meta
 from storage_backends.key_directory.interface import KeyEntry
@@ -36,7 +38,14 @@ class Accept:
             lease.give_back()
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
-        batch = decode_batch(body, self.intake.limits)
+        limits = self.intake.limits
+        try:
+            batch = decode_batch(body, limits)
+        except InvalidInput:
+            settled = settle_events(body, "timestamp", limits.batch_events)
+            if settled is None:
+                raise
+            batch, body = decode_batch(settled, limits), settled
         count = len(batch.events)
         batch_id = batch.batch_id
         # The events have been validated; what goes on is the body.

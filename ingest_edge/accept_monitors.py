@@ -16,7 +16,8 @@ from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
-from pipeline_contracts.errors import NotFound
+from pipeline_contracts.errors import InvalidInput, NotFound
+from pipeline_contracts.leap_seconds import settle_member
 from pipeline_contracts.monitors import MonitorMeta, encode_monitor_meta
 from storage_backends.key_directory.interface import KeyEntry
 
@@ -73,7 +74,14 @@ class AcceptMonitors:
         lease = intake.budgets.monitors.lease(key.account_id)
         try:
             body = await intake.read(request, self._limits, lease)
-            decode(body)
+            try:
+                decode(body)
+            except InvalidInput:
+                settled = settle_member(body, "observed_at")
+                if settled is None:
+                    raise
+                decode(settled)
+                body = settled
             meta = encode_monitor_meta(MonitorMeta(kind, number, key.environment_id, received_ms))
             await intake.append(topic, monitor.encode(), meta, body)
         finally:

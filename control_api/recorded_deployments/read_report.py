@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from control_api.json_fields import JsonFields
 from control_api.recorded_deployments.operations import DeploymentReport
+from pipeline_contracts.leap_seconds import settle_member
 
 _fields = JsonFields(
     {
@@ -44,7 +45,7 @@ _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
 def read_report(body: bytes) -> DeploymentReport:
     """The report in the body. `null` is the same as absent, unknown members are ignored. Raises `InvalidInput` that
     lists every field at fault."""
-    return DeploymentReport(**_fields.read(body, _is_storable))
+    return DeploymentReport(**_fields.read(settle_member(body, "deployed_at") or body, _is_storable))
 
 
 def _is_storable(name: str, value: Any) -> bool:

@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Raw, Struct
 
+from ingest_edge.decoders.leap_seconds import settle_events
 from ingest_edge.decoders.member_faults import faults_of_members
 from pipeline_contracts.collected import MOST_EVENTS, MOST_PROPERTIES, SentEvent, SentEvents
 from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
@@ -32,6 +33,9 @@ def decode_events(body: bytes) -> list[SentEvent]:
     try:
         return _decode(body).events
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        settled = settle_events(body, "occurred_at", MOST_EVENTS)
+        if settled is not None:
+            return decode_events(settled)
         faults = _faults(body) or [FieldError("", str(error))]
         raise InvalidInput("Nothing was taken. Mend the fields below.", errors=faults) from error
 

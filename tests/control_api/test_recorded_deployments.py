@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 
 from control_api.database import Sessions
 from control_api.projects.operations import create_environment, create_ingest_key
+from control_api.recorded_deployments.read_report import read_report
 from control_api.recorded_deployments.tables import RecordedDeployment
 from tests.support.accounts import make_acme
 from tests.support.cheap_engines import build_control
@@ -182,3 +183,8 @@ async def test_the_head_is_judged_first(control: Control) -> None:
     assert (answer.status_code, answer.json()["type"]) == (413, "/problems/payload-too-large")
     ok = await control.post(_report(), headers={"Content-Type": "application/json; charset=utf-8"})
     assert ok.status_code == 201
+
+
+def test_a_leap_second_is_the_following_second() -> None:
+    sent = {"deployment_id": str(uuid.uuid4()), "version": "1", "deployed_at": "2016-12-31T23:59:60Z"}
+    assert read_report(json.dumps(sent).encode()).deployed_at == datetime(2017, 1, 1, tzinfo=UTC)

@@ -1,0 +1,74 @@
+"""Leap seconds become the second that follows; nothing else changes."""
+
+import json
+
+import pytest
+
+from ingest_edge.decoders.leap_seconds import settle_events
+from pipeline_contracts.leap_seconds import following_second, settle_member
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"),
+        ("2016-12-31T23:59:60.123456Z", "2017-01-01T00:00:00.123456Z"),
+        ("2017-01-01T00:59:60+01:00", "2017-01-01T01:00:00+01:00"),
+        ("2016-12-31t23:59:60z", "2017-01-01T00:00:00z"),
+        ("2016-12-31 18:59:60-05:00", "2016-12-31T19:00:00-05:00"),
+        ("2024-02-29T23:59:60Z", "2024-03-01T00:00:00Z"),
+        ("2016-12-31T23:59:59Z", None),
+        ("2016-12-31T23:59:61Z", None),
+        ("2016-12-31T23:60:60Z", None),
+        ("2016-02-30T23:59:60Z", None),
+        ("2016-12-31T23:59:60", None),
+        ("2016-12-31T23:59:60.Z", None),
+        ("9999-12-31T23:59:60Z", None),
+        ("at 2016-12-31T23:59:60Z", None),
+        ("٢٠١٦-12-31T23:59:60Z", None),
+    ],
+)
+def test_a_leap_second_is_the_following_second(sent, stored):
+    assert following_second(sent) == stored
+
+
+LEAP = '"2016-12-31T23:59:60Z"'
+NEXT = '"2017-01-01T00:00:00Z"'
+
+
+@pytest.mark.parametrize(
+    ("body", "settled"),
+    [
+        (f'{{"at": {LEAP}, "n": 1.50}}', f'{{"at":{NEXT},"n":1.50}}'),
+        # Only that member: what a caller keeps elsewhere is the caller's own.
+        (
+            f'{{"at":{LEAP},"b":{{"at":{LEAP}}},"c":{LEAP}}}',
+            f'{{"at":{NEXT},"b":{{"at":{LEAP}}},"c":{LEAP}}}',
+        ),
+        # The last one counts, as everywhere.
+        (f'{{"at":1,"at":{LEAP}}}', f'{{"at":{NEXT}}}'),
+        (f'{{"b":{LEAP}}}', None),
+        (f'{{"at":[{LEAP}]}}', None),
+        (f'[{{"at":{LEAP}}}]', None),
+        (f'{{"at":{LEAP}', None),
+        ('{"at":"2016-12-31T23:59:59Z","b":":60"}', None),
+    ],
+)
+def test_one_member_of_an_object_is_settled(body, settled):
+    found = settle_member(body.encode(), "at")
+    assert found == (None if settled is None else settled.encode())
+
+
+def test_events_are_settled_one_by_one():
+    events = [f'{{"at":{LEAP},"n":1e400}}', '{"at":null}', f'{{"x":{LEAP}}}', "7", f'{{"at":{LEAP}}}']
+    body = f'{{"batch_id":"b","x":[],"events":[{",".join(events)}]}}'.encode()
+    settled = settle_events(body, "at", 5)
+    assert settled is not None
+    whole = '{"batch_id":"b","events":[{"at":%s,"n":1e400},{"at":null},{"x":%s},7,{"at":%s}]}'
+    assert settled.decode() == whole % (NEXT, LEAP, NEXT)
+    assert settle_events(settled, "at", 5) is None
+    assert settle_events(body, "at", 4) is None
+    assert settle_events(b'{"batch_id":":60"}', "at", 5) is None
+    assert json.loads(settle_events(b'{"events":[{"at":%s}]}' % LEAP.encode(), "at", 1) or b"") == {
+        "events": [{"at": NEXT.strip('"')}]
+    }
