@@ -6,7 +6,9 @@ from contextlib import AsyncExitStack
 
 from aiohttp import web
 
+from ingest_edge.app import Edge, edge_runner
 from ingest_edge.health import Readiness, ReadinessCheck
+from ingest_edge.metrics import EdgeMetrics
 
 
 async def serve_health(
@@ -17,15 +19,11 @@ async def serve_health(
     """`/health/live` and `/health/ready` for a process that serves nothing else."""
     readiness = Readiness(checks)
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        match request.path:
-            case "/health/live":
-                return await readiness.live(request)
-            case "/health/ready":
-                return await readiness.ready(request)
-        return web.json_response({"title": "Not found", "status": 404}, status=404)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), handle_signals=False)
+    edge = Edge(EdgeMetrics(), None)
+    edge.add("GET", "/health/live", readiness.live)
+    edge.add("GET", "/health/ready", readiness.ready)
+    runner = edge_runner(edge)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     stack.callback(setattr, readiness, "shutting_down", True)

@@ -14,7 +14,7 @@ JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 
 # google.rpc.Code. What is not listed is INVALID_ARGUMENT: the same request would be refused again.
-_CODES = {401: 16, 403: 7, 404: 5, 405: 12, 429: 8, 503: 14}
+_CODES = {401: 16, 403: 7, 404: 5, 405: 12, 429: 8, 501: 12, 503: 14}
 _INVALID_ARGUMENT = 3
 
 # Set by the handler for answers in protobuf.
