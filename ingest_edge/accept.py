@@ -7,7 +7,6 @@ from aiohttp import hdrs, web
 
 from ingest_edge.answers import json_answer
 from ingest_edge.body import check_content_type
-from ingest_edge.decoders.leap_seconds import settle_events
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.intake import Intake, now_ms
 from pipeline_contracts import topics
@@ -38,14 +37,7 @@ class Accept:
             lease.give_back()
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
-        limits = self.intake.limits
-        try:
-            batch = decode_batch(body, limits)
-        except InvalidInput:
-            settled = settle_events(body, "timestamp", limits.batch_events)
-            if settled is None:
-                raise
-            batch, body = decode_batch(settled, limits), settled
+        batch, body = decode_batch(body, self.intake.limits)
         count = len(batch.events)
         batch_id = batch.batch_id
         # The events have been validated; what goes on is the body.

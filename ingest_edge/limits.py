@@ -7,13 +7,12 @@ from pipeline_contracts.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes, counts and levels over which a request is refused."""
+    """Bytes and counts over which a request is refused."""
 
     body_bytes: int
     decompressed_bytes: int
     batch_events: int
     event_bytes: int
-    json_depth: int
     in_flight_bytes: int
     account_in_flight_bytes: int
     monitor_in_flight_bytes: int
@@ -31,7 +30,6 @@ class Limits:
             decompressed_bytes=settings.max_decompressed_bytes,
             batch_events=settings.max_batch_events,
             event_bytes=settings.max_event_bytes,
-            json_depth=settings.max_json_depth,
             in_flight_bytes=settings.max_in_flight_bytes,
             account_in_flight_bytes=settings.max_account_in_flight_bytes,
             monitor_in_flight_bytes=settings.max_monitor_in_flight_bytes,

@@ -130,7 +130,6 @@ class Settings:
     max_decompressed_bytes: int = _setting(20 * 2**20, "Largest request body when decompressed", minimum=1024)
     max_batch_events: int = _setting(1000, "Most events in a batch", minimum=1)
     max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
-    max_json_depth: int = _setting(64, "Deepest nesting of JSON in a body", minimum=4)
     max_in_flight_bytes: int = _setting(
         64 * 2**20, "Bytes of ingest and OTLP bodies in work before the edge answers 503", minimum=1024
     )

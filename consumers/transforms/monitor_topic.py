@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
+from consumers.deep_json import read_deep
 from consumers.transforms.weight import Received, weigh
 from pipeline_contracts.monitors import decode_monitor_meta
 from pipeline_contracts.records import LogRecord
@@ -76,6 +78,6 @@ class MonitorTopic(ABC, Generic[R]):
     def _try(self, record: LogRecord) -> R | str:
         """The report, or why it cannot be read."""
         try:
-            return self.read(record)
-        except msgspec.DecodeError as error:
+            return read_deep(partial(self.read, record))
+        except (msgspec.DecodeError, RecursionError) as error:
             return f"The {self.report} cannot be read: {error}"

@@ -1,12 +1,14 @@
 """What the telemetry topic becomes: events, and a report on each batch."""
 
 import asyncio
+from functools import partial
 from operator import attrgetter
 
 import msgspec
 
 from analytics_queries.stored_receipts import stored_receipts
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
+from consumers.deep_json import read_deep
 from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.telemetry import telemetry_rows
 from consumers.transforms.weight import weigh
@@ -62,8 +64,8 @@ class TelemetryTopic(RowsOnly):
                 receipts.append(_receipt(record, name, meta, chunk.log, "duplicate"))
                 continue
             try:
-                rows = telemetry_rows(record.value, meta, name, chunk.log, record.offset)
-            except msgspec.DecodeError as error:
+                rows = read_deep(partial(telemetry_rows, record.value, meta, name, chunk.log, record.offset))
+            except (msgspec.DecodeError, RecursionError) as error:
                 del stored_from[name]
                 reason = f"The body cannot be read: {error}"
                 result.dead.append(DeadRecord(record, reason))

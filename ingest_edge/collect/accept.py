@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from ingest_edge.answers import json_answer
 from ingest_edge.collect.countries import Countries, country_code
 from ingest_edge.collect.daily_salts import DailySalts
-from ingest_edge.collect.decode import decode_events
+from ingest_edge.collect.decode import DecodedEvents, decode_events, refuse_events
 from ingest_edge.collect.dropped import BOT, OPTED_OUT, PREFETCH, DroppedEvents
 from ingest_edge.collect.events import collect_events
 from ingest_edge.collect.user_agents import UserAgents, load_user_agents
@@ -23,6 +23,7 @@ from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.collected import Collected, CollectMeta, encode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.errors import (
+    FieldError,
     MethodNotAllowed,
     NotFound,
     OriginNotRegistered,
@@ -109,16 +110,24 @@ class AcceptCollect:
         address = self.addresses.find(request.remote, forwarded)
         lease = intake.budgets.collect.lease(network_of(address))
         try:
-            sent = decode_events(await intake.read(request, self._limits, lease))
+            decoded = decode_events(await intake.read(request, self._limits, lease))
+            sent, invalid = decoded.valid, sum(decoded.invalid.values())
             user_agent = headers.get(hdrs.USER_AGENT, "")
             client = user_agents.read(user_agent)
             reason = BOT if client is None else _reason_to_drop(headers)
             if client is None or reason is not None:
-                self.dropped.count(site.site_id, reason or BOT, len(sent))
-                return _answer(0, len(sent), origin)
+                self.dropped.count(site.site_id, reason or BOT, len(sent) + invalid)
+                return _answer(0, len(sent) + invalid, origin)
+            if not sent:
+                self._count_invalid(site, decoded)
+                raise refuse_events(decoded.faults)
             salts = await self.salts.around(received_ms)
             hashes = VisitorHashes(salts, site.site_id, address, user_agent)
-            events = collect_events(sent, received_ms, site.origins, client, hashes)
+            try:
+                events = collect_events(sent, received_ms, site.origins, client, hashes)
+            except RecursionError:
+                # What the decoder just managed may be too deep to be written again.
+                raise refuse_events([FieldError("", "is nested too deeply")]) from None
             record = encode_collected(Collected(self._country(request, address), events))
             meta = encode_collected(CollectMeta(site.site_id, received_ms, len(events)))
             # What is left of the rate is told to those who are refused alone: each header costs a request 1 %.
@@ -127,7 +136,14 @@ class AcceptCollect:
             )
         finally:
             lease.give_back()
-        return _answer(len(events), 0, origin)
+        if invalid:
+            # Not before: a request that was not stored comes again.
+            self._count_invalid(site, decoded)
+        return _answer(len(events), invalid, origin)
+
+    def _count_invalid(self, site: SiteEntry, decoded: DecodedEvents) -> None:
+        for reason, events in decoded.invalid.items():
+            self.dropped.count(site.site_id, reason, events)
 
     async def _ready_user_agents(self) -> UserAgents:
         if self._user_agents is None:

@@ -1,15 +1,22 @@
 """Decodes the body of a collect request."""
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
 import msgspec
 from msgspec import Raw, Struct
 
-from ingest_edge.decoders.leap_seconds import settle_events
 from ingest_edge.decoders.member_faults import faults_of_members
+from ingest_edge.decoders.surrogates import replace_lone_surrogates
 from pipeline_contracts.collected import MOST_EVENTS, MOST_PROPERTIES, SentEvent, SentEvents
 from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
 from pipeline_contracts.json_members import NotAnObject
+from pipeline_contracts.leap_seconds import settle_member
 
 _decode = msgspec.json.Decoder(SentEvents).decode
+_decode_event = msgspec.json.Decoder(SentEvent).decode
 _STRING = "must be a string"
 _EXPECTED = {
     "id": "must be a UUID",
@@ -18,6 +25,7 @@ _EXPECTED = {
     "occurred_at": "must be an RFC 3339 date-time with its offset, like 2026-01-31T12:00:00.000Z",
     "properties": f"must be an object of at most {MOST_PROPERTIES} properties",
 }
+_INVALID: Final = "invalid_"
 _faults_of_members = faults_of_members(SentEvent, _EXPECTED, _STRING)
 
 
@@ -28,31 +36,67 @@ class _RawEvents(Struct, gc=False):
 _split = msgspec.json.Decoder(_RawEvents).decode
 
 
-def decode_events(body: bytes) -> list[SentEvent]:
-    """The events in the body, all of them valid. Raises `InvalidInput` that lists the fields at fault."""
+@dataclass(frozen=True, slots=True)
+class DecodedEvents:
+    """The events of a request that keep all rules, and what is wrong with the others."""
+
+    valid: list[SentEvent]
+    invalid: Mapping[str, int] = field(default_factory=dict)
+    """Events to drop, by reason: `invalid_` and the first field at fault, or `invalid_event`."""
+    faults: list[FieldError] = field(default_factory=list)
+
+
+def decode_events(body: bytes) -> DecodedEvents:
+    """The events in the body, each judged alone.
+
+    Raises `InvalidInput` for what is not JSON, or has no list of 1 to 20 events.
+    """
     try:
-        return _decode(body).events
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        settled = settle_events(body, "occurred_at", MOST_EVENTS)
-        if settled is not None:
-            return decode_events(settled)
-        faults = _faults(body) or [FieldError("", str(error))]
-        raise InvalidInput("Nothing was taken. Mend the fields below.", errors=faults) from error
+        return DecodedEvents(_decode(body).events)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _decode_one_by_one(replace_lone_surrogates(body))
 
 
-def _faults(body: bytes) -> list[FieldError]:
+def _decode_one_by_one(body: bytes) -> DecodedEvents:
+    valid: list[SentEvent] = []
+    invalid: Counter[str] = Counter()
+    faults: list[FieldError] = []
+    for index, raw in enumerate(_split_events(body)):
+        try:
+            valid.append(_decode_settled(raw))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            where = f"events[{index}]"
+            found = _faults_of_event(where, bytes(raw)) or [FieldError(where, str(error))]
+            invalid[_INVALID + (found[0].field.removeprefix(where).removeprefix(".") or "event")] += 1
+            faults += found
+    return DecodedEvents(valid, invalid, faults[:MAX_FIELD_ERRORS])
+
+
+def _decode_settled(raw: Raw) -> SentEvent:
+    try:
+        return _decode_event(raw)
+    except msgspec.DecodeError:
+        settled = settle_member(bytes(raw), "occurred_at")
+        if settled is None:
+            raise
+        return _decode_event(settled)
+
+
+def _split_events(body: bytes) -> list[Raw]:
     try:
         events = _split(body).events
-    except msgspec.ValidationError:
-        return [FieldError("events", "is required: an array of events")]
+    except msgspec.ValidationError as error:
+        raise refuse_events([FieldError("events", "is required: an array of events")]) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return [FieldError("", f"must be a JSON object: {error}")]
+        raise refuse_events([FieldError("", f"must be a JSON object: {error}")]) from error
     if not 1 <= len(events) <= MOST_EVENTS:
-        return [FieldError("events", f"must have 1 to {MOST_EVENTS} items")]
-    found: list[FieldError] = []
-    for index, raw in enumerate(events):
-        found += _faults_of_event(f"events[{index}]", bytes(raw))
-    return found[:MAX_FIELD_ERRORS]
+        raise refuse_events([FieldError("events", f"must have 1 to {MOST_EVENTS} items")])
+    return events
+
+
+def refuse_events(faults: list[FieldError]) -> InvalidInput:
+    """The refusal of a body of which nothing is stored."""
+    return InvalidInput("No event was stored. Fix the fields listed below.", errors=faults)
 
 
 def _faults_of_event(where: str, raw: bytes) -> list[FieldError]:

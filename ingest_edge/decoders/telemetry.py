@@ -2,8 +2,9 @@
 
 import msgspec
 
-from ingest_edge.decoders.nesting import is_nested_deeper
+from ingest_edge.decoders.leap_seconds import settle_events
 from ingest_edge.decoders.raw_events import TooManyEvents, split_batch
+from ingest_edge.decoders.surrogates import replace_lone_surrogates
 from ingest_edge.decoders.telemetry_faults import list_faults
 from ingest_edge.decoders.utf8 import first_bad_byte
 from ingest_edge.limits import Limits
@@ -13,17 +14,27 @@ from pipeline_contracts.telemetry import TelemetryBatch
 _decode = msgspec.json.Decoder(TelemetryBatch).decode
 
 
-def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
-    """The batch in `body`, all of it valid.
+def decode_batch(body: bytes, limits: Limits) -> tuple[TelemetryBatch, bytes]:
+    """Return the batch in `body`, all of it valid, and the body to store: without lone surrogates and leap
+    seconds, and `body` itself where there is none.
 
     Raises `InvalidInput` that lists the fields at fault, up to
     50, and `PayloadTooLarge` for too many events or one too large.
     """
     try:
+        return _decode_whole(body, limits), body
+    except InvalidInput:
+        repaired = replace_lone_surrogates(body)
+        repaired = settle_events(repaired, "timestamp", limits.batch_events) or repaired
+        if repaired is body:
+            raise
+    return _decode_whole(repaired, limits), repaired
+
+
+def _decode_whole(body: bytes, limits: Limits) -> TelemetryBatch:
+    try:
         if not body.isascii() and (bad := first_bad_byte(body)) is not None:
             raise _refused("", f"is not valid UTF-8 (byte {bad})")
-        if is_nested_deeper(body, limits.json_depth):
-            raise _refused("", f"is nested deeper than {limits.json_depth} levels")
         if len(body) > limits.event_bytes:
             # Before events are built: a large body may hold far more of them than a batch may.
             _check_sizes(body, limits)
@@ -32,7 +43,7 @@ def decode_batch(body: bytes, limits: Limits) -> TelemetryBatch:
         _check_sizes(body, limits)
         raise _explain(body, str(error), limits) from error
     except RecursionError as error:
-        raise _refused("", f"is nested deeper than {limits.json_depth} levels") from error
+        raise _refused("", "is nested too deeply") from error
     except msgspec.DecodeError as error:
         raise _refused("", f"is not valid JSON: {error}") from error
     events = batch.events

@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from ingest_edge.body import check_content_type
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.decode import Decoder
+from ingest_edge.otlp.decode import Decoder, nested_too_deeply
 from ingest_edge.otlp.judge_logs import judge_logs
 from ingest_edge.otlp.judge_metrics import judge_metrics
 from ingest_edge.otlp.judge_traces import judge_traces
@@ -102,7 +102,7 @@ class AcceptOtlp:
             lease.give_back()
         if in_protobuf:
             return self._protobuf.success_answer(path, verdict, headers)  # type: ignore[no-any-return]
-        return success_answer(signal.rejected_name, len(verdict.rejected), verdict.reasons, headers)
+        return success_answer(signal.rejected_name, verdict.rejections, verdict.reasons, headers)
 
     async def _store(
         self, key: KeyEntry, topic: str, coding: Coding, verdict: Verdict, body: bytes, received_ms: int
@@ -131,8 +131,14 @@ class AcceptOtlp:
 
 def _judge_json(signal: _Signal, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
     """The verdict, and the body as it goes on. What is decoded for it is not kept."""
-    decoded, body = signal.decoder.decode(body, limits)
-    return signal.judge(decoded, len(body), limits), body
+    decoded = signal.decoder.decode(body, limits)
+    try:
+        verdict = signal.judge(decoded.request, len(decoded.body), limits)
+    except RecursionError:
+        # What the decoder just managed may be too deep for measuring it.
+        raise nested_too_deeply() from None
+    verdict.leave_out(decoded.left_out)
+    return verdict, decoded.body
 
 
 def _check_json(request: web.BaseRequest) -> None:

@@ -5,15 +5,7 @@ from collections.abc import Sequence
 from ingest_edge.limits import Limits
 from ingest_edge.otlp.shared_size import LARGE, shared_size
 from ingest_edge.otlp.verdict import Verdict
-from pipeline_contracts.otlp.metrics import (
-    DataPoint,
-    ExponentialHistogramPoint,
-    HistogramPoint,
-    Metric,
-    MetricsRequest,
-    NumberPoint,
-    SummaryPoint,
-)
+from pipeline_contracts.otlp.metrics import DataPoint, Metric, MetricsRequest, NumberPoint
 
 NO_RECORDED_VALUE = 1
 """DataPointFlags: the point says that there was nothing to record; it has no value on purpose."""
@@ -45,16 +37,5 @@ def _judge_points(metric: Metric, points: Sequence[DataPoint], verdict: Verdict)
 
 
 def _has_value(point: DataPoint) -> bool:
-    match point:
-        case NumberPoint():
-            return point.asDouble is not None or point.asInt is not None
-        case HistogramPoint():
-            return point.count is not None or bool(point.bucketCounts) or point.sum is not None
-        case ExponentialHistogramPoint():
-            return any(
-                value is not None
-                for value in (point.count, point.sum, point.zeroCount, point.positive, point.negative)
-            )
-        case SummaryPoint():
-            return point.count is not None or point.sum is not None or bool(point.quantileValues)
-    return False
+    # A count of 0 does not show, in JSON as in protobuf: the other kinds always have a value.
+    return not isinstance(point, NumberPoint) or point.asDouble is not None or point.asInt is not None

@@ -38,7 +38,7 @@ def success_answer(path: str, verdict: Verdict, headers: Mapping[str, str]) -> w
     """The service's response: empty, or with its partial success."""
     response, name = _RESPONSES[path]
     answer = response()
-    rejected = len(verdict.rejected)
+    rejected = verdict.rejections
     if rejected:
         setattr(answer.partial_success, name, rejected)
         answer.partial_success.error_message = error_message(verdict.reasons, rejected)

@@ -1,5 +1,6 @@
 """What is said of a decoded request: how many records are taken, which are not, and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeline_contracts.errors import PayloadTooLarge
@@ -21,6 +22,13 @@ class Verdict:
     reasons: list[str] = field(default_factory=list)
     """Of the first few."""
     shared_bytes: int = 0
+    left_out: int = 0
+    """Rejected records that have no place: the body goes on without them."""
+
+    @property
+    def rejections(self) -> int:
+        """How many records were rejected, with a place or without."""
+        return len(self.rejected) + self.left_out
 
     def accept(self, count: int) -> None:
         """Take so many records. Raises `PayloadTooLarge` for more than go into one insert."""
@@ -33,6 +41,11 @@ class Verdict:
         self.rejected.append(self.accepted + len(self.rejected))
         if len(self.reasons) < _MOST_REASONS:
             self.reasons.append(reason)
+
+    def leave_out(self, reasons: Sequence[str]) -> None:
+        """Count records that could not be read, a reason for each."""
+        self.left_out += len(reasons)
+        self.reasons += reasons[: max(0, _MOST_REASONS - len(self.reasons))]
 
     def share(self, size: int, records: int) -> None:
         """Count what so many records will each carry of their resource or scope. Raises `PayloadTooLarge`."""

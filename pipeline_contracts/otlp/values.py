@@ -7,8 +7,10 @@ from msgspec import Meta, Struct
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 # A signed column holds more than anybody counts.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Nanoseconds = Annotated[int, Meta(ge=0)]
-"""Since 1970. A clock may say anything: what no column holds is set right by the consumer, not refused."""
+LATEST_NANOSECONDS = 2**63 - 1
+Nanoseconds = Annotated[int, Meta(ge=0, le=LATEST_NANOSECONDS)]
+"""Since 1970. A clock may say anything: what no column holds is set right by the consumer, not refused. The edge
+makes the latest one of what is later."""
 UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
@@ -29,29 +31,14 @@ class AnyValue(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False)
     doubleValue: float | None = None
     arrayValue: "ArrayValue | None" = None
     kvlistValue: "KeyValueList | None" = None
-    bytesValue: str | None = None
-    """Base64."""
-
-
-class NestedValues:
-    """Whether a decoder has met lists inside lists since `seen` was last set to False.
-
-    Only these can nest without end. The rest of a body is as deep as its types, so bodies without them, which are
-    nearly all, need not be counted bracket by bracket. Decoding does not yield: one flag for the process is enough.
-    """
-
-    seen = False
+    bytesValue: bytes | None = None
+    """Base64 in JSON."""
 
 
 class ArrayValue(Struct, omit_defaults=True, gc=False):
     """A list of values of any kinds."""
 
     values: list[AnyValue] | None = None
-
-    def __post_init__(self) -> None:
-        for value in self.values or ():
-            if value.arrayValue is not None or value.kvlistValue is not None:
-                NestedValues.seen = True
 
 
 class KeyValue(Struct, omit_defaults=True, gc=False):
@@ -65,12 +52,6 @@ class KeyValueList(Struct, omit_defaults=True, gc=False):
     """A map, as a list of its members."""
 
     values: list[KeyValue] | None = None
-
-    def __post_init__(self) -> None:
-        for member in self.values or ():
-            value = member.value
-            if value is not None and (value.arrayValue is not None or value.kvlistValue is not None):
-                NestedValues.seen = True
 
 
 class Resource(Struct, omit_defaults=True, gc=False):

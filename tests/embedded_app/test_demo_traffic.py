@@ -34,7 +34,7 @@ def seconds() -> list[list[dict[str, Any]]]:
 def test_the_edge_takes_every_second(seconds: list[list[dict[str, Any]]]) -> None:
     limits = Limits.from_settings(Settings())
     for events in seconds:
-        batch = decode_batch(orjson.dumps({"batch_id": "b", "events": events}), limits)
+        batch, _ = decode_batch(orjson.dumps({"batch_id": "b", "events": events}), limits)
         assert len(batch.events) == len(events)
 
 

@@ -184,12 +184,12 @@ async def _occupy(edge: Any, stack: AsyncExitStack) -> None:
         await asyncio.sleep(0.005)
 
 
-def nested(levels: int) -> dict[str, Any]:
+def nested(levels: int) -> bytes:
     """A batch that is nested so deep."""
-    value: Any = {}
-    for _ in range(levels - 4):
-        value = [value]
-    return batch({"type": "log", "attributes": {"a": value}})
+    lists = levels - 4
+    return (
+        b'{"batch_id":"b","events":[{"type":"log","attributes":{"a":' + b"[" * lists + b"]" * lists + b"}}]}"
+    )
 
 
 def _zstd_with_window(window_log: int) -> bytes:
@@ -325,7 +325,6 @@ TABLE = [
     invalid(
         "a raw line break in a text", b'{"batch_id":"a\nb","events":[{"type":"log"}]}', "", detail=_NOT_JSON
     ),
-    invalid("half of a surrogate pair", b'{"batch_id":"\\ud800","events":[]}', "", detail=_NOT_JSON),
     invalid(
         "a body that is not UTF-8",
         b'{"batch_id":"\xff"}',
@@ -338,12 +337,12 @@ TABLE = [
         "",
         detail="The body is not valid UTF-8 (byte 56).",
     ),
-    invalid("JSON nested too deep", nested(65), "", detail="The body is nested deeper than 64 levels."),
+    invalid("JSON nested too deep", nested(1100), "", detail="The body is nested too deeply."),
     invalid(
         "too deep in a field that is ignored",
-        b'{"batch_id":"b","events":[{"type":"log"}],"x":' + b"[" * 64 + b"]" * 64 + b"}",
+        b'{"batch_id":"b","events":[{"type":"log"}],"x":' + b"[" * 1100 + b"]" * 1100 + b"}",
         "",
-        detail="The body is nested deeper than 64 levels.",
+        detail="The body is nested too deeply.",
     ),
     invalid("an array instead of an object", [LOG], ""),
     invalid("a text instead of an object", "batch", ""),

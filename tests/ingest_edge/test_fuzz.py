@@ -105,7 +105,7 @@ def _check(body: bytes, coding: str = "identity") -> bool:
     """Whether the edge takes the body; whatever it does, it does it in an orderly way."""
     try:
         plain = decompress(body, coding, LIMITS.decompressed_bytes)
-        batch = decode_batch(plain, LIMITS)
+        batch, plain = decode_batch(plain, LIMITS)
     except Problem as problem:
         assert 400 <= problem.status < 500
         assert (problem.status == 422) == bool(problem.errors)

@@ -97,11 +97,8 @@ BAD_POINTS: list[dict[str, Any]] = [
     {"sum": {"dataPoints": [{"asInt": "5"}]}},
     {"sum": {"dataPoints": [POINT]}},
     {"histogram": {"dataPoints": [{"count": "1"}]}},
-    {"histogram": {"dataPoints": [POINT]}},
     {"exponentialHistogram": {"dataPoints": [{"count": "1"}]}},
-    {"exponentialHistogram": {"dataPoints": [POINT]}},
     {"summary": {"dataPoints": [{"count": "1"}]}},
-    {"summary": {"dataPoints": [POINT]}},
 ]
 GOOD_POINTS: list[dict[str, Any]] = [
     {"gauge": {"dataPoints": [{**POINT, "asDouble": 0}]}},

@@ -3,7 +3,6 @@
 Imported at the first body in protobuf only.
 """
 
-import base64
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -14,7 +13,15 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from pipeline_contracts.otlp import logs, metrics, traces
-from pipeline_contracts.otlp.values import AnyValue, ArrayValue, KeyValue, KeyValueList, Resource, Scope
+from pipeline_contracts.otlp.values import (
+    LATEST_NANOSECONDS,
+    AnyValue,
+    ArrayValue,
+    KeyValue,
+    KeyValueList,
+    Resource,
+    Scope,
+)
 
 T = TypeVar("T")
 
@@ -116,8 +123,13 @@ def _value(value: Any) -> AnyValue:
         case "kvlist_value":
             return AnyValue(kvlistValue=KeyValueList(_attributes(value.kvlist_value.values)))
         case "bytes_value":
-            return AnyValue(bytesValue=base64.b64encode(value.bytes_value).decode())
+            return AnyValue(bytesValue=value.bytes_value)
     return AnyValue()
+
+
+def _time(nanoseconds: int) -> int:
+    """As the edge repairs it in JSON."""
+    return min(nanoseconds, LATEST_NANOSECONDS)
 
 
 def _span(span: Any) -> traces.Span:
@@ -128,8 +140,8 @@ def _span(span: Any) -> traces.Span:
         span.flags,
         span.name,
         span.kind,
-        span.start_time_unix_nano,
-        span.end_time_unix_nano,
+        _time(span.start_time_unix_nano),
+        _time(span.end_time_unix_nano),
         _attributes(span.attributes),
         [
             traces.SpanEvent(event.time_unix_nano, event.name, _attributes(event.attributes))

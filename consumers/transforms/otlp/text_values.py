@@ -1,5 +1,6 @@
 """Values of attributes as the exporter's tables have them: text."""
 
+import base64
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,7 @@ def as_text(value: AnyValue | None) -> str:
         return _number_text(value.doubleValue)
     if value.arrayValue is not None or value.kvlistValue is not None:
         return _encode(_plain(value)).decode()
-    return value.bytesValue or ""
+    return base64.b64encode(value.bytesValue).decode() if value.bytesValue else ""
 
 
 def _number_text(number: float) -> str:

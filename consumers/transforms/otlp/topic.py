@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
+from consumers.deep_json import read_deep
 from consumers.transforms.otlp.logs import log_rows
 from consumers.transforms.otlp.metrics import metric_rows
 from consumers.transforms.otlp.shared_columns import Place
@@ -46,18 +48,22 @@ class OtlpTopic(RowsOnly):
         for record in chunk.records:
             try:
                 meta = decode_otlp_meta(record.meta)
-                request = self._request(meta, record.value)
+                place = Place(meta, chunk.log, record.offset)
+                tables = read_deep(partial(self._tables, record.value, place))
             except (msgspec.MsgspecError, RecursionError) as error:
                 result.dead.append(DeadRecord(record, f"The body cannot be read: {error}"))
                 continue
-            place = Place(meta, chunk.log, record.offset)
-            for table, (lines, count) in self._rows(request, place).items():
+            for table, (lines, count) in tables.items():
                 result.tables.setdefault(table, []).append(RecordRows(record.offset, lines, count))
             breath += meta.records
             if breath >= _BREATH_RECORDS:
                 breath = 0
                 await asyncio.sleep(0)
         return result
+
+    def _tables(self, body: bytes, place: Place) -> dict[str, tuple[bytes, int]]:
+        """(JSON lines, rows) by table."""
+        return self._rows(self._request(place.meta, body), place)
 
     def _request(self, meta: OtlpMeta, body: bytes) -> Any:
         if meta.coding == "json":

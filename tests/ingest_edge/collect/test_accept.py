@@ -27,6 +27,10 @@ _TABLET = (
 )
 
 
+# Stands in a body for a number that Python's encoder does not write.
+_HUGE = "a huge number"
+
+
 def view(path: str = "/", **rest: Any) -> dict[str, Any]:
     return {"id": str(uuid.uuid4()), "type": "pageview", "path": path, **rest}
 
@@ -87,9 +91,9 @@ async def test_other_content_types_are_refused_readably(content_type: str, start
         (b'{"events": [{}]}', ["events[0].id", "events[0].type", "events[0].path"]),
         (
             json.dumps(
-                {"events": [view(), {**view(), "id": "x", "type": "click", "occurred_at": "today"}]}
+                {"events": [7, {**view(), "id": "x", "type": "click", "occurred_at": "today"}]}
             ).encode(),
-            ["events[1].id", "events[1].type", "events[1].occurred_at"],
+            ["events[0]", "events[1].id", "events[1].type", "events[1].occurred_at"],
         ),
         (json.dumps({"events": [view("/" + "x" * 2048)]}).encode(), ["events[0].path"]),
         (
@@ -113,6 +117,50 @@ async def test_what_is_wrong_is_listed_and_nothing_is_taken(
     assert (answer.status, answer.fields()) == (422, fields)
     assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
     assert await edge.collected() == []
+
+
+async def test_events_beside_broken_ones_are_stored_and_the_broken_ones_counted(
+    start_edge: StartEdge,
+) -> None:
+    """A purchase is not lost for what else is in its request."""
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    broken = {
+        "invalid_id": [{**view(), "id": "x"}, {"type": "pageview", "path": "/"}],
+        "invalid_type": [{**view(), "type": "click"}],
+        "invalid_path": [view("/" + "x" * 2048), {**view(), "path": None}],
+        "invalid_occurred_at": [view(occurred_at="today")],
+        "invalid_utm_source": [view(utm_source=1, browser=[])],
+        "invalid_properties": [event("x", **{f"p{n}": n for n in range(8)}), event("x", huge=_HUGE)],
+        "invalid_event": [7, "x", None, []],
+    }
+    purchase = event("purchase", revenue="29.90", currency="EUR", note="cut \ud83d off", **{"\udc00": 2**70})
+    sent = [one for events in broken.values() for one in events]
+    body = json.dumps({"events": [*sent, purchase]}).replace(f'"{_HUGE}"', "1e400").encode()
+    for _ in range(2):
+        answer = await edge.collect(tracker_id, body)
+        assert (answer.status, answer.document()) == (202, {"data": {"accepted": 1, "dropped": len(sent)}})
+    (stored,) = (await edge.collected())[0][1].events
+    assert (stored.name, stored.revenue, stored.currency) == ("purchase", 29_900_000, "EUR")
+    kept = {"revenue": "29.90", "currency": "EUR", "note": "cut \ufffd off", "\ufffd": 2**70}
+    assert json.loads(stored.properties) == kept
+    # A body without any valid event is refused, and its events are counted all the same.
+    refused = await edge.collect(tracker_id, [{**view(), "id": "x"}])
+    assert (refused.status, refused.fields()) == (422, ["events[0].id"])
+    await edge.dropped.tell()
+    counts = decode_dropped((await edge.appended(topics.PAGEVIEWS))[-1].value).counts
+    assert counts == {reason: 2 * len(events) + (reason == "invalid_id") for reason, events in broken.items()}
+
+
+async def test_properties_of_every_depth_are_taken_or_refused(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    statuses = []
+    # Around the depth at which Python's limit is reached by the decoder, or by what comes after it.
+    for levels in (60, *range(850, 1000, 5)):
+        body = json.dumps({"events": [event("x", deep="@")]}).replace('"@"', "[" * levels + "]" * levels)
+        statuses.append((await edge.collect(tracker_id, body.encode())).status)
+    assert statuses[0] == 202 and statuses == sorted(statuses) and set(statuses) == {202, 422}
 
 
 async def test_twenty_events_with_null_and_unknown_members_are_taken(start_edge: StartEdge) -> None:
