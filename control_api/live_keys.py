@@ -71,5 +71,6 @@ def telling_edges(told: dict[str, Any]) -> Iterator[None]:
         yield
     except StorageUnavailable as error:
         told["warning"] = (
-            f"The edges could not be told: {error} They learn of it within a minute of Redis' return."
+            f"The edges could not be told: {error} They go on as before until a control plane has published all keys "
+            "again: seconds after Redis' return, at most a minute."
         )

@@ -22,9 +22,7 @@ async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetim
 
     Raises `StorageUnavailable` and what the database raises.
     """
-    entries = await _read_entries(sessions, now)
-    await directory.publish_all(entries)
-    return len(entries)
+    return await directory.publish_all(lambda: _read_entries(sessions, now))
 
 
 async def _read_entries(sessions: Sessions, now: datetime, account_id: int | None = None) -> list[KeyEntry]:
@@ -66,10 +64,10 @@ async def keep_published(
     every: float = 1.0,
     repeat_seconds: float = 60.0,
 ) -> None:
-    """Publish all keys now, whenever the directory has lost them, and each `repeat_seconds`, until `stop`.
+    """Publish all keys now, whenever the directory has lost them or was away, and each `repeat_seconds`, until `stop`.
 
-    Looks every `every` seconds. The repetition is for keys that were made or revoked while the directory could not be
-    told. Either engine may be away meanwhile: that is logged once an outage.
+    Asks the directory every `every` seconds. The repetition is for changes that another process could not publish
+    while the directory answered this one. Either engine may be away meanwhile: that is logged once an outage.
     """
     repeat = Seldom(repeat_seconds)
 

@@ -224,8 +224,7 @@ class ApplicationWorker:
             return to_tell
 
     async def _tell(self, to_tell: ToTell) -> None:
-        """Key by key: of a list of all keys, the directory would not believe that one is gone or another which it was
-        told of a few minutes ago."""
+        """Publish the keys that one operation has changed, each alone: a list of all keys would cost far more."""
         async with self._sessions() as session:
             entries = [entry for site in to_tell.sites for entry in await live_sites(session, site)]
         for entry in entries:

@@ -1,9 +1,8 @@
 """Decodes the body of a collect request."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -36,14 +35,13 @@ class _RawEvents(Struct, gc=False):
 _split = msgspec.json.Decoder(_RawEvents).decode
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedEvents:
+class DecodedEvents(NamedTuple):
     """The events of a request that keep all rules, and what is wrong with the others."""
 
     valid: list[SentEvent]
-    invalid: Mapping[str, int] = field(default_factory=dict)
+    invalid: Mapping[str, int] = {}
     """Events to drop, by reason: `invalid_` and the first field at fault, or `invalid_event`."""
-    faults: list[FieldError] = field(default_factory=list)
+    faults: Sequence[FieldError] = ()
 
 
 def decode_events(body: bytes) -> DecodedEvents:
@@ -94,9 +92,9 @@ def _split_events(body: bytes) -> list[Raw]:
     return events
 
 
-def refuse_events(faults: list[FieldError]) -> InvalidInput:
+def refuse_events(faults: Sequence[FieldError]) -> InvalidInput:
     """The refusal of a body of which nothing is stored."""
-    return InvalidInput("No event was stored. Fix the fields listed below.", errors=faults)
+    return InvalidInput("No event was stored. Fix the fields listed below.", errors=list(faults))
 
 
 def _faults_of_event(where: str, raw: bytes) -> list[FieldError]:

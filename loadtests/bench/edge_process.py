@@ -80,7 +80,11 @@ async def _open_shared(
         slice_seconds = SLICE_SECONDS
     exits.push_async_callback(directory.close)
     exits.push_async_callback(counter.close)
-    await directory.publish_all(keys)
+
+    async def read() -> list[KeyEntry]:
+        return keys
+
+    await directory.publish_all(read)
     return directory, counter, slice_seconds
 
 

@@ -1,8 +1,6 @@
 """The key directory in memory: the control plane of the same process publishes into it at start."""
 
-from collections.abc import Sequence
-
-from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.interface import KeyEntry, ReadEntries
 
 
 class InProcessKeyDirectory:
@@ -10,6 +8,7 @@ class InProcessKeyDirectory:
 
     def __init__(self) -> None:
         self._entries: dict[bytes, KeyEntry] = {}
+        self._changed_while_reading: list[set[bytes]] = []
         self._complete = False
 
     async def find(self, digest: bytes) -> KeyEntry | None:
@@ -17,14 +16,28 @@ class InProcessKeyDirectory:
 
     async def publish(self, entry: KeyEntry) -> None:
         self._entries[entry.digest] = entry
+        self._changed(entry.digest)
 
     async def revoke(self, digest: bytes) -> None:
         self._entries.pop(digest, None)
+        self._changed(digest)
 
-    async def publish_all(self, entries: Sequence[KeyEntry]) -> None:
-        # Whoever publishes is the only one: nothing can have happened since the list was read.
-        self._entries = {entry.digest: entry for entry in entries}
+    def _changed(self, digest: bytes) -> None:
+        for changed in self._changed_while_reading:
+            changed.add(digest)
+
+    async def publish_all(self, read: ReadEntries) -> int:
+        changed: set[bytes] = set()
+        self._changed_while_reading.append(changed)
+        try:
+            entries = await read()
+        finally:
+            self._changed_while_reading.remove(changed)
+        kept = {digest: entry for digest in changed if (entry := self._entries.get(digest)) is not None}
+        listed = {entry.digest: entry for entry in entries if entry.digest not in changed}
+        self._entries = listed | kept
         self._complete = True
+        return len(entries)
 
     async def is_complete(self) -> bool:
         return self._complete

@@ -1,6 +1,6 @@
 """What the edge and the control plane need of the key directory."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +35,10 @@ class KeyEntry:
     """What a tracker ID opens; None for a key."""
 
 
+ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]
+"""Reads every live key, as of the moment of the call or later."""
+
+
 class KeyDirectory(Protocol):
     """Keys by the SHA-256 of the secret."""
 
@@ -50,13 +54,17 @@ class KeyDirectory(Protocol):
         """Make a key unknown, to every edge within 5 s. Raises `StorageUnavailable`."""
         ...
 
-    async def publish_all(self, entries: Sequence[KeyEntry]) -> None:
-        """Make exactly these keys known. A key that was published or revoked a short while ago stays as that says:
-        the list may have been read before. Raises `StorageUnavailable`."""
+    async def publish_all(self, read: ReadEntries) -> int:
+        """Make exactly those keys known that `read` gives; returns their number.
+
+        A key that was published or revoked since `read` was called stays as that says; all else that the list does not
+        have ends. Raises `StorageUnavailable`, and what `read` raises.
+        """
         ...
 
     async def is_complete(self) -> bool:
-        """Whether all keys have been published into it: False after it was lost. Raises `StorageUnavailable`."""
+        """Whether all keys have been published into it: False after it was lost, or after an outage in which it may
+        have missed changes. Raises `StorageUnavailable`."""
         ...
 
     async def close(self) -> None:

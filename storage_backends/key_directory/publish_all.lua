@@ -1,15 +1,23 @@
 -- Puts a list of keys, built under a name of its own, in place of the directory.
--- KEYS: the list, the directory, the mark of completeness, changes, keys revoked of late, keys published of late.
--- ARGV: number of keys in the list, a name for this publication, seconds for which "of late" lasts, most changes to
+-- KEYS: the list, the directory, the mark of completeness, changes, keys revoked since the last publication, keys
+-- published since, the order of changes.
+-- ARGV: number of keys in the list, what begin_publication.lua gave (the name of the data, the number), most changes to
 -- keep.
--- Gives 1, or 0 when the list is not whole: Redis was emptied while it was being written.
-if redis.call('HLEN', KEYS[1]) ~= tonumber(ARGV[1]) then
-  redis.call('DEL', KEYS[1])
+-- Gives 1, or 0 when the list cannot be trusted: Redis was emptied, or set back, since the publication began.
+local number = tonumber(ARGV[3])
+if redis.call('HGET', KEYS[7], 'data') ~= ARGV[2]
+    or (tonumber(redis.call('HGET', KEYS[7], 'number')) or 0) < number
+    or redis.call('HLEN', KEYS[1]) ~= tonumber(ARGV[1]) then
+  redis.call('UNLINK', KEYS[1])
   return 0
 end
-local now = tonumber(redis.call('TIME')[1])
-local since = now - tonumber(ARGV[3])
--- The list was read from the database a moment ago: what was said since then stands.
+if (tonumber(redis.call('HGET', KEYS[7], 'placed')) or 0) > number and redis.call('EXISTS', KEYS[3]) == 1 then
+  -- A list that was read later is in place already.
+  redis.call('UNLINK', KEYS[1])
+  return 1
+end
+-- What changed after the list was read stands. Whatever else Redis holds ends here: the database does not have it.
+local since = '(' .. ARGV[3]
 for _, digest in ipairs(redis.call('ZRANGEBYSCORE', KEYS[6], since, '+inf')) do
   local entry = redis.call('HGET', KEYS[2], digest)
   if entry then redis.call('HSET', KEYS[1], digest, entry) end
@@ -23,8 +31,9 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   redis.call('RENAME', KEYS[1], KEYS[2])
   redis.call('PERSIST', KEYS[2])
 end
-redis.call('SET', KEYS[3], ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', '(' .. since)
-redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', '(' .. since)
+redis.call('SET', KEYS[3], ARGV[3])
+redis.call('HSET', KEYS[7], 'placed', number)
+redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', ARGV[3])
 redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[4], '*', 'all', '')
 return 1

@@ -8,33 +8,22 @@ a gap each key is asked for once more. While Redis is away the known keys go on 
 import asyncio
 import logging
 import math
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.end_task import end_task
-from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.interface import KeyEntry, ReadEntries
+from storage_backends.key_directory.redis_publication import CHANGES, COMPLETE, KEYS, RedisPublication
 from storage_backends.key_directory.stored_entry import to_bytes, to_entry
 from storage_backends.redis_connection import RedisConnection, new_client
 
 logger = logging.getLogger(__name__)
 
-_KEYS = "pharos:keys"
-_COMPLETE = "pharos:keys:complete"
-_CHANGES = "pharos:keys:changes"
-_REVOKED = "pharos:keys:revoked"
-_PUBLISHED = "pharos:keys:published"
-_PUBLISH_ALL = Path(__file__).with_name("publish_all.lua").read_text()
-_CHANGE_KEY = Path(__file__).with_name("change_key.lua").read_text()
-_LATE_SECONDS = 600
-_MOST_CHANGES = 10_000
 
 _MOST_KNOWN = 100_000
 _MOST_UNKNOWN = 10_000
@@ -74,8 +63,7 @@ class RedisKeyDirectory:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = RedisConnection(url, clock, seconds=seconds)
-        self._publish_all = self._connection.client.register_script(_PUBLISH_ALL)
-        self._change_key = self._connection.client.register_script(_CHANGE_KEY)
+        self._publication = RedisPublication(self._connection)
         self._clock = clock
         self._most_known = most_known
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
@@ -149,7 +137,7 @@ class RedisKeyDirectory:
 
         async def ask(client: Any) -> tuple[bytes | None, int]:
             async with client.pipeline(transaction=True) as pipeline:
-                found, complete = await pipeline.hget(_KEYS, digest).exists(_COMPLETE).execute()
+                found, complete = await pipeline.hget(KEYS, digest).exists(COMPLETE).execute()
             return found, complete
 
         found, complete = await self._connection.call(ask)
@@ -189,13 +177,13 @@ class RedisKeyDirectory:
     async def _follow_on(self, client: Any) -> None:
         """Read the changes from now on, until the connection fails."""
         _, self._position = await _ends(client)
-        self._seen_complete = self._seen_complete or bool(await client.exists(_COMPLETE))
+        self._seen_complete = self._seen_complete or bool(await client.exists(COMPLETE))
         # Whatever happened in the gap: all that is kept is asked for again. Only then does it count as followed.
         self._begin_stretch()
         self._following = True
         while True:
             begun = self._position
-            for entries in _entries_of(await client.xread({_CHANGES: begun}, block=_BLOCK_MS)):
+            for entries in _entries_of(await client.xread({CHANGES: begun}, block=_BLOCK_MS)):
                 for _, fields in entries:
                     self._take_change(fields)
                 self._position = entries[-1][0]
@@ -234,56 +222,23 @@ class RedisKeyDirectory:
             # It opens something else now: asked for at its next use, and used as it was should Redis be away then.
             known.stretch, known.asked = _NEVER, -math.inf
 
-    # Control's side.
-
-    # Each change is taken here at once too: who made it does not wait to be told of it.
+    # Control's side. Each change is taken here at once too: who made it does not wait to be told of it.
 
     async def publish(self, entry: KeyEntry) -> None:
-        await self._change(entry.digest, to_bytes(entry))
+        await self._publication.change(entry.digest, to_bytes(entry))
         self._take_change({b"published": entry.digest})
 
     async def revoke(self, digest: bytes) -> None:
-        await self._change(digest, b"")
+        await self._publication.change(digest, b"")
         self._take_change({b"revoked": digest})
 
-    async def _change(self, digest: bytes, data: bytes) -> None:
-        async def run(_client: Any) -> None:
-            await self._change_key(
-                keys=[_KEYS, _CHANGES, _REVOKED, _PUBLISHED], args=[digest, data, _MOST_CHANGES]
-            )
-
-        await self._connection.call(run)
-
-    async def publish_all(self, entries: Sequence[KeyEntry]) -> None:
-        name = secrets.token_hex(8)
-        listed = f"{_KEYS}:{name}"
-
-        async def write(part: Sequence[KeyEntry], client: Any) -> None:
-            async with client.pipeline(transaction=False) as pipeline:
-                pipeline.hset(listed, mapping={entry.digest: to_bytes(entry) for entry in part})
-                # Should nobody be left to put it in place.
-                pipeline.expire(listed, _LATE_SECONDS)
-                await pipeline.execute()
-
-        for begin in range(0, len(entries), 1000):
-            await self._connection.call(partial(write, entries[begin : begin + 1000]))
-
-        async def put_in_place(_client: Any) -> int:
-            placed: int = await self._publish_all(
-                keys=[listed, _KEYS, _COMPLETE, _CHANGES, _REVOKED, _PUBLISHED],
-                args=[len({entry.digest for entry in entries}), name, _LATE_SECONDS, _MOST_CHANGES],
-            )
-            return placed
-
-        if not await self._connection.call(put_in_place):
-            raise StorageUnavailable("Redis was emptied while the keys were being published.")
+    async def publish_all(self, read: ReadEntries) -> int:
+        count = await self._publication.publish_all(read)
         self._take_change({b"all": b""})
+        return count
 
     async def is_complete(self) -> bool:
-        async def run(client: Any) -> bool:
-            return bool(await client.exists(_COMPLETE))
-
-        return await self._connection.call(run)
+        return await self._publication.is_complete()
 
     async def close(self) -> None:
         if self._follower is not None:
@@ -294,7 +249,7 @@ class RedisKeyDirectory:
 async def _ends(client: Any) -> tuple[bytes, bytes]:
     """The IDs of the first and the last change that are kept; 0-0 where there is none."""
     async with client.pipeline(transaction=True) as pipeline:
-        first, newest = await pipeline.xrange(_CHANGES, count=1).xrevrange(_CHANGES, count=1).execute()
+        first, newest = await pipeline.xrange(CHANGES, count=1).xrevrange(CHANGES, count=1).execute()
     return first[0][0] if first else _NO_CHANGE, newest[0][0] if newest else _NO_CHANGE
 
 

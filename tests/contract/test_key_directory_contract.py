@@ -12,6 +12,7 @@ from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, SiteEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.engines import or_skip
+from tests.support.listed_keys import listing
 from tests.support.redis_server import RedisServer, running_redis
 
 
@@ -30,7 +31,7 @@ async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -
         return
     redis_server.restart()
     opened = await open_redis_key_directory(redis_server.url, follow=request.param == "redis")
-    await opened.publish_all([])
+    await opened.publish_all(listing([]))
     yield opened
     await opened.close()
 
@@ -73,14 +74,30 @@ async def test_a_site_is_found_with_its_origins(directory: KeyDirectory) -> None
 
 async def test_all_keys_are_replaced_at_once(directory: KeyDirectory) -> None:
     old, kept, new = entry(), entry(), entry()
-    await directory.publish_all([old, kept])
+    await directory.publish_all(listing([old, kept]))
     assert [await directory.find(key.digest) for key in (old, kept, new)] == [old, kept, None]
-    await directory.publish_all([kept, new])
+    await directory.publish_all(listing([kept, new]))
     assert [await directory.find(key.digest) for key in (old, kept, new)] == [None, kept, new]
     assert await directory.is_complete()
 
 
+async def test_what_changes_while_the_list_is_read_stands_and_all_else_ends(directory: KeyDirectory) -> None:
+    revoked, ended, kept, new = entry(), entry(), entry(), entry()
+    for key in (revoked, ended):
+        await directory.publish(key)
+
+    async def read() -> list[KeyEntry]:
+        listed = [revoked, kept]
+        await directory.revoke(revoked.digest)
+        await directory.publish(new)
+        return listed
+
+    assert await directory.publish_all(read) == 2
+    keys = (revoked, ended, kept, new)
+    assert [await directory.find(key.digest) for key in keys] == [None, None, kept, new]
+
+
 async def test_a_directory_without_keys_is_complete_once_that_was_said(directory: KeyDirectory) -> None:
-    await directory.publish_all([])
+    await directory.publish_all(listing([]))
     assert await directory.is_complete()
     assert await directory.find(entry().digest) is None

@@ -126,6 +126,32 @@ async def test_all_keys_are_there_again_after_redis_was_emptied(
     await until(lambda: _is(control.opens(revoked), False))
 
 
+@pytest.mark.parametrize("outage", ["away", "set back"])
+async def test_a_key_that_was_revoked_during_an_outage_ends_when_redis_is_back_with_its_old_data(
+    server: RedisServer, control: Control, outage: str
+) -> None:
+    """No repetition is due for a day: that Redis was away, or is another one, starts the publication."""
+    await until(lambda: _is(control.is_complete(), True))
+    kept_id, kept = await control.new_key()
+    revoked_id, revoked = await control.new_key()
+    for digest in (kept, revoked):
+        await until(lambda digest=digest: _is(control.opens(digest), True))
+    await control.directory._connection.client.save()
+    if outage == "away":
+        server.stop()
+        told = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        assert "They go on as before until a control plane has published all keys again" in told["warning"]
+    else:
+        # As after a failover to a replica that did not have the last changes yet.
+        told = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        assert "warning" not in told
+        server.stop()
+    server.start()
+    await until(lambda: _is(control.opens(revoked), False))
+    await until(lambda: _is(control.opens(kept), True))
+    (server.folder / "dump.rdb").unlink(missing_ok=True)
+
+
 async def test_it_goes_on_through_outages_and_says_so_once_each(
     server: RedisServer, control: Control, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -33,6 +33,7 @@ from tests.support.fifty_operations import (
     read_outcome,
 )
 from tests.support.killed_application import Lives, living
+from tests.support.listed_keys import listing
 from tests.support.redis_server import RedisServer, running_redis
 
 _STEPS = ("begun", "carried out", "told")
@@ -115,8 +116,8 @@ async def _stage(
         directory = await open_redis_key_directory(redis.url, follow=False)
         stack.push_async_callback(directory.close)
         entries = await live_entries(sessions)
-        await directory.publish_all(entries)
-        # Made a moment ago, as far as the directory knows: what is told of single keys is kept for a while.
+        await directory.publish_all(listing(entries))
+        # Each was published alone as well when it was made.
         for entry in entries:
             await directory.publish(entry)
         alone = ["--alone"] if url.startswith("sqlite") else []
