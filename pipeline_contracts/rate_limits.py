@@ -29,7 +29,7 @@ class TokenLease:
 
 @dataclass(slots=True)
 class TokenBucket:
-    """A bucket's state: how full it was, and when that was true (seconds of any steady clock)."""
+    """A bucket's state: how full it was, and when that was true (seconds of any clock)."""
 
     tokens: float
     updated: float
@@ -37,11 +37,11 @@ class TokenBucket:
     def take(self, at_least: int, at_most: int, limit: RateLimit, now: float) -> TokenLease:
         """Take up to `at_most` tokens, or none if fewer than `at_least` are there.
 
-        A clock that runs backwards adds nothing.
+        A clock that is set back adds nothing, and the bucket fills from there on; one that leaps ahead fills it once.
         """
         elapsed = max(0.0, now - self.updated)
         self.tokens = min(float(limit.burst), self.tokens + elapsed * limit.rate)
-        self.updated = max(self.updated, now)
+        self.updated = now
         if self.tokens < at_least:
             return TokenLease(0, int(self.tokens), (at_least - self.tokens) / limit.rate)
         granted = min(at_most, int(self.tokens))

@@ -13,13 +13,16 @@ local rate, burst = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 redis.call('ZADD', KEYS[2], now, ARGV[5])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[6]))
+-- Seen before the clock was set back: such an edge may be gone since, and those that are there come again.
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '(' .. now + tonumber(ARGV[6]), '+inf')
 local edges = redis.call('ZCARD', KEYS[2])
 
 local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'updated')
 local tokens = tonumber(bucket[1]) or burst
 local updated = tonumber(bucket[2]) or now
 tokens = math.min(burst, tokens + math.max(0, now - updated) * rate)
-updated = math.max(updated, now)
+-- A clock that is set back (a failover to another machine) adds nothing, and the bucket fills from there on.
+updated = now
 
 local granted, wait = 0, 0
 if tokens < at_least then

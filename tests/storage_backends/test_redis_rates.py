@@ -109,7 +109,7 @@ async def test_tokens_come_by_the_clock_of_redis(server: RedisServer) -> None:
 
 _steps = st.lists(
     st.tuples(
-        st.floats(-5, 100) | st.sampled_from([0.0, 1e-6, 0.001]),
+        st.floats(-5, 100) | st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-6, 0.001]),
         st.integers(1, 2000),
         st.integers(0, 2000),
         st.sampled_from([RateLimit(0.3, 10), RateLimit(1 / 3, 1000), RateLimit(5000.5, 2000)]),
@@ -133,6 +133,32 @@ async def test_the_script_counts_as_the_token_bucket_does(running: RedisServer, 
         expected = bucket.take(at_least, at_least + more, limit, now)
         assert TokenLease(granted, remaining, float(wait)) == expected
     await counter.close()
+
+
+async def test_after_a_failover_to_a_clock_that_is_behind_the_bucket_goes_on_filling(
+    server: RedisServer,
+) -> None:
+    limit, clock, account = RateLimit(rate=100, burst=1000), Clock(), secrets.token_hex(6)
+    edge, gone = [await open_redis_rate_counter(server.url) for _ in range(2)]
+    for counter in (edge, gone):
+        clock.rule(counter)
+    assert await leased(gone, account, limit) == 10
+    assert (await edge.lease(account, 1, 1000, limit)).granted == 990
+    assert edge.share() == 0.5
+    clock.now -= 3600
+    refused = await edge.lease(account, 1, 1000, limit)
+    assert (refused.granted, refused.retry_after) == (0, 0.01)
+    clock.now += 1
+    assert (await edge.lease(account, 1, 1000, limit)).granted == 100
+    # An edge that was last seen at an hour that the clock has not reached again takes no share.
+    assert edge.share() == 1.0
+    # A leap ahead is one burst at most, and what comes after it is the rate again.
+    clock.now += 7200
+    assert (await edge.lease(account, 1, 10**6, limit)).granted == 1000
+    clock.now += 1
+    assert (await edge.lease(account, 1, 10**6, limit)).granted == 100
+    for counter in (edge, gone):
+        await counter.close()
 
 
 async def test_many_accounts_at_once_are_not_taken_for_a_redis_that_is_away(server: RedisServer) -> None:
