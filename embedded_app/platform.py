@@ -295,11 +295,16 @@ async def _start_consumers(
         counters.add(loop.metrics)
         consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
     stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
-    scan = await stack.enter_async_context(running_scan(states, registry))
+    scan = await stack.enter_async_context(running_scan(states, registry, _list_partitions))
     checks: dict[str, ReadinessCheck] = {
         f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
     }
     return {**checks, "heartbeat scan": lambda: scan.failing}
+
+
+async def _list_partitions(topic: str) -> Sequence[int]:
+    # The embedded log has one for each topic.
+    return (0,)
 
 
 def _assemble(

@@ -28,6 +28,8 @@ Kind = Literal["heartbeat", "snapshot", "worker"]
 
 # A signal is a hundred bytes; nobody needs megabytes for one.
 _BODY_BYTES = 16 * 1024
+# A signal counts from the receipt of its head, and scans wait for no longer than 4 s for what is on its way.
+BODY_SECONDS = 3.0
 _LONGEST_ID = 18
 _ACCEPTED = b'{"data":{"status":"accepted"}}'
 
@@ -40,7 +42,13 @@ class AcceptMonitors:
     _limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
-        self._limits = replace(self.intake.limits, body_bytes=_BODY_BYTES, decompressed_bytes=_BODY_BYTES)
+        limits = self.intake.limits
+        self._limits = replace(
+            limits,
+            body_bytes=_BODY_BYTES,
+            decompressed_bytes=_BODY_BYTES,
+            body_timeout=min(limits.body_timeout, BODY_SECONDS),
+        )
 
     async def heartbeat(self, request: web.BaseRequest) -> web.StreamResponse:
         """`POST /v1/heartbeats/{heartbeat}`."""

@@ -8,68 +8,20 @@ State, when nothing else is said: `new` until the first signal; `running` while 
 `down` when it has not begun `grace_ms` later, or when `failures_before_down` runs in a row have failed, run into
 `max_runtime_ms` or not begun; only a success ends `down`. `paused` is an operator's word, and `unknown` the scan's,
 while our own pipeline is behind.
+
+A run that was judged missed and whose signal arrives after all, received before the deadline, was not missed: the
+judgement is withdrawn. What was received before a heartbeat was resumed is recorded and not judged.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pipeline_contracts.heartbeat_runs import Run, earlier
 from pipeline_contracts.monitors import Signal
+from pipeline_contracts.ping_pairs import PingPairs
 from pipeline_contracts.schedules import Schedule, next_due
 
 State = Literal["new", "running", "up", "late", "down", "paused", "unknown"]
-Outcome = Literal["open", "succeeded", "failed", "timed out"]
-
-
-@dataclass(slots=True)
-class Run:
-    """One run of a job, as far as it was told of."""
-
-    run_id: str
-    first_ms: int
-    started_ms: int | None = None
-    succeeded_ms: int | None = None
-    failed_ms: int | None = None
-    timed_out_ms: int | None = None
-
-    @property
-    def outcome(self) -> Outcome:
-        """A run that has said both has failed; one that says how it ended after its time was up has ended so."""
-        if self.failed_ms is not None:
-            return "failed"
-        if self.succeeded_ms is not None:
-            return "succeeded"
-        return "open" if self.timed_out_ms is None else "timed out"
-
-    @property
-    def ended_ms(self) -> int | None:
-        """When it ended, by the signal that counts; None while it is open."""
-        if self.failed_ms is not None:
-            return self.failed_ms
-        return self.timed_out_ms if self.succeeded_ms is None else self.succeeded_ms
-
-    @property
-    def duration_ms(self) -> int | None:
-        """From start to end; None without one of them, or if the start came in last."""
-        if self.started_ms is None or self.ended_ms is None or self.ended_ms < self.started_ms:
-            return None
-        return self.ended_ms - self.started_ms
-
-    def take(self, signal: Signal, received_ms: int) -> bool:
-        """Add a signal; whether it told something new."""
-        before = (self.first_ms, self.started_ms, self.succeeded_ms, self.failed_ms)
-        self.first_ms = min(self.first_ms, received_ms)
-        match signal:
-            case "start":
-                self.started_ms = _earlier(self.started_ms, received_ms)
-            case "success":
-                self.succeeded_ms = _earlier(self.succeeded_ms, received_ms)
-            case "failure":
-                self.failed_ms = _earlier(self.failed_ms, received_ms)
-        return before != (self.first_ms, self.started_ms, self.succeeded_ms, self.failed_ms)
-
-
-def _earlier(known: int | None, other: int) -> int:
-    return other if known is None else min(known, other)
 
 
 @dataclass(slots=True)
@@ -95,6 +47,13 @@ class Heartbeat:
     open_runs: int
     oldest_start_ms: int | None
     version: int
+    judged_from_ms: int | None = None
+    """When it was last resumed: signals received until then do not change the state. None: it never was paused."""
+    missed_ms: list[int] = field(default_factory=list)
+    """Failures of which no run tells, by their times: deadlines that passed without a run, and ends of failed runs that
+    were pruned. Only the newest are kept, as many as make the heartbeat `down`."""
+    pings: PingPairs | None = None
+    """What pairs pings that name no run; None until the first one."""
     recount: bool = field(default=False)
     """Whether the counts have to be made anew from all runs: an end came that is older than others."""
 
@@ -104,21 +63,18 @@ def take_signal(heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int
 
     `settle` has to follow once all signals are applied.
     """
-    # A run without any signal yet is not open: it does not exist.
-    was_open = run.started_ms is not None and run.outcome == "open"
+    was_open, started_ms = _is_waited_for(heartbeat, run), run.started_ms
     outcome, ended_ms = run.outcome, run.ended_ms
     if not run.take(signal, received_ms):
         return False
-    heartbeat.last_signal_ms = max(heartbeat.last_signal_ms or 0, received_ms)
-    if run.outcome == "open":
-        if not was_open:
-            heartbeat.open_runs += 1
-        if heartbeat.oldest_start_ms is None or received_ms < heartbeat.oldest_start_ms:
-            heartbeat.oldest_start_ms = received_ms
-        return True
-    if was_open:
-        _close(heartbeat, run)
-    if (run.outcome, run.ended_ms) != (outcome, ended_ms):
+    hear(heartbeat, received_ms)
+    is_open = _is_waited_for(heartbeat, run)
+    if was_open and not is_open:
+        _close(heartbeat, started_ms)
+    if is_open:
+        heartbeat.open_runs += not was_open
+        heartbeat.oldest_start_ms = earlier(heartbeat.oldest_start_ms, run.started_ms or received_ms)
+    if run.outcome != "open" and (run.outcome, run.ended_ms) != (outcome, ended_ms):
         if ended_ms is not None:
             # It had ended otherwise: that end has been counted.
             heartbeat.recount = True
@@ -126,39 +82,77 @@ def take_signal(heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int
     return True
 
 
-def _close(heartbeat: Heartbeat, run: Run) -> None:
+def _is_waited_for(heartbeat: Heartbeat, run: Run) -> bool:
+    """Whether the run is open and began after the heartbeat was resumed: an older one is not timed."""
+    if run.started_ms is None or run.outcome != "open":
+        return False
+    return heartbeat.judged_from_ms is None or run.started_ms > heartbeat.judged_from_ms
+
+
+def hear(heartbeat: Heartbeat, received_ms: int) -> None:
+    """Note that a signal came. It withdraws what was judged missed later than it, while it was on its way.
+
+    After the newest signal that is everything: the due time is worked out anew, and the next scan finds what is missed
+    by it. After an older one it is what was not due yet by that signal.
+    """
+    if received_ms > (heartbeat.last_signal_ms or 0):
+        _pass_dues(heartbeat, received_ms)
+        heartbeat.last_signal_ms = received_ms
+        _withdraw(heartbeat, received_ms, None)
+    elif heartbeat.missed_ms:
+        due_ms = next_due(heartbeat.schedule, received_ms)
+        _withdraw(heartbeat, received_ms, due_ms + heartbeat.grace_ms)
+
+
+def _pass_dues(heartbeat: Heartbeat, received_ms: int) -> None:
+    """What was due before the signal was missed, whether or not a scan has come by."""
+    while not heartbeat.open_runs and not heartbeat.recount:
+        if heartbeat.deadline_ms is None or heartbeat.deadline_ms > received_ms:
+            return
+        _pass_due(heartbeat, heartbeat.deadline_ms)
+
+
+def _withdraw(heartbeat: Heartbeat, after_ms: int, before_ms: int | None) -> None:
+    gone = [ms for ms in heartbeat.missed_ms if ms > after_ms and (before_ms is None or ms < before_ms)]
+    heartbeat.failures_in_row -= sum(_counts(heartbeat, ms) for ms in gone)
+    heartbeat.missed_ms = [ms for ms in heartbeat.missed_ms if ms not in gone]
+
+
+def _close(heartbeat: Heartbeat, started_ms: int | None) -> None:
     heartbeat.open_runs -= 1
     if heartbeat.open_runs == 0:
         heartbeat.oldest_start_ms = None
-    elif run.started_ms == heartbeat.oldest_start_ms:
+    elif started_ms == heartbeat.oldest_start_ms:
         heartbeat.recount = True
+
+
+def _counts(heartbeat: Heartbeat, failed_ms: int) -> bool:
+    """Whether a failure at that time is in the row: later than the newest success, and than the last resume."""
+    return failed_ms > max(heartbeat.last_success_ms or 0, heartbeat.judged_from_ms or 0)
 
 
 def _count_end(heartbeat: Heartbeat, run: Run) -> None:
     ended = run.ended_ms
     assert ended is not None
-    success = heartbeat.last_success_ms
-    if run.outcome == "succeeded":
-        if success is None or ended > success:
-            if heartbeat.last_end_ms is not None and ended < heartbeat.last_end_ms:
-                # Failures may have come after it.
-                heartbeat.recount = True
-            heartbeat.last_success_ms = ended
-            heartbeat.failures_in_row = 0
-    elif success is None or ended > success:
-        heartbeat.failures_in_row += 1
+    if run.outcome != "succeeded":
+        heartbeat.failures_in_row += _counts(heartbeat, ended)
+    elif ended > (heartbeat.last_success_ms or 0):
+        if heartbeat.last_end_ms is not None and ended < heartbeat.last_end_ms:
+            # Failures may have come after it.
+            heartbeat.recount = True
+        if _counts(heartbeat, ended):
+            heartbeat.failures_in_row = sum(at_ms > ended for at_ms in heartbeat.missed_ms)
+        heartbeat.last_success_ms = ended
     heartbeat.last_end_ms = max(heartbeat.last_end_ms or 0, ended)
 
 
 def recount(heartbeat: Heartbeat, runs: list[Run]) -> None:
-    """Make the counts anew from all runs that are kept, and the state from them."""
+    """Make the counts anew from all runs that are kept and the failures without one, and the state from them."""
     successes = [run.succeeded_ms for run in runs if run.outcome == "succeeded"]
     heartbeat.last_success_ms = max((ms for ms in successes if ms is not None), default=None)
     ends = [(run.outcome, run.ended_ms) for run in runs if run.ended_ms is not None]
-    success = heartbeat.last_success_ms
-    heartbeat.failures_in_row = sum(
-        outcome != "succeeded" and (success is None or ended > success) for outcome, ended in ends
-    )
+    failures = [ended for outcome, ended in ends if outcome != "succeeded"]
+    heartbeat.failures_in_row = sum(_counts(heartbeat, at_ms) for at_ms in [*failures, *heartbeat.missed_ms])
     heartbeat.last_end_ms = max((ended for _, ended in ends), default=None)
     _count_open(heartbeat, runs)
     heartbeat.recount = False
@@ -166,17 +160,42 @@ def recount(heartbeat: Heartbeat, runs: list[Run]) -> None:
 
 
 def _count_open(heartbeat: Heartbeat, runs: list[Run]) -> None:
-    starts = [run.started_ms for run in runs if run.outcome == "open" and run.started_ms is not None]
+    starts = [run.started_ms for run in runs if run.started_ms is not None and _is_waited_for(heartbeat, run)]
     heartbeat.open_runs = len(starts)
     heartbeat.oldest_start_ms = min(starts, default=None)
 
 
+def resume(heartbeat: Heartbeat, now_ms: int) -> None:
+    """Judge a paused heartbeat again, from its next signal on: nothing that was before is a reason for an alarm."""
+    heartbeat.paused = False
+    heartbeat.judged_from_ms = now_ms
+    heartbeat.failures_in_row = heartbeat.open_runs = 0
+    heartbeat.oldest_start_ms = None
+    heartbeat.missed_ms = []
+    settle(heartbeat, now_ms)
+
+
+def forget_runs(heartbeat: Heartbeat, runs: list[Run]) -> bool:
+    """Keep the failures in the row of runs that are about to be pruned; whether there were any."""
+    ends = [run.ended_ms for run in runs if run.outcome not in ("open", "succeeded")]
+    counted = [ended for ended in ends if ended is not None and _counts(heartbeat, ended)]
+    if counted:
+        _keep_missed(heartbeat, counted)
+    return bool(counted)
+
+
+def _keep_missed(heartbeat: Heartbeat, failures: list[int]) -> None:
+    heartbeat.missed_ms = sorted([*heartbeat.missed_ms, *failures])[-heartbeat.failures_before_down :]
+
+
 def settle(heartbeat: Heartbeat, at_ms: int) -> None:
-    """Work the state out after signals; a change counts since `at_ms`."""
+    """Work the state out after signals; a change counts since `at_ms`. Where a recount is due, that does it."""
+    if heartbeat.recount:
+        return
     if heartbeat.paused:
         _become(heartbeat, "paused", at_ms, None, None)
         return
-    if heartbeat.last_signal_ms is None:
+    if (heartbeat.last_signal_ms or 0) <= (heartbeat.judged_from_ms or 0):
         _become(heartbeat, "new", at_ms, None, None)
         return
     timeout_ms = _timeout_ms(heartbeat)
@@ -185,8 +204,18 @@ def settle(heartbeat: Heartbeat, at_ms: int) -> None:
     elif timeout_ms is not None:
         _become(heartbeat, "running", at_ms, None, timeout_ms)
     else:
-        due_ms = next_due(heartbeat.schedule, max(heartbeat.last_signal_ms, heartbeat.last_end_ms or 0))
+        _await_next(heartbeat, at_ms)
+
+
+def _await_next(heartbeat: Heartbeat, at_ms: int) -> None:
+    """Up until the next run is due; late where some after the last signal were judged missed already."""
+    due_ms = next_due(heartbeat.schedule, max(heartbeat.last_signal_ms or 0, heartbeat.last_end_ms or 0))
+    if due_ms + heartbeat.grace_ms not in heartbeat.missed_ms:
         _become(heartbeat, "up", at_ms, due_ms, due_ms)
+        return
+    while due_ms + heartbeat.grace_ms in heartbeat.missed_ms:
+        due_ms = next_due(heartbeat.schedule, due_ms)
+    _become(heartbeat, "late", at_ms, due_ms, due_ms + heartbeat.grace_ms)
 
 
 def _timeout_ms(heartbeat: Heartbeat) -> int | None:
@@ -222,7 +251,7 @@ def pass_deadlines(heartbeat: Heartbeat, open_runs: list[Run], clock_ms: int) ->
 def _time_out(heartbeat: Heartbeat, open_runs: list[Run], at_ms: int) -> list[Run]:
     timed_out = []
     for run in open_runs:
-        if run.outcome == "open" and run.started_ms is not None:
+        if run.started_ms is not None and _is_waited_for(heartbeat, run):
             limit_ms = run.started_ms + heartbeat.max_runtime_ms
             if limit_ms <= at_ms:
                 run.timed_out_ms = limit_ms
@@ -240,6 +269,7 @@ def _pass_due(heartbeat: Heartbeat, deadline_ms: int) -> None:
         _become(heartbeat, "late", deadline_ms, due_ms, due_ms + heartbeat.grace_ms)
     else:
         heartbeat.failures_in_row += 1
+        _keep_missed(heartbeat, [deadline_ms])
         if heartbeat.failures_in_row >= heartbeat.failures_before_down:
             _become(heartbeat, "down", deadline_ms, None, None)
         else:

@@ -25,6 +25,18 @@ class HeartbeatSignal(Struct, gc=False):
     signal: Signal
 
 
+class Ping(Struct, gc=False):
+    """What the edge writes of a request to a ping URL."""
+
+    ping_id: UUID
+    """Made by the edge. It is the run's ID where the ping names no run and begins one."""
+    signal: Signal
+    run_id: UUID | None = None
+    """`rid`, if the caller has given it."""
+    exit_status: int | None = None
+    output: str | None = None
+
+
 class QueueSnapshot(Struct, gc=False):
     """The body of `POST /v1/queues/{queue}/snapshots`. `observed_at` ends in Z."""
 
@@ -52,7 +64,7 @@ class MonitorMeta(Struct, array_like=True, frozen=True, gc=False):
     Fields are only ever added at the end, with a default, so that old records stay readable.
     """
 
-    kind: Literal["heartbeat", "snapshot", "worker"]
+    kind: Literal["heartbeat", "snapshot", "worker", "ping"]
     monitor: int
     """The ID of the heartbeat or of the queue."""
     environment_id: str

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -23,6 +24,7 @@ from storage_backends.column_store.clickhouse_server import open_clickhouse_serv
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.kafka_topics import list_partitions
 from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.postgres import open_postgres_monitor_states
 
@@ -62,7 +64,7 @@ async def run_consumers(
         stack.push_async_callback(log.close)
         transforms: list[Transform] = [TRANSFORMS[name]() for name in names if name in TRANSFORMS]
         if monitors:
-            states = await _open_states(stack, settings, registry)
+            states = await _open_states(stack, settings, registry, connection)
             transforms += [MONITORS[name](states) for name in monitors]
         for transform in transforms:
             consumer = KafkaLogConsumer(
@@ -95,13 +97,14 @@ def _state(loops: Mapping["asyncio.Task[None]", ConsumerLoop]) -> str | None:
 
 
 async def _open_states(
-    stack: AsyncExitStack, settings: Settings, registry: CollectorRegistry
+    stack: AsyncExitStack, settings: Settings, registry: CollectorRegistry, connection: KafkaConnection
 ) -> MonitorStates:
     """The present states of monitors, and a scan of heartbeats on them: any number of processes may do it."""
     (database_url,) = need(settings, "database_url")
     states = await when_there(lambda: open_postgres_monitor_states(database_url))
     stack.push_async_callback(states.close)
-    await stack.enter_async_context(running_scan(states, registry))
+    partitions = partial(list_partitions, connection)
+    await stack.enter_async_context(running_scan(states, registry, partitions))
     return states
 
 

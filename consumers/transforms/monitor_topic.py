@@ -40,8 +40,9 @@ class MonitorTopic(ABC, Generic[R]):
         """The report in the record. Raises `msgspec.DecodeError`."""
 
     @abstractmethod
-    async def change(self, reports: Sequence[R], progress: Progress) -> None:
-        """Bring the present state up to date, in one transaction. Raises `StorageUnavailable`."""
+    async def change(self, reports: Sequence[R], progress: Progress, log: str) -> None:
+        """Bring the present state up to date, in one transaction. `log` names the partition for good. Raises
+        `StorageUnavailable`."""
 
     def row(self, report: R, log: str, offset: int) -> tuple[str, dict[str, Any]] | None:
         """The table and the row of a report, if it joins a history."""
@@ -55,7 +56,7 @@ class MonitorTopic(ABC, Generic[R]):
         for begin in range(0, len(reports), _REPORTS_AT_ONCE):
             part = reports[begin : begin + _REPORTS_AT_ONCE]
             through_ms = max(report.received_ms for report in part)
-            await self.change(part, Progress(self.topic, partition, through_ms))
+            await self.change(part, Progress(self.topic, partition, through_ms), chunk.log)
 
     async def caught_up(self, partition: int, as_of_ms: int) -> None:
         await self._states.note_progress(Progress(self.topic, partition, as_of_ms))

@@ -30,7 +30,7 @@ class QueuesTopic(MonitorTopic[Report]):
     def read(self, record: LogRecord) -> Report:
         return _report(decode_monitor_meta(record.meta), record.value)
 
-    async def change(self, reports: Sequence[Report], progress: Progress) -> None:
+    async def change(self, reports: Sequence[Report], progress: Progress, log: str) -> None:
         await self._states.apply_queues(
             [report for report in reports if isinstance(report, SeenQueue)],
             [report for report in reports if isinstance(report, SeenWorker)],

@@ -1,5 +1,6 @@
 """Heartbeats get other settings and are paused: their present states are worked out by that at once."""
 
+import json
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from control_api.monitors.operations import HeartbeatSettings, settings_of
 from control_api.monitors.tables import Heartbeat, HeartbeatState
 from control_api.refusals import Refused
 from pipeline_contracts import heartbeat_states
-from pipeline_contracts.heartbeat_states import settle
+from pipeline_contracts.heartbeat_states import resume, settle
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import to_epoch_ms
 
@@ -74,6 +75,8 @@ def _read(heartbeat: Heartbeat, row: HeartbeatState) -> heartbeat_states.Heartbe
         open_runs=row.open_runs,
         oldest_start_ms=row.oldest_start_ms,
         version=row.version,
+        judged_from_ms=row.judged_from_ms,
+        missed_ms=json.loads(row.missed_ms or "[]"),
     )
 
 
@@ -111,9 +114,16 @@ async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, 
     if heartbeat.paused == paused:
         return
     heartbeat.paused = paused
-    row.state, row.since_ms = "paused" if paused else "new", to_epoch_ms(now)
-    row.due_ms = row.deadline_ms = None
-    # What failed or did not come while nobody looked is no reason for an alarm.
-    row.failures_in_row = 0
+    judged = _read(heartbeat, row)
+    if paused:
+        settle(judged, to_epoch_ms(now))
+        judged.failures_in_row = 0
+    else:
+        resume(judged, to_epoch_ms(now))
+        row.judged_from_ms = judged.judged_from_ms
+        row.open_runs, row.oldest_start_ms = judged.open_runs, judged.oldest_start_ms
+    row.state, row.since_ms = judged.state, judged.since_ms
+    row.due_ms, row.deadline_ms = judged.due_ms, judged.deadline_ms
+    row.failures_in_row, row.missed_ms = judged.failures_in_row, None
     row.version += 1
     await session.flush()

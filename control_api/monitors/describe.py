@@ -4,7 +4,7 @@ from typing import Any
 
 from control_api.monitors.operations import SeenHeartbeat, SeenQueue
 from control_api.monitors.tables import HeartbeatRun, QueueWorker
-from pipeline_contracts.heartbeat_states import Run
+from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.times import format_time, from_epoch_ms
 
 LOST_MS = 5 * 60_000

@@ -4,7 +4,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_api.database import Base, Moment
@@ -56,6 +56,12 @@ class HeartbeatState(Base):
     oldest_start_ms: Mapped[int | None] = mapped_column(BigInteger)
     """Of the open runs."""
     version: Mapped[int]
+    judged_from_ms: Mapped[int | None] = mapped_column(BigInteger)
+    """When it was last resumed; None: it never was paused."""
+    missed_ms: Mapped[str | None] = mapped_column(Text)
+    """Failures of which there is no run, by their times: a JSON list."""
+    pings: Mapped[str | None] = mapped_column(Text)
+    """What pairs pings that name no run (`pipeline_contracts.ping_pairs`), as JSON."""
 
 
 class HeartbeatRun(Base):
@@ -72,6 +78,9 @@ class HeartbeatRun(Base):
     succeeded_ms: Mapped[int | None] = mapped_column(BigInteger)
     failed_ms: Mapped[int | None] = mapped_column(BigInteger)
     timed_out_ms: Mapped[int | None] = mapped_column(BigInteger)
+    exit_status: Mapped[int | None]
+    output: Mapped[str | None] = mapped_column(Text)
+    """What the job has written, as a ping brought it."""
 
 
 class Queue(Base):
@@ -128,7 +137,10 @@ class MonitorProgress(Base):
 
 
 class MonitorKey(Base):
-    """A key that opens one heartbeat or one queue: the digest of its secret and its life."""
+    """A key that opens one heartbeat or one queue: the digest of its secret and its life.
+
+    A ping key can be shown again: its secret is kept, sealed. `sealed` is None for every other key.
+    """
 
     __tablename__ = "monitor_keys"
     __table_args__ = (
@@ -142,3 +154,5 @@ class MonitorKey(Base):
     created_at: Mapped[datetime] = mapped_column(Moment)
     expires_at: Mapped[datetime | None] = mapped_column(Moment)
     revoked_at: Mapped[datetime | None] = mapped_column(Moment)
+    sealing_key_id: Mapped[str | None] = mapped_column(String(8))
+    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)

@@ -54,6 +54,11 @@ async def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -
         return {topic["topic"]: len(topic["partitions"]) for topic in described}
 
 
+async def list_partitions(connection: KafkaConnection, topic: str) -> range:
+    """The partitions that the topic has now. Raises `StorageUnavailable`, also where it is not there."""
+    return range((await partition_counts(connection, [topic]))[topic])
+
+
 async def create_topics(
     connection: KafkaConnection, topics: Sequence[str], settings: TopicSettings
 ) -> list[str]:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pipeline_contracts.heartbeat_states import Heartbeat, Run
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.heartbeat_states import Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,9 @@ class MonitorStates(Protocol):
     async def change(
         self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
-        """Read these heartbeats, each with the runs of these IDs, let `change` say what becomes of them, recount those
-        that ask for it, and write it all with the progress, in one transaction. Heartbeats that there are not are
-        left out. Raises `StorageUnavailable`: then nothing was changed."""
+        """Read these heartbeats, each with the runs of these IDs and those that its `pings` name, let `change` say what
+        becomes of them, recount those that ask for it, and write it all with the progress, in one transaction.
+        Heartbeats that there are not are left out. Raises `StorageUnavailable`: then nothing was changed."""
         ...
 
     async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
@@ -93,12 +94,17 @@ class MonitorStates(Protocol):
         """Write down how far a partition is; a time before the one known changes nothing."""
         ...
 
-    async def slowest_progress(self, topic: str) -> int | None:
-        """Through which time all partitions of the topic are applied; None if none ever was."""
+    async def read_progress(self, topic: str) -> Mapping[int, int]:
+        """Through which time each partition of the topic is applied, those of which that was never written left out."""
+        ...
+
+    async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
+        """Remove what is written of other partitions of the topic than these; gives of how many."""
         ...
 
     async def prune_runs(self, before_ms: int, most: int) -> int:
-        """Remove up to `most` runs whose first signal is older and that have ended; gives how many."""
+        """Remove up to `most` runs whose first signal is older and that nobody waits for; gives how many. Failures
+        among them that are in the row stay counted, and the newest success stays."""
         ...
 
     async def close(self) -> None:

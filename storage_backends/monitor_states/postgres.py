@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import recount
+from pipeline_contracts.heartbeat_states import forget_runs, recount
 from storage_backends.monitor_states import postgres_statements as sql
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
@@ -15,8 +15,10 @@ from storage_backends.monitor_states.rows import (
     by_id,
     columns_of,
     run_values,
+    runs_of,
     snapshot_values,
     state_values,
+    wanted_runs,
     worker_values,
 )
 
@@ -47,8 +49,7 @@ class PostgresMonitorStates:
             # that begins thereafter: one that has waited would see the settings from before.
             await connection.execute(sql.LOCK, sorted(wanted))
             watched = by_id(await connection.fetch(sql.READ, sorted(wanted)))
-            keys = [(heartbeat, run) for heartbeat in watched for run in wanted[heartbeat]]
-            if keys:
+            if keys := wanted_runs(wanted, watched):
                 add_runs(watched, await connection.fetch(sql.READ_RUNS, *columns_of(keys)))
             changed = change(watched)
             for one in changed:
@@ -94,15 +95,29 @@ class PostgresMonitorStates:
     async def note_progress(self, progress: Progress) -> None:
         await self._execute(sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms)
 
-    async def slowest_progress(self, topic: str) -> int | None:
-        async def run() -> int | None:
-            slowest: int | None = await self._pool.fetchval(sql.SLOWEST_PROGRESS, topic)
-            return slowest
+    async def read_progress(self, topic: str) -> Mapping[int, int]:
+        async def run() -> Mapping[int, int]:
+            return {row[0]: row[1] for row in await self._pool.fetch(sql.READ_PROGRESS, topic)}
 
         return await _asked(run)
 
+    async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
+        return _count(await self._execute(sql.FORGET_PROGRESS, topic, sorted(partitions)))
+
     async def prune_runs(self, before_ms: int, most: int) -> int:
-        return _count(await self._execute(sql.PRUNE, before_ms, most))
+        async def run(connection: Any) -> int:
+            rows = await connection.fetch(sql.READ_PRUNABLE, before_ms, most)
+            runs = runs_of(rows)
+            # No consumer changes the heartbeats until the end. In the order of their IDs, as everywhere.
+            await connection.execute(sql.LOCK, sorted(runs))
+            watched = by_id(await connection.fetch(sql.READ, sorted(runs)))
+            changed = [one for n, one in watched.items() if forget_runs(one.heartbeat, runs[n])]
+            await _write(connection, changed)
+            if rows:
+                await connection.execute(sql.DELETE_RUNS, *columns_of(tuple(row[:2]) for row in rows))
+            return len(rows)
+
+        return await self._in_transaction(run)
 
     async def close(self) -> None:
         await self._pool.close()

@@ -14,19 +14,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import recount
+from pipeline_contracts.heartbeat_states import forget_runs, recount
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
     HEARTBEAT_COLUMNS,
     HEARTBEAT_TABLES,
     OPEN_RUN,
+    PRUNABLE,
     RUN_COLUMNS,
+    RUN_TIMES,
     add_runs,
     all_runs,
     by_id,
     run_values,
+    runs_of,
     snapshot_values,
     state_values,
+    wanted_runs,
     worker_values,
 )
 
@@ -47,17 +51,18 @@ _READ_RUNS = (
     f"SELECT {RUN_COLUMNS} FROM heartbeat_runs WHERE (heartbeat_id, run_id) IN "
     "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))"
 )
-_READ_ALL_RUNS = f"SELECT {RUN_COLUMNS} FROM heartbeat_runs WHERE heartbeat_id = ?"
+_READ_ALL_RUNS = f"SELECT {RUN_TIMES} FROM heartbeat_runs WHERE heartbeat_id = ?"
 _READ_OPEN_RUNS = (
     f"SELECT {RUN_COLUMNS} FROM heartbeat_runs "
     f"WHERE heartbeat_id IN (SELECT value FROM json_each(?)) AND {OPEN_RUN}"
 )
 _WRITE_STATE = """
 UPDATE heartbeat_states SET state = ?, since_ms = ?, due_ms = ?, deadline_ms = ?, last_signal_ms = ?,
-    last_success_ms = ?, last_end_ms = ?, failures_in_row = ?, open_runs = ?, oldest_start_ms = ?, version = version + 1
+    last_success_ms = ?, last_end_ms = ?, failures_in_row = ?, open_runs = ?, oldest_start_ms = ?, missed_ms = ?,
+    pings = ?, version = version + 1
 WHERE heartbeat_id = ? AND version = ?
 """
-_WRITE_RUN = f"INSERT OR REPLACE INTO heartbeat_runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_WRITE_RUN = f"INSERT OR REPLACE INTO heartbeat_runs ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MARK_UNKNOWN = """
 UPDATE heartbeat_states SET state = 'unknown', since_ms = ?, version = version + 1
 WHERE deadline_ms > ? AND deadline_ms <= ? AND state NOT IN ('unknown', 'down')
@@ -86,10 +91,11 @@ ON CONFLICT (queue_id, worker_id) DO UPDATE SET sequence = excluded.sequence, st
     job_id = excluded.job_id, received_ms = excluded.received_ms
 WHERE excluded.sequence > queue_workers.sequence
 """
-_PRUNE = f"""
-DELETE FROM heartbeat_runs WHERE (heartbeat_id, run_id) IN
-    (SELECT heartbeat_id, run_id FROM heartbeat_runs WHERE first_ms < ? AND NOT ({OPEN_RUN}) LIMIT ?)
-"""
+_READ_PRUNABLE = f"{PRUNABLE} ? LIMIT ?"
+_DELETE_RUN = "DELETE FROM heartbeat_runs WHERE heartbeat_id = ? AND run_id = ?"
+_FORGET_PROGRESS = (
+    'DELETE FROM monitor_progress WHERE topic = ? AND "partition" NOT IN (SELECT value FROM json_each(?))'
+)
 
 
 class SqliteMonitorStates:
@@ -113,7 +119,7 @@ class SqliteMonitorStates:
 
     def _change(self, wanted: Mapping[int, Collection[str]], change: Change) -> None:
         watched = self._read(_READ, (json.dumps(list(wanted)),))
-        keys = [(heartbeat, run) for heartbeat in watched for run in wanted[heartbeat]]
+        keys = wanted_runs(wanted, watched)
         for begin in range(0, len(keys), _AT_ONCE):
             self._add_runs(watched, _READ_RUNS, keys[begin : begin + _AT_ONCE])
         changed = change(watched)
@@ -151,16 +157,27 @@ class SqliteMonitorStates:
     async def note_progress(self, progress: Progress) -> None:
         await self._write_once(_WRITE_PROGRESS, (progress.topic, progress.partition, progress.through_ms))
 
-    async def slowest_progress(self, topic: str) -> int | None:
-        def run() -> int | None:
-            sql = "SELECT min(applied_through_ms) FROM monitor_progress WHERE topic = ?"
-            slowest: int | None = self._connection.execute(sql, (topic,)).fetchone()[0]
-            return slowest
+    async def read_progress(self, topic: str) -> Mapping[int, int]:
+        def run() -> Mapping[int, int]:
+            sql = 'SELECT "partition", applied_through_ms FROM monitor_progress WHERE topic = ?'
+            return dict(self._connection.execute(sql, (topic,)))
 
         return await self._call(run)
 
+    async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
+        return await self._write_once(_FORGET_PROGRESS, (topic, json.dumps(sorted(partitions))))
+
     async def prune_runs(self, before_ms: int, most: int) -> int:
-        return await self._write_once(_PRUNE, (before_ms, most))
+        def run() -> int:
+            with self._transaction():
+                rows = self._connection.execute(_READ_PRUNABLE, (before_ms, most)).fetchall()
+                runs = runs_of(rows)
+                watched = self._read(_READ, (json.dumps(list(runs)),))
+                self._write([one for n, one in watched.items() if forget_runs(one.heartbeat, runs[n])])
+                self._connection.executemany(_DELETE_RUN, [row[:2] for row in rows])
+            return len(rows)
+
+        return await self._call(run)
 
     async def close(self) -> None:
         if not self._closed:

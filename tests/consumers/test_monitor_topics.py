@@ -24,6 +24,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from storage_backends.monitor_states.interface import Progress
 from tests.support.monitored import HOUR, T0, Monitored
 
 
@@ -212,7 +213,7 @@ async def test_an_empty_read_of_a_log_that_is_away_moves_no_clock(line: Line) ->
     await asyncio.sleep(1.5)
     loop.stop.set()
     await running
-    assert await line.monitored.states.slowest_progress(topics.HEARTBEATS) is None
+    assert await line.monitored.states.read_progress(topics.HEARTBEATS) == {}
 
 
 async def test_a_backlog_is_no_false_alarm(line: Line) -> None:
@@ -255,6 +256,45 @@ async def test_the_slowest_partition_is_the_clock(line: Line) -> None:
     assert (await line.monitored.state_of(heartbeat))["state"] == "late"
 
 
+async def test_only_partitions_that_there_are_hold_the_clock(line: Line) -> None:
+    """One of a topic that had more held it for good; one that is new may hold signals that nobody has read."""
+    (heartbeat,) = await line.monitored.add_heartbeats(1)
+    states = line.monitored.states
+    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    wall = T0 + HOUR + 5000
+
+    async def state(*partitions: int) -> str:
+        async def list_partitions(_: str) -> tuple[int, ...]:
+            return partitions
+
+        await HeartbeatScan(states, asyncio.Event(), lambda: wall, list_partitions).scan_once()
+        judged: str = (await line.monitored.state_of(heartbeat))["state"]
+        return judged
+
+    await states.note_progress(_progress(wall))
+    for topic in (topics.HEARTBEATS, topics.QUEUES):
+        await states.note_progress(Progress(topic, 7, T0))
+    assert await state(0, 1) == "up"
+    assert await state(0) == "late"
+    assert await states.read_progress(topics.HEARTBEATS) == {0: wall}
+    # Workers of queues are lost by the same kind of clock.
+    assert await states.read_progress(topics.QUEUES) == {}
+
+
+async def test_a_log_that_lists_no_partitions_leaves_those_that_were_applied(line: Line) -> None:
+    (heartbeat,) = await line.monitored.add_heartbeats(1)
+    states = line.monitored.states
+    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+
+    async def away(_: str) -> tuple[int, ...]:
+        raise StorageUnavailable("away")
+
+    await HeartbeatScan(states, asyncio.Event(), lambda: T0 + 2 * HOUR, away).scan_once()
+    assert (await line.monitored.state_of(heartbeat))["state"] == "unknown"
+
+
 async def test_nothing_is_judged_before_anything_was_read(line: Line) -> None:
     await line.monitored.add_heartbeats(1)
     await HeartbeatScan(line.monitored.states, asyncio.Event(), lambda: T0 + 9 * HOUR).scan_once()
@@ -262,9 +302,7 @@ async def test_nothing_is_judged_before_anything_was_read(line: Line) -> None:
     assert state["state"] == "new"
 
 
-def _progress(through_ms: int, partition: int = 0) -> Any:
-    from storage_backends.monitor_states.interface import Progress
-
+def _progress(through_ms: int, partition: int = 0) -> Progress:
     return Progress(topics.HEARTBEATS, partition, through_ms)
 
 

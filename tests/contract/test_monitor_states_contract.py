@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline_contracts.heartbeat_states import Run, pass_deadlines, settle, take_signal
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.heartbeat_states import pass_deadlines, settle, take_signal
 from storage_backends.monitor_states.interface import (
     Change,
     Progress,
@@ -71,6 +72,8 @@ async def test_signals_become_a_run_and_a_state(monitored: Monitored) -> None:
         "succeeded_ms": T0 + 5,
         "failed_ms": None,
         "timed_out_ms": None,
+        "exit_status": None,
+        "output": None,
     }
 
 
@@ -121,7 +124,7 @@ async def test_what_fails_changes_nothing(monitored: Monitored) -> None:
     with pytest.raises(RuntimeError):
         await monitored.states.change({heartbeat: ["a"]}, change, Progress(TOPIC, 0, T0))
     assert (await monitored.state_of(heartbeat))["version"] == 0
-    assert await monitored.states.slowest_progress(TOPIC) is None
+    assert await monitored.states.read_progress(TOPIC) == {}
     # And the next one goes through.
     await monitored.states.change(*taking((heartbeat, "a", "start", T0)), Progress(TOPIC, 0, T0))
     assert (await monitored.state_of(heartbeat))["state"] == "running"
@@ -130,7 +133,7 @@ async def test_what_fails_changes_nothing(monitored: Monitored) -> None:
 async def test_a_heartbeat_that_there_is_not(monitored: Monitored) -> None:
     await monitored.states.change(*taking((999, "a", "start", T0)), Progress(TOPIC, 0, T0))
     assert await monitored.rows("SELECT * FROM heartbeat_runs") == []
-    assert await monitored.states.slowest_progress(TOPIC) == T0
+    assert await monitored.states.read_progress(TOPIC) == {0: T0}
 
 
 async def test_what_is_due(monitored: Monitored) -> None:
@@ -189,11 +192,13 @@ async def test_unknown(monitored: Monitored) -> None:
 async def test_progress(monitored: Monitored) -> None:
     """The slowest partition counts; none goes back."""
     states = monitored.states
-    assert await states.slowest_progress(TOPIC) is None
+    assert await states.read_progress(TOPIC) == {}
     for partition, through in ((0, T0 + 50), (1, T0 + 10), (1, T0 + 5), (0, T0 + 60)):
         await states.note_progress(Progress(TOPIC, partition, through))
     await states.note_progress(Progress("pharos.queues", 0, T0 - 99))
-    assert await states.slowest_progress(TOPIC) == T0 + 10
+    await states.note_progress(Progress(TOPIC, 7, T0))
+    assert await states.forget_progress(TOPIC, range(2)) == 1
+    assert await states.read_progress(TOPIC) == {0: T0 + 60, 1: T0 + 10}
 
 
 def _seen(monitored: Monitored, queue: int, number: int, observed: int, **changes: Any) -> SeenQueue:
@@ -252,7 +257,7 @@ async def test_queues_that_there_are_not(monitored: Monitored) -> None:
     await monitored.states.apply_queues(snapshots, [worker], Progress("q", 0, T0))
     assert await monitored.rows("SELECT * FROM queue_states") == []
     assert await monitored.rows("SELECT * FROM queue_workers") == []
-    assert await monitored.states.slowest_progress("q") == T0
+    assert await monitored.states.read_progress("q") == {0: T0}
 
 
 async def test_old_runs_are_pruned_open_ones_stay(monitored: Monitored) -> None:
@@ -263,3 +268,24 @@ async def test_old_runs_are_pruned_open_ones_stay(monitored: Monitored) -> None:
     assert await monitored.states.prune_runs(T0 + 5, 100) == 2
     rows = await monitored.rows("SELECT run_id FROM heartbeat_runs ORDER BY run_id")
     assert [row["run_id"] for row in rows] == ["open", "r5", "r6", "r7", "r8", "r9"]
+
+
+async def test_pruned_failures_stay_counted(monitored: Monitored) -> None:
+    """Those in the row; and the newest success stays, from which they are counted."""
+    states = monitored.states
+    (heartbeat,) = await monitored.add_heartbeats(1, failures_before_down=3)
+    before: list[tuple[int, str, Any, int]] = [
+        (heartbeat, "old", "failure", T0),
+        (heartbeat, "s", "success", T0 + 1),
+    ]
+    failed: list[tuple[int, str, Any, int]] = [(heartbeat, f"f{n}", "failure", T0 + 2 + n) for n in range(3)]
+    await states.change(*taking(*before, *failed), None)
+    assert await states.prune_runs(T0 + HOUR, 2) == 2
+    assert await states.prune_runs(T0 + HOUR, 100) == 2
+    assert [row["run_id"] for row in await monitored.rows("SELECT run_id FROM heartbeat_runs")] == ["s"]
+    # A success that is taken back makes the counts be made anew.
+    await states.change(*taking((heartbeat, "g", "success", T0 + 20)), None)
+    assert (await monitored.state_of(heartbeat))["state"] == "up"
+    await states.change(*taking((heartbeat, "g", "failure", T0 + 21)), None)
+    state = await monitored.state_of(heartbeat)
+    assert (state["state"], state["failures_in_row"], state["last_success_ms"]) == ("down", 4, T0 + 1)

@@ -14,7 +14,8 @@ from control_api.monitors.operations import settings_of
 from control_api.monitors.remove_monitors import remove_heartbeat
 from control_api.monitors.tables import Heartbeat
 from control_api.refusals import Refused
-from pipeline_contracts.heartbeat_states import Run, pass_deadlines, settle, take_signal
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.heartbeat_states import pass_deadlines, settle, take_signal
 from pipeline_contracts.monitors import Signal
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import from_epoch_ms
@@ -275,3 +276,22 @@ async def test_one_that_was_removed_since_the_look_is_refused(monitored: Monitor
             await set_paused(session, heartbeat, True, from_epoch_ms(T0))
         with pytest.raises(Refused, match=told):
             await remove_heartbeat(session, heartbeat)
+
+
+async def test_resuming_forgets_what_was_before(monitored: Monitored) -> None:
+    """A run that was open, runs that were missed, and a signal that arrives after the resume."""
+    (heartbeat,) = await monitored.add_heartbeats(1, failures_before_down=2)
+    await report(monitored, heartbeat, "success", T0, "first")
+    await scan(monitored, T0 + HOUR + 5 * MINUTE)
+    await report(monitored, heartbeat, "start", T0 + 2 * HOUR, "open")
+    await pause(monitored, heartbeat, T0 + 2 * HOUR + 1)
+    await pause(monitored, heartbeat, T0 + 9 * HOUR, paused=False)
+    await report(monitored, heartbeat, "failure", T0 + 9 * HOUR - 1, "late")
+    row = await monitored.state_of(heartbeat)
+    assert standing(row) == ("new", T0 + 9 * HOUR, None, None, 0)
+    await report(monitored, heartbeat, "success", T0 + 9 * HOUR + 1, "second")
+    assert await scan(monitored, T0 + 9 * HOUR + 2) == 0
+    row = await monitored.state_of(heartbeat)
+    assert (row["state"], row["failures_in_row"], row["open_runs"]) == ("up", 0, 0)
+    # Nobody waits for the run that was open then: it goes with the others.
+    assert await monitored.states.prune_runs(T0 + 9 * HOUR, 10) == 3

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import (
     Heartbeat,
-    Run,
+    forget_runs,
     pass_deadlines,
     recount,
+    resume,
     settle,
     take_signal,
 )
@@ -46,7 +48,7 @@ class Watch:
     """A heartbeat with all of its runs, to which signals come and time passes."""
 
     def __init__(self, **changes: Any) -> None:
-        self.heartbeat = replace(NEW, **changes)
+        self.heartbeat = replace(NEW, missed_ms=[], **changes)
         self.runs: dict[str, Run] = {}
 
     def signal(self, run_id: str, signal: Any, at_ms: int) -> None:
@@ -240,6 +242,99 @@ def test_an_end_older_than_others_is_counted_where_it_belongs() -> None:
     assert (watch.heartbeat.failures_in_row, watch.heartbeat.last_success_ms) == (1, T0 + 200)
     watch.signal("c", "failure", T0 + 400)
     assert (watch.heartbeat.failures_in_row, watch.heartbeat.last_success_ms) == (4 - 1, T0 + 50)
+
+
+def _missed_thrice() -> Watch:
+    watch = Watch(failures_before_down=3)
+    watch.signal("a", "success", T0)
+    assert watch.at(T0 + 4 * HOUR) == "down"
+    return watch
+
+
+STILL_DOWN: list[tuple[str, list[tuple[str, Any]]]] = [
+    ("a run of two fails", [("b", "start"), ("c", "start"), ("b", "failure")]),
+    ("a run that said success fails", [("b", "success"), ("b", "failure")]),
+    ("a run starts", [("b", "start")]),
+    ("failures alone", [("b", "failure"), ("c", "failure")]),
+]
+
+
+@pytest.mark.parametrize(("case", "signals"), STILL_DOWN, ids=lambda value: str(value)[:30])
+def test_only_a_success_ends_down(case: str, signals: list[tuple[str, Any]]) -> None:
+    """Missed runs are no runs, and old ones are pruned: the counts that are made anew know of them all the same."""
+    watch = _missed_thrice()
+    for n, (run_id, signal) in enumerate(signals):
+        watch.signal(run_id, signal, T0 + 5 * HOUR + n)
+    assert watch.heartbeat.state == "down"
+    watch.signal("z", "success", T0 + 6 * HOUR)
+    assert watch.at(T0 + 6 * HOUR) in ("up", "running")
+
+
+def test_pruned_failures_stay_in_the_row() -> None:
+    watch = Watch(failures_before_down=3)
+    for n in range(3):
+        watch.signal(f"f{n}", "failure", T0 + n)
+    forget_runs(watch.heartbeat, [watch.runs.pop("f0"), watch.runs.pop("f1")])
+    watch.signal("g", "success", T0 + 10)
+    assert watch.heartbeat.state == "up"
+    # It failed after all, so nothing has ended the row.
+    watch.signal("g", "failure", T0 + 11)
+    assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("down", 4)
+
+
+ON_ITS_WAY: list[tuple[Any, int, str]] = [
+    # The signal, received so long before the deadline (or after it) → the state once it is there.
+    ("success", 1, "up"),
+    ("start", 1, "running"),
+    ("failure", 1, "up"),
+    ("success", -1, "up"),
+    ("start", -1, "running"),
+]
+
+
+@pytest.mark.parametrize(("signal", "before_ms", "state"), ON_ITS_WAY, ids=str)
+def test_a_signal_that_was_on_its_way_was_not_missed(signal: Any, before_ms: int, state: str) -> None:
+    watch = Watch(failures_before_down=2)
+    watch.signal("a", "success", T0)
+    deadline_ms = T0 + HOUR + 5 * MINUTE
+    assert (watch.at(deadline_ms), watch.heartbeat.failures_in_row) == ("late", 1)
+    watch.signal("b", signal, deadline_ms - before_ms)
+    missed = 0 if before_ms > 0 or signal == "success" else 1
+    failures = missed + (signal == "failure")
+    assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == (state, failures)
+
+
+@pytest.mark.parametrize("signal", ["start", "success", "failure", None])
+def test_down_is_withdrawn_where_the_run_began_in_time(signal: Any) -> None:
+    watch = Watch()
+    watch.signal("a", "success", T0)
+    deadline_ms = T0 + HOUR + 5 * MINUTE
+    assert watch.at(deadline_ms) == "down"
+    if signal is not None:
+        watch.signal("b", signal, deadline_ms - 1)
+    expected = {"start": "running", "success": "up", "failure": "down", None: "down"}
+    assert watch.heartbeat.state == expected[signal]
+
+
+def test_nothing_from_before_a_pause_is_an_alarm_after_it() -> None:
+    """A run that was open, failures, and a signal that was on its way when the heartbeat was resumed."""
+    watch = Watch(failures_before_down=2)
+    watch.signal("open", "start", T0)
+    watch.signal("f", "failure", T0 + 1)
+    watch.heartbeat.paused = True
+    settle(watch.heartbeat, T0 + 2)
+    watch.signal("g", "failure", T0 + 3)
+    resume(watch.heartbeat, T0 + 10 * HOUR)
+    assert watch.heartbeat.state == "new"
+    for run_id in ("h", "i"):
+        watch.signal(run_id, "failure", T0 + 10 * HOUR - 1)
+    watch.signal("j", "start", T0 + 9 * HOUR)
+    assert watch.at(T0 + 99 * HOUR) == "new"
+    watch.signal("k", "success", T0 + 100 * HOUR)
+    assert (watch.heartbeat.state, watch.heartbeat.open_runs) == ("up", 0)
+    # The run from before may end now: that counts.
+    watch.signal("open", "failure", T0 + 100 * HOUR + 1)
+    assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("up", 1)
 
 
 @pytest.mark.parametrize("seed", range(300))

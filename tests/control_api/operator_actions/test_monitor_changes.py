@@ -19,7 +19,8 @@ from control_api.monitors.tables import (
 )
 from control_api.projects.keys import create_key
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.heartbeat_states import Run, settle, take_signal
+from pipeline_contracts.heartbeat_runs import Run
+from pipeline_contracts.heartbeat_states import settle, take_signal
 from storage_backends.monitor_states.interface import Progress, SeenQueue, SeenWorker
 from tests.support.monitored import open_states
 from tests.support.operated import NOW, Operated

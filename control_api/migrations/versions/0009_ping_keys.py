@@ -1,0 +1,18 @@
+"""Ping keys, what pings tell of runs, and what the state of a heartbeat needs to outlive pauses and pruned runs."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+
+
+def upgrade() -> None:
+    # Heartbeats that are there already get their ping key when they are first shown.
+    op.add_column("monitor_keys", sa.Column("sealing_key_id", sa.String(8), nullable=True))
+    op.add_column("monitor_keys", sa.Column("sealed", sa.LargeBinary, nullable=True))
+    op.add_column("heartbeat_states", sa.Column("judged_from_ms", sa.BigInteger, nullable=True))
+    op.add_column("heartbeat_states", sa.Column("missed_ms", sa.Text, nullable=True))
+    op.add_column("heartbeat_states", sa.Column("pings", sa.Text, nullable=True))
+    op.add_column("heartbeat_runs", sa.Column("exit_status", sa.Integer, nullable=True))
+    op.add_column("heartbeat_runs", sa.Column("output", sa.Text, nullable=True))

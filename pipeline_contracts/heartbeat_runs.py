@@ -1,0 +1,78 @@
+"""One run of a heartbeat's job.
+
+A run keeps the first time of each kind of signal: whatever order signals are applied in, and however often, the run
+ends up the same. Each time is milliseconds since 1970, of the receipt at the edge.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline_contracts.monitors import Signal
+
+Outcome = Literal["open", "succeeded", "failed", "timed out"]
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a job, as far as it was told of."""
+
+    run_id: str
+    first_ms: int
+    started_ms: int | None = None
+    succeeded_ms: int | None = None
+    failed_ms: int | None = None
+    timed_out_ms: int | None = None
+    exit_status: int | None = None
+    output: str | None = None
+    """What the job has written, as a ping brought it."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """A run that has said both has failed; one that says how it ended after its time was up has ended so."""
+        if self.failed_ms is not None:
+            return "failed"
+        if self.succeeded_ms is not None:
+            return "succeeded"
+        return "open" if self.timed_out_ms is None else "timed out"
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When it ended, by the signal that counts; None while it is open."""
+        if self.failed_ms is not None:
+            return self.failed_ms
+        return self.timed_out_ms if self.succeeded_ms is None else self.succeeded_ms
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From start to end; None without one of them, or if the start came in last."""
+        if self.started_ms is None or self.ended_ms is None or self.ended_ms < self.started_ms:
+            return None
+        return self.ended_ms - self.started_ms
+
+    def take(self, signal: Signal, received_ms: int) -> bool:
+        """Add a signal; whether it told something new."""
+        before = (self.first_ms, self.started_ms, self.succeeded_ms, self.failed_ms)
+        self.first_ms = min(self.first_ms, received_ms)
+        match signal:
+            case "start":
+                self.started_ms = earlier(self.started_ms, received_ms)
+            case "success":
+                self.succeeded_ms = earlier(self.succeeded_ms, received_ms)
+            case "failure":
+                self.failed_ms = earlier(self.failed_ms, received_ms)
+        return before != (self.first_ms, self.started_ms, self.succeeded_ms, self.failed_ms)
+
+
+def earlier(known: int | None, other: int) -> int:
+    """The earlier of two times, of which one may not be known."""
+    return other if known is None else min(known, other)
+
+
+def take_output(run: Run, signal: Signal, exit_status: int | None, output: str | None) -> None:
+    """Keep what a signal brings that the run has just taken: a failure's before a success's, that before a start's."""
+    if signal == "success" and run.failed_ms is not None:
+        return
+    if exit_status is not None:
+        run.exit_status = exit_status
+    if output is not None and (run.output is None or signal != "start"):
+        run.output = output

@@ -1,0 +1,101 @@
+"""Which run a ping belongs to that names none. Pure: what is remembered between pings is an argument.
+
+A start pairs with the next result. Of several open runs the newest is ended first: a run that crashed without a word
+then runs into its time limit, and the ones after it are timed rightly. A ping that comes again within a short time, as
+clients send one whose answer got lost, belongs to the run of the first.
+"""
+
+from typing import TypeGuard
+
+from msgspec import Struct
+
+from pipeline_contracts.monitors import Signal
+
+# `curl -m 10 --retry 5` sends again after 11 to 26 s.
+_REPEAT_MS = 60_000
+# Open runs of a job that always crashes are not remembered without end.
+_MOST_OPEN = 10
+
+
+class OpenRun(Struct, array_like=True, gc=False):
+    """A run that was started by a ping, and has no result yet."""
+
+    run_id: str
+    started_ms: int
+
+
+class EndedRun(Struct, array_like=True, gc=False):
+    """The run that the newest result belongs to."""
+
+    run_id: str
+    signal: Signal
+    ended_ms: int
+
+
+class PingPairs(Struct, gc=False):
+    """What is remembered of a heartbeat's pings without a run's ID."""
+
+    log: str = ""
+    """Names the partition of the log, for good, that `next_offset` is of."""
+    next_offset: int = 0
+    """Pings before it are applied: a chunk that is read again pairs nothing twice."""
+    open: list[OpenRun] = []
+    """The newest last."""
+    ended: EndedRun | None = None
+
+    def run_ids(self) -> list[str]:
+        """The runs that the next ping may belong to."""
+        ids = [run.run_id for run in self.open]
+        return ids if self.ended is None else [*ids, self.ended.run_id]
+
+
+class UnpairedPing(Struct, gc=False):
+    """A ping without a run's ID, with its place in the log."""
+
+    ping_id: str
+    signal: Signal
+    received_ms: int
+    log: str
+    offset: int
+
+
+def repeat_ms(period_seconds: int | None) -> int:
+    """Return how long a second ping of the same kind is taken for the first one sent again.
+
+    60 s, or half the period where that is shorter; 30 s by cron, whose shortest step is a minute.
+    """
+    return min(_REPEAT_MS, 500 * (period_seconds or 60))
+
+
+def run_of_ping(pairs: PingPairs, ping: UnpairedPing, within_ms: int, max_runtime_ms: int) -> str | None:
+    """Return the run the ping belongs to, and remember the ping; None where it was applied before.
+
+    A new run has the ping's own ID. `within_ms`: see `repeat_ms`.
+    """
+    if pairs.log == ping.log and ping.offset < pairs.next_offset:
+        return None
+    pairs.log, pairs.next_offset = ping.log, ping.offset + 1
+    if ping.signal == "start":
+        return _start(pairs, ping, within_ms)
+    # A run that has been open for twice its longest time has crashed: a result that comes now is another run's.
+    pairs.open = [run for run in pairs.open if ping.received_ms - run.started_ms <= 2 * max_runtime_ms]
+    run_id = ping.ping_id
+    if pairs.open:
+        run_id = pairs.open.pop().run_id
+    elif _is_repeat(pairs.ended, ping, within_ms):
+        return pairs.ended.run_id
+    pairs.ended = EndedRun(run_id, ping.signal, ping.received_ms)
+    return run_id
+
+
+def _is_repeat(ended: EndedRun | None, ping: UnpairedPing, within_ms: int) -> TypeGuard[EndedRun]:
+    if ended is None or ended.signal != ping.signal:
+        return False
+    return abs(ping.received_ms - ended.ended_ms) < within_ms
+
+
+def _start(pairs: PingPairs, ping: UnpairedPing, within_ms: int) -> str:
+    if pairs.open and abs(ping.received_ms - pairs.open[-1].started_ms) < within_ms:
+        return pairs.open[-1].run_id
+    pairs.open = [*pairs.open, OpenRun(ping.ping_id, ping.received_ms)][-_MOST_OPEN:]
+    return ping.ping_id
