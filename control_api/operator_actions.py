@@ -16,6 +16,7 @@ from control_api.environments import actions as environments
 from control_api.environments import preview_actions
 from control_api.monitors import actions as monitors
 from control_api.monitors import change_actions as monitor_changes
+from control_api.monitors import ping_keys
 from control_api.projects import actions as projects
 from control_api.projects import keys
 from control_api.repositories import actions as repositories
@@ -45,11 +46,17 @@ async def _list_heartbeats(engines: Engines, wanted: Wanted, now: datetime) -> A
 
 
 async def _show_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.show_heartbeat(engines.sessions, read_id(wanted, "id"))
+    number = read_id(wanted, "id")
+    shown = await monitors.show_heartbeat(engines.sessions, number)
+    return {**shown, "ping_keys": await ping_keys.show_ping_keys(engines, number, now)}
 
 
 async def _create_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    return await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
+    told = await monitors.add_heartbeat(engines.sessions, engines.directory, wanted, now)
+    if engines.variable_keys is None:
+        # Its first ping key is made where it is shown with them.
+        return told
+    return {**told, **await ping_keys.add_ping_key(engines, told["id"], now)}
 
 
 async def _pause_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -74,6 +81,10 @@ async def _create_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -
     return await monitors.add_key(
         engines.sessions, engines.directory, str(wanted["kind"]), read_id(wanted, "id"), now
     )
+
+
+async def _create_ping_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+    return await ping_keys.add_ping_key(engines, read_id(wanted, "id"), now)
 
 
 async def _revoke_monitor_key(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -154,6 +165,7 @@ ACTIONS: Mapping[str, Action] = {
     "queues/create": _create_queue,
     "monitor-keys/create": _create_monitor_key,
     "monitor-keys/revoke": _revoke_monitor_key,
+    "ping-keys/create": _create_ping_key,
     "traces/list": _list_traces,
     "traces/show": _show_trace,
     "logs/list": _list_logs,

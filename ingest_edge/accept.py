@@ -11,7 +11,6 @@ from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.intake import Intake, now_ms
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
-from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
 from pipeline_contracts.records import BatchMeta, encode_meta
 from storage_backends.key_directory.interface import KeyEntry

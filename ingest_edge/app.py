@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
+from ingest_edge.accept_pings import PINGS, AcceptPings
 from ingest_edge.anonymous_log import anonymous_logger
 from ingest_edge.answers import REQUEST_ID, SERVER, problem_answer
 from ingest_edge.collect.accept import COLLECT, AcceptCollect
@@ -151,6 +152,7 @@ def build_edge(
     edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer, allow="POST")
     edge.add_below(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_below(QUEUES, "POST", monitors.queue)
+    edge.add_below(PINGS, "", AcceptPings(intake).accept)
     if collect is not None:
         edge.add_below(COLLECT, "", collect.accept, allow="POST, OPTIONS")
     for name in TRACKER_FILES:

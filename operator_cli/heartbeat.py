@@ -1,4 +1,4 @@
-"""`pharos heartbeat create|list|show|set|pause|resume|new-key|revoke-key|remove`."""
+"""`pharos heartbeat create|list|show|set|pause|resume|new-key|new-ping-key|revoke-key|remove`."""
 
 import argparse
 from collections.abc import Mapping
@@ -7,16 +7,17 @@ from typing import Any
 from operator_cli.ask import WHICH
 from operator_cli.credentials import base_url_of
 from operator_cli.durations import parse_duration
-from operator_cli.monitor_actions import add_actions, add_environment_argument, run_action
+from operator_cli.monitor_actions import add_actions, add_environment_argument, ping_root, run_action
 
 _ACTIONS = {
-    "create": "make one; its key is shown once",
+    "create": "make one; its key is shown once, its ping URL also by `show`",
     "list": "show each with its state",
-    "show": "show one with its newest runs",
+    "show": "show one with its ping URL and its newest runs",
     "set": "change its schedule and limits; they hold at once, and what was counted stays counted",
     "pause": "record its signals, but do not judge them",
     "resume": "judge it again, from its next signal on",
     "new-key": "make one more key; those before go on working",
+    "new-ping-key": "make one more ping URL; those before go on working",
     "revoke-key": "let no edge take a key any more, within 5 s",
     "remove": "remove one with its keys and runs",
 }
@@ -94,6 +95,26 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_key(arguments: argparse.Namespace, told: dict[str, Any]) -> None:
+    if "key" in told:
+        _tell_monitor_key(arguments, told)
+    if "ping_key" in told:
+        _tell_ping_url(ping_root(arguments) + told["ping_key"], told["ping_key_id"])
+
+
+def _tell_ping_url(url: str, key_id: int) -> None:
+    print(
+        f"\nPing URL (key {key_id}), for all that can only call a URL; `pharos heartbeat show` shows it again:"
+    )
+    print(f"{url}\n")
+    print("In a crontab:")
+    print(f"  0 3 * * *  /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
+    print("In a script, with the time it takes and its output:")
+    print(f"  curl -fsS -m 10 --retry 5 -o /dev/null {url}/start")
+    print("  output=$(your-command 2>&1); status=$?")
+    print(f'  curl -fsS -m 10 --retry 5 -o /dev/null --data-raw "$output" {url}/$status')
+
+
+def _tell_monitor_key(arguments: argparse.Namespace, told: dict[str, Any]) -> None:
     print(f"Heartbeat {told['id']}. Its key, shown this once:\n{told['key']}\n")
     url = base_url_of(arguments.data)
     print("Around the job:")

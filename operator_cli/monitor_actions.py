@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from operator_cli.ask import add_ask_arguments, ask
 from operator_cli.confirm import add_yes_argument, confirmed
+from operator_cli.credentials import base_url_of
 from operator_cli.durations import show_moment
 
 Kind = Literal["heartbeat", "queue"]
@@ -61,8 +62,8 @@ def run_action(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any]
         return 0
     match arguments.action:
         case "show":
-            _show_one(kind, told)
-        case "create" | "new-key":
+            _show_one(arguments, kind, told)
+        case "create" | "new-key" | "new-ping-key":
             tell_key(arguments, told)
         case "revoke-key":
             print(f"Key {told['id']} is revoked.")
@@ -94,6 +95,8 @@ def _ask(arguments: argparse.Namespace, kind: Kind, wanted: dict[str, Any]) -> A
             return ask(arguments, f"{kind}s/set", {**wanted, "id": arguments.id})
         case "show" | "remove":
             return ask(arguments, f"{kind}s/{arguments.action}", {"id": arguments.id})
+        case "new-ping-key":
+            return ask(arguments, "ping-keys/create", {"id": arguments.id})
         case "new-key":
             return ask(arguments, "monitor-keys/create", {"kind": kind, "id": arguments.id})
         case "revoke-key":
@@ -110,8 +113,15 @@ def _show_all(kind: Kind, monitors: list[dict[str, Any]]) -> None:
     show(monitors)
 
 
-def _show_one(kind: Kind, monitor: dict[str, Any]) -> None:
+def _show_one(arguments: argparse.Namespace, kind: Kind, monitor: dict[str, Any]) -> None:
     from operator_cli.monitor_tables import show_heartbeat, show_queue
 
-    show = show_heartbeat if kind == "heartbeat" else show_queue
-    show(monitor)
+    if kind == "heartbeat":
+        show_heartbeat(monitor, ping_root(arguments))
+    else:
+        show_queue(monitor)
+
+
+def ping_root(arguments: argparse.Namespace) -> str:
+    """What ping URLs begin with; a ping key follows."""
+    return base_url_of(arguments.data).removesuffix("/api") + "/ping/"

@@ -54,8 +54,8 @@ def schedule(heartbeat: dict[str, Any]) -> str:
     return f"every {show_duration(heartbeat['period_seconds'])}"
 
 
-def show_heartbeat(heartbeat: dict[str, Any]) -> None:
-    """All of one, and its newest runs."""
+def show_heartbeat(heartbeat: dict[str, Any], ping_root: str) -> None:
+    """All of one, its ping URLs, and its newest runs. `ping_root`: what ping URLs begin with."""
     console = Console()
     state = heartbeat["state"]
     console.print(Text(heartbeat["name"], style="bold"), _coloured(state), f"since {heartbeat['since']}")
@@ -69,19 +69,35 @@ def show_heartbeat(heartbeat: dict[str, Any]) -> None:
         ("keys", ", ".join(f"{key['id']} {key['state']}" for key in heartbeat["keys"])),
     ):
         console.print(f"{label:<12} {value}", highlight=False)
+    for key in heartbeat["ping_keys"]:
+        shown = key["state"] if key["key"] is None else f"{ping_root}{key['key']}"
+        # In one line, however long: it is copied.
+        label = f"ping key {key['id']}"
+        console.print(f"{label:<12} {shown}", highlight=False, soft_wrap=True)
     if not heartbeat["runs"]:
         console.print("No runs yet.")
         return
     table = Table("Run", "Outcome", "First signal", box=None, pad_edge=False)
     table.add_column("Took", justify="right")
+    table.add_column("Exit", justify="right")
     for run in heartbeat["runs"]:
         table.add_row(
             run["run_id"],
             _coloured(run["outcome"]),
             run["first_signal_at"],
             show_duration(run["duration_seconds"]),
+            "-" if run["exit_status"] is None else str(run["exit_status"]),
         )
     console.print(table)
+    written = next((run for run in heartbeat["runs"] if run["output"] is not None), None)
+    if written is not None:
+        console.print(f"\nThe newest output, of {written['run_id']}; --json has all:", highlight=False)
+        console.print(Text(_printable(written["output"])), highlight=False, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Without what would steer the terminal: a job writes what it likes."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def show_queues(queues: list[dict[str, Any]]) -> None:

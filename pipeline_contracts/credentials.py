@@ -23,6 +23,8 @@ class CredentialKind(StrEnum):
     API_TOKEN = "phr_pat_"
     INGEST_KEY = "phr_ing_"
     MONITOR_KEY = "phr_mon_"
+    PING_KEY = "phr_png_"
+    """Part of a heartbeat's ping URL."""
     SITE = "sit_"
     """A site's tracker ID. It is no secret: what it opens is collection, from the site's origins alone."""
 

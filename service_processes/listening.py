@@ -19,7 +19,6 @@ async def serve_health(
     """`/health/live` and `/health/ready` for a process that serves nothing else."""
     readiness = Readiness(checks)
 
-
     edge = Edge(EdgeMetrics(), None)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)

@@ -105,7 +105,7 @@ async def show_heartbeat(sessions: Sessions, heartbeat_id: int) -> dict[str, Any
     async with sessions() as session:
         seen = await choose_heartbeat(session, heartbeat_id)
         runs = await newest_runs(session, heartbeat_id, _RUNS)
-        keys = await _keys(session, MonitorKey.heartbeat_id == heartbeat_id)
+        keys = await _keys(session, (MonitorKey.heartbeat_id == heartbeat_id) & MonitorKey.sealed.is_(None))
         return {
             **describe_heartbeat(seen),
             "runs": [describe_run(run) for run in runs],

@@ -46,6 +46,8 @@ def describe_run(row: HeartbeatRun) -> dict[str, Any]:
         "started_at": _time(run.started_ms),
         "ended_at": _time(run.ended_ms),
         "duration_seconds": None if duration is None else duration / 1000,
+        "exit_status": row.exit_status,
+        "output": row.output,
     }
 
 

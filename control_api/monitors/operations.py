@@ -129,7 +129,7 @@ async def live_monitor_keys(
     return [
         key_entry(
             key,
-            CredentialKind.MONITOR_KEY,
+            CredentialKind.MONITOR_KEY if key.sealed is None else CredentialKind.PING_KEY,
             account,
             project,
             environment,

@@ -20,6 +20,7 @@ PARTS = (
     "otlp",
     "otlp_schemas",
     "monitors",
+    "pings",
     "analytics",
     "collect",
     "webhooks",

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from consumers.assemble import assemble_loop
+from consumers.chunk import Chunk
 from consumers.loop import ConsumerLoop
 from consumers.scan_heartbeats import HeartbeatScan
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
@@ -54,7 +55,7 @@ class Line:
 
     async def append(self, kind: Any, monitor: int, body: Any, received_ms: int = T0) -> None:
         meta = MonitorMeta(kind, monitor, self.monitored.environment_id, received_ms)
-        topic = topics.HEARTBEATS if kind == "heartbeat" else topics.QUEUES
+        topic = topics.HEARTBEATS if kind in ("heartbeat", "ping") else topics.QUEUES
         value = body if isinstance(body, bytes) else msgspec.json.encode(body)
         await self.log.append(topic, b"key", msgspec.msgpack.encode(meta), value)
 
@@ -110,14 +111,67 @@ async def test_the_same_chunk_again(line: Line) -> None:
     topic = HeartbeatsTopic(line.monitored.states)
     consumer = SqliteLogConsumer(line.log, "group", topics.HEARTBEATS)
     records = await consumer.read(0, 0, None, 10**6, 1)
-    from consumers.chunk import Chunk
-
     chunk = Chunk("log", 0, 2, records)
     await topic.apply(chunk, 0)
     before = await line.monitored.state_of(heartbeat)
     await topic.apply(chunk, 0)
     assert await line.monitored.state_of(heartbeat) == before
     assert (before["failures_in_row"], before["version"]) == (1, 1)
+
+
+async def test_pings_become_runs(line: Line) -> None:
+    """Paired without IDs and with them, once however often a chunk is read; with what the job has written."""
+    alone, paired, named = await line.monitored.add_heartbeats(3, failures_before_down=2)
+    rid = str(uuid.uuid4())
+    for at, (heartbeat, ping) in enumerate(
+        [
+            (alone, {"signal": "failure", "exit_status": 2, "output": "no space"}),
+            (alone, {"signal": "failure", "exit_status": 2, "output": "no space"}),
+            (paired, {"signal": "start"}),
+            (paired, {"signal": "start"}),
+            (named, {"signal": "start", "run_id": rid, "output": "begun"}),
+            (paired, {"signal": "success", "output": "done"}),
+            (paired, {"signal": "success", "output": "done"}),
+            (named, {"signal": "failure", "run_id": rid, "exit_status": 1}),
+        ]
+    ):
+        ping_id = str(uuid.UUID(int=at + 1))
+        await line.append("ping", heartbeat, {"ping_id": ping_id, **ping}, T0 + 1000 * at)
+    consumer = SqliteLogConsumer(line.log, "group", topics.HEARTBEATS)
+    records = await consumer.read(0, 0, None, 10**6, 1)
+    topic = HeartbeatsTopic(line.monitored.states)
+    sql = "SELECT heartbeat_id, run_id, started_ms, succeeded_ms, failed_ms, exit_status, output FROM heartbeat_runs"
+    expected = [
+        (alone, str(uuid.UUID(int=1)), None, None, T0, 2, "no space"),
+        (paired, str(uuid.UUID(int=3)), T0 + 2000, T0 + 5000, None, None, "done"),
+        (named, rid, T0 + 4000, None, T0 + 7000, 1, "begun"),
+    ]
+    # As one chunk, in two, and all of it again.
+    for begin, end in ((0, 5), (4, 8), (0, 8)):
+        await topic.apply(Chunk("log", begin, end, records[begin:end]), 0)
+        if end == 8:
+            rows = await line.monitored.rows(f"{sql} ORDER BY heartbeat_id")
+            assert [tuple(row.values()) for row in rows] == expected
+    states = [await line.monitored.state_of(heartbeat) for heartbeat in (alone, paired, named)]
+    found = [(state["state"], state["failures_in_row"], state["open_runs"]) for state in states]
+    assert found == [("up", 1, 0), ("up", 0, 0), ("up", 1, 0)]
+    # What was sent again says that the job is there.
+    assert [state["last_signal_ms"] - T0 for state in states] == [1000, 6000, 7000]
+
+
+async def test_a_signal_that_was_on_its_way_while_it_was_due(line: Line) -> None:
+    (heartbeat,) = await line.monitored.add_heartbeats(1)
+    states = line.monitored.states
+    deadline = T0 + HOUR + 5 * 60_000
+    await line.signal(heartbeat, uuid.uuid4(), "success", T0)
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    await states.note_progress(_progress(deadline + 30_000))
+    await HeartbeatScan(states, asyncio.Event(), lambda: deadline + 30_000).scan_once()
+    assert (await line.monitored.state_of(heartbeat))["state"] == "down"
+    await line.signal(heartbeat, uuid.uuid4(), "start", deadline - 1)
+    await line.work(HeartbeatsTopic(states), ColumnStoreAway())
+    state = await line.monitored.state_of(heartbeat)
+    assert (state["state"], state["failures_in_row"], state["missed_ms"]) == ("running", 0, None)
 
 
 async def test_what_cannot_be_read_is_put_aside(line: Line) -> None:

@@ -28,6 +28,8 @@ EDGE = [
     ("GET", "/tracker/v1.js"),
     ("GET", "/tracker/vitals.js"),
     ("GET", "/api/tracker/v1.js"),
+    ("GET", "/ping/phr_png_x"),
+    ("POST", "/ping/phr_png_x/fail"),
 ]
 CONTROL = [
     ("GET", "/api/v1/ingest/receipts/rcp_x"),
@@ -55,6 +57,8 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
         "PHAROS_APPS_ADDRESS": f"http://:{apps_port}",
         "PHAROS_APPS_BIND": "127.0.0.1",
         "PHAROS_APPS_UPSTREAM": f"127.0.0.1:{apps}",
+        # All that it can say: nothing of it may hold a secret.
+        "PHAROS_GATEWAY_LOG_LEVEL": "DEBUG",
         "HOME": str(folder),
     }
     with open(folder / "caddy.log", "wb") as log:
@@ -206,3 +210,16 @@ async def test_without_any_edge_the_answer_is_503_as_a_problem(gateway: Gateway)
         assert (await answer.json())["status"] == answer.status
     async with gateway.session.get(f"{gateway.url}/api/v1/me") as answer:
         assert answer.status == 200
+
+
+async def test_no_ping_key_is_in_the_gateways_log(gateway: Gateway, tmp_path: Path) -> None:
+    """Faults are logged with the address that was asked for."""
+    for edge in gateway.edges:
+        await edge.stop()
+    for path in ("phr_png_secret", "phr_png_secret/fail?rid=1", "phr_png_secret?x=1"):
+        headers = {"Referer": f"{gateway.url}/ping/{path}"}
+        async with gateway.session.get(f"{gateway.url}/ping/{path}", headers=headers) as answer:
+            assert answer.status == 503
+    log = (tmp_path / "caddy.log").read_text()
+    assert log.count('"uri":"/ping/***') >= 3, log
+    assert "phr_png_" not in log

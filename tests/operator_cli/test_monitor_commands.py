@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -168,7 +169,7 @@ def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> 
     program.write_text(f"#!{sys.executable}\n{patient_run()}")
     program.chmod(0o755)
     search = {**CLEAN, "PATH": f"{program.parent}:{os.environ['PATH']}"}
-    for line in (_line(heartbeat, "curl"), _line(queue, "curl")):
+    for line in (_line(heartbeat, "curl -sS"), _line(queue, "curl")):
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=180, cwd=tmp_path)
         assert (done.stderr, json.loads(done.stdout)) == ("", {"data": {"status": "accepted"}})
     line = _line(heartbeat, "pharos run").replace("your-command", "echo done")
@@ -176,6 +177,35 @@ def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> 
         ["sh", "-c", line], capture_output=True, text=True, timeout=180, cwd=tmp_path, env=search
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_the_ping_url_to_paste_works(on_socket: PlatformProcess, tmp_path: Path) -> None:
+    """The line of the crontab and those of the script, by the system's own shell and curl."""
+    told = on_socket.run("heartbeat", "create", "pinged", "--period", "1h", "--failures", "9").stdout
+    number = told.split()[1].rstrip(".")
+    _, _, crontab = _line(told, "0 3 * * *").partition("* * *")
+    failing = crontab.replace("/usr/local/bin/backup", "exit_with() { return $1; }; exit_with 3")
+    script = told[told.index("In a script") :].split("\n", 1)[1].replace("your-command", "echo all is well")
+    for lines in (failing, script):
+        done = subprocess.run(["sh", "-c", lines], capture_output=True, text=True, timeout=180, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    def runs() -> list[dict[str, object]]:
+        found: list[dict[str, object]] = ask(on_socket.run, "heartbeat", "show", number)["runs"]
+        return found
+
+    deadline = time.monotonic() + 90
+    while [run["exit_status"] for run in runs()] != [0, 3]:
+        assert time.monotonic() < deadline, runs()
+        time.sleep(0.1)
+    succeeded, failed = runs()
+    assert (succeeded["outcome"], succeeded["output"]) == ("succeeded", "all is well")
+    assert succeeded["duration_seconds"] is not None
+    assert (failed["outcome"], failed["output"]) == ("failed", None)
+    shown = on_socket.run("heartbeat", "show", number).stdout
+    # In one line of its own, to be copied; and what the job has written.
+    (url,) = [word for word in shown.split() if "/ping/phr_png_" in word]
+    assert f"{url}/$?" in told and "all is well" in shown
 
 
 def test_arguments_that_are_wrong(tmp_path: Path) -> None:

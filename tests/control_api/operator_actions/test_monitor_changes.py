@@ -54,7 +54,8 @@ async def fill(operated: Operated, kind: str, name: str) -> tuple[int, list[str]
         ]
     async with operated.engines.sessions() as session, session.begin():
         session.add_all(rows)
-    return number, [made["key"], *(one["key"] for one in more)]
+    ping_keys = [made["ping_key"]] if kind == "heartbeat" else []
+    return number, [made["key"], *ping_keys, *(one["key"] for one in more)]
 
 
 async def counts(operated: Operated) -> dict[str, int]:
@@ -85,8 +86,8 @@ async def test_one_goes_with_all_that_belongs_to_it(operated: Operated, kind: st
     assert told == {"id": number, "name": "gone", "removed": True}
     assert await counts(operated) == before
     find = operated.engines.directory.find
-    assert [await find(digest_credential(key)) for key in keys] == [None, None, None]
-    live = [digest_credential(key) for _, of in kept for key in of[:2]]
+    assert [await find(digest_credential(key)) for key in keys] == [None] * len(keys)
+    live = [digest_credential(key) for _, of in kept for key in of[:-1]]
     assert None not in [await find(digest) for digest in (*live, digest_credential(ingest_key))]
     async with operated.engines.sessions() as session:
         assert {entry.digest for entry in await live_monitor_keys(session, NOW)} == set(live)
@@ -95,7 +96,7 @@ async def test_one_goes_with_all_that_belongs_to_it(operated: Operated, kind: st
         f"{kind} {number}",
         None,
         "operator kim",
-        {"environment": operated.environment.public_id, "name": "gone", "keys": 3},
+        {"environment": operated.environment.public_id, "name": "gone", "keys": len(keys)},
     )
     line = await operated.refused(f"{kind}s/remove", id=number)
     assert line == f"There is no {kind} {number}; `pharos {kind} list` shows all."

@@ -115,7 +115,8 @@ async def _fill(operated: Operated, called: str) -> list[str]:
         session.add_all(_states(environment.id, release, heartbeat["id"], queue["id"]))
         session.add_all(_of_webhooks(environment.id, operated.repository.id))
     await act("environments/lock", id=called, reason="sale")
-    return [key.get("ingest_key") or key["key"] for key in (*made, heartbeat, queue)]
+    keys = [key.get("ingest_key") or key["key"] for key in (*made, heartbeat, queue)]
+    return [*keys, heartbeat["ping_key"]]
 
 
 async def _queue(operated: Operated, session: AsyncSession, environment: Environment) -> Deployment:
@@ -165,12 +166,12 @@ async def test_an_environment_goes_with_all_that_belongs_to_it(operated: Operate
     assert told == {
         "id": operated.environment.public_id,
         "slug": "production",
-        "removed": {"keys": 4, "heartbeats": 1, "queues": 1, "canceled": 1},
+        "removed": {"keys": 5, "heartbeats": 1, "queues": 1, "canceled": 1},
     }
     assert await _rows(operated) == before
     assert [one["id"] for one in await operated.act("environments/list")] == [staging]
     find = operated.engines.directory.find
-    assert [await find(digest_credential(key)) for key in keys] == [None, None, None]
+    assert [await find(digest_credential(key)) for key in keys] == [None] * 4
     assert None not in [await find(digest_credential(key)) for key in kept]
     async with operated.engines.sessions() as session:
         entries = [*await live_ingest_keys(session, NOW), *await live_monitor_keys(session, NOW)]

@@ -55,6 +55,11 @@ OPERATIONS = {
     ("POST", "/v1/heartbeats/{heartbeat}"): "monitorKey",
     ("POST", "/v1/queues/{queue}/snapshots"): "monitorKey",
     ("POST", "/v1/queues/{queue}/workers"): "monitorKey",
+    # Beside the public API: the ping key is a part of the path.
+    ("GET", "/ping/{ping_key}"): "none",
+    ("POST", "/ping/{ping_key}"): "none",
+    ("GET", "/ping/{ping_key}/{action}"): "none",
+    ("POST", "/ping/{ping_key}/{action}"): "none",
     ("GET", "/v1/analytics/sites"): "analytics:read",
     ("GET", "/v1/analytics/sites/{site}/report"): "analytics:read",
     ("OPTIONS", "/v1/collect/{publicId}"): "none",
@@ -186,7 +191,7 @@ def test_refusals_are_told_with_their_headers(method: str, path: str, operation:
     takes_body = "requestBody" in operation
     # What is signed is read in whichever form its host sends it.
     unread = {"408", "413"} if is_signed else {"408", "413", "415"}
-    assert unread <= set(responses) or not takes_body or path.startswith("/v1/otlp/")
+    assert unread <= set(responses) or not takes_body or path.startswith(("/v1/otlp/", "/ping/"))
     for status, response in responses.items():
         needed = {"X-Request-Id"}
         # No scheme of `Authorization` would open what is signed.

@@ -198,10 +198,12 @@ async def test_a_heartbeat_is_removed_with_its_keys_and_all_that_is_known_of_it(
     async with configured.operated.engines.sessions() as session, session.begin():
         session.add(HeartbeatRun(heartbeat_id=made["id"], run_id="r1", first_ms=1, started_ms=1))
     told = await configured.bring_about(BACKUP)
-    assert sorted(told.forget) == sorted(digest_credential(key) for key in (made["key"], another["key"]))
+    assert sorted(told.forget) == sorted(
+        digest_credential(key) for key in (made["key"], made["ping_key"], another["key"])
+    )
     for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
         assert await configured.operated.count(table) == 0, table
-    assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 2})]
+    assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 3})]
 
 
 async def test_a_queue_is_made_and_removed(configured: ChangedProject) -> None:

@@ -18,9 +18,11 @@ from tests.support.operated import NOW
 
 async def test_one_is_removed_with_its_keys_and_monitors(configured: ChangedProject) -> None:
     act = configured.operated.act
+    heartbeat = await act("heartbeats/create", name="backup", period_seconds=60)
     keys = [
         (await act("keys/create", environment_id="production"))["ingest_key"],
-        (await act("heartbeats/create", name="backup", period_seconds=60))["key"],
+        heartbeat["key"],
+        heartbeat["ping_key"],
         (await act("queues/create", name="mail"))["key"],
     ]
     await configured.bring_about(
