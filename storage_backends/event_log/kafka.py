@@ -21,7 +21,8 @@ from storage_backends.end_task import close_within, end_task
 from storage_backends.event_log.kafka_batch import ZstdBatch
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_start import start_client
-from storage_backends.event_log.kafka_topics import partition_counts
+from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
+from storage_backends.event_log.kafka_topics import read_topics
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,9 @@ _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 # A batch that waits longer than this makes the edge unready, before its requests time out.
 _STALLED_SECONDS = 2.0
+# How often the topics are looked at. One that is missing once may be on a broker that is only starting.
+_WATCH_SECONDS = 10.0
+_MISSING_OFTEN = 2
 
 
 class _Acknowledged(asyncio.Future[None]):
@@ -73,6 +77,7 @@ class KafkaEventLog:
         self._loop = asyncio.get_running_loop()
         self._producer: AIOKafkaProducer | None = None
         self._partitions: Mapping[str, int] = {}
+        self._described: Mapping[str, TopicDescription] = {}
         self._open: dict[tuple[str, int], _Open] = {}
         self._unacknowledged: dict[_Open, None] = {}
         self._held = 0
@@ -83,6 +88,7 @@ class KafkaEventLog:
         self._closing = False
         self._away = "is not connected to the brokers yet"
         self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
+        self._watching = self._loop.create_task(self._watch(), name="kafka topics")
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
         if self._producer is None or self._closing:
@@ -121,6 +127,7 @@ class KafkaEventLog:
             return
         self._closing = True
         self._away = "is closing"
+        await end_task(self._watching)
         await end_task(self._connecting)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._timeout)
@@ -153,7 +160,8 @@ class KafkaEventLog:
         try:
             async with asyncio.timeout_at(self._loop.time() + self._timeout):
                 delivered = await producer.send_batch(sent.batch, topic, partition=partition)
-        except (KafkaError, TimeoutError) as error:
+        except Exception as error:
+            # Whatever it is: those who wait for the batch must be told.
             failure = error
         # From here on nothing is added: those who would wait longer than the others begin the next one.
         if delivered is not None:
@@ -186,7 +194,7 @@ class KafkaEventLog:
         self._held -= sent.size
         if isinstance(failure, KafkaError) and not failure.retriable:
             # The brokers saw a gap in the numbers of this producer, or aiokafka has given up: begin anew.
-            self._reconnect(producer, failure)
+            self._reconnect(producer, f"lost the brokers ({type(failure).__name__})")
 
     def _release(self, late: "asyncio.Future[Any]", size: int) -> None:
         self._held -= size
@@ -194,11 +202,35 @@ class KafkaEventLog:
         if not late.cancelled():
             late.exception()
 
-    def _reconnect(self, failed: AIOKafkaProducer, failure: KafkaError) -> None:
+    async def _watch(self) -> None:
+        """Notice topics that were recreated or deleted while this runs: the next producer is made for what is there
+        then."""
+        missing = 0
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if (producer := self._producer) is None:
+                continue
+            try:
+                described = await describe_topics(producer.client, self._topics, self._timeout)
+            except StorageUnavailable:
+                continue
+            missing = 0 if len(described) == len(self._described) else missing + 1
+            changed = [topic for topic in described if described[topic] != self._described.get(topic)]
+            if changed or missing >= _MISSING_OFTEN:
+                missing = 0
+                gone = changed or [topic for topic in self._topics if topic not in described]
+                logger.error(
+                    "Kafka: the topic %s was recreated or deleted by hand. Connecting again; run `pharos migrate` to "
+                    "make topics with the right settings.",
+                    gone[0],
+                )
+                self._reconnect(producer, "connects again because its topics changed")
+
+    def _reconnect(self, failed: AIOKafkaProducer, reason: str) -> None:
         if self._producer is not failed or self._closing:
             return
         self._producer = None
-        self._away = f"lost the brokers ({type(failure).__name__})"
+        self._away = reason
         self._connecting = self._loop.create_task(self._connect(failed), name="kafka producer")
 
     async def _connect(self, failed: AIOKafkaProducer | None = None) -> None:
@@ -219,7 +251,7 @@ class KafkaEventLog:
                 return
 
     async def _new_producer(self) -> AIOKafkaProducer:
-        self._partitions = await partition_counts(self._connection, self._topics)
+        described = await read_topics(self._connection, self._topics)
         producer = AIOKafkaProducer(
             **self._connection.client_options(),
             acks="all",
@@ -229,6 +261,8 @@ class KafkaEventLog:
             request_timeout_ms=int(self._timeout * 1000),
         )
         await start_client(producer.start, producer.stop, self._timeout)
+        self._described = described
+        self._partitions = {topic: found.partitions for topic, found in described.items()}
         return producer
 
 

@@ -7,11 +7,10 @@ the brokers themselves would take one from any member of the present generation.
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Sequence
-from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
@@ -22,18 +21,21 @@ from aiokafka.errors import (
 
 from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
 from pipeline_contracts.records import LogRecord, Position
-from storage_backends.end_task import close_within
 from storage_backends.event_log.kafka_connection import KafkaConnection
-from storage_backends.event_log.kafka_start import start_client
-from storage_backends.event_log.kafka_topics import partition_counts, read_identities
+from storage_backends.event_log.kafka_member import GroupMember, join_group
+from storage_backends.event_log.kafka_positions import encode_position
+from storage_backends.event_log.kafka_unpack import read_fetched
 
 logger = logging.getLogger(__name__)
 
 _ASK_SECONDS = 5.0
 _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
-_POLL_MS = 3_600_000
-_FETCH_BYTES = 2**20
+# How much longer than its caller waits a read may take: as long as a rebalance.
+_READ_SECONDS = 30.0
+# When a partition that nothing comes from is compared with its end, and how much later it is taken for stuck.
+_QUIET_SECONDS = 20.0
+_STUCK_SECONDS = 5.0
 
 
 class KafkaLogConsumer:
@@ -48,8 +50,7 @@ class KafkaLogConsumer:
         self._group = f"{group}.{topic}"
         self._topic = topic
         self._log_id: str | None = None
-        self._consumer: AIOKafkaConsumer | None = None
-        self._admin: AIOKafkaAdminClient | None = None
+        self._member: GroupMember | None = None
         # Counts assignments. What was claimed in an earlier one is lost, also if the partition came back.
         self._assignment = 0
         self._claimed = -1
@@ -57,6 +58,10 @@ class KafkaLogConsumer:
         self._next: dict[int, int] = {}
         self._held: dict[int, list[LogRecord]] = {}
         self._commits: set[asyncio.Task[None]] = set()
+        # Partitions that nothing comes from: since when, or until when something has to come.
+        self._quiet: dict[int, float] = {}
+        self._overdue: dict[int, float] = {}
+        self._stuck: str | None = None
 
     @property
     def log_id(self) -> str:
@@ -64,21 +69,14 @@ class KafkaLogConsumer:
         return self._log_id
 
     async def claim(self) -> dict[int, Position]:
-        consumer = self._consumer
-        if consumer is None:
-            consumer = await self._connect()
-        assigned = frozenset(p.partition for p in consumer.assignment())
+        member = await self._working_member()
+        assigned = frozenset(p.partition for p in member.consumer.assignment())
         if self._claimed == self._assignment and assigned == self._positions.keys():
             return dict(self._positions)
-        had_some = bool(self._positions)
-        self._claimed = -1
-        self._positions.clear()
-        self._next.clear()
-        self._held.clear()
-        if had_some:
+        if self._forget():
             raise PartitionLost(f"{self._topic}: the partitions were handed out anew")
         before = self._assignment
-        positions = await self._read_positions(assigned)
+        positions = await member.read_positions(assigned)
         if before != self._assignment:
             return {}
         self._positions = positions
@@ -88,41 +86,49 @@ class KafkaLogConsumer:
     async def read(
         self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
     ) -> list[LogRecord]:
-        consumer = self._mine(partition)
+        member = self._mine(partition)
         held = [record for record in self._held.pop(partition, ()) if record.offset >= start]
         if held and held[0].offset == start:
             records = held
         else:
-            records = await self._fetch(consumer, partition, start, wait)
+            records = await self._fetch(member, partition, start, max_bytes, wait)
             # The partition may have gone while this waited.
             self._mine(partition)
+            if records:
+                self._quiet.pop(partition, None)
+                self._overdue.pop(partition, None)
+            else:
+                await self._check_that_nothing_is_left(partition, start)
         taken = _up_to(records, end, max_bytes)
         # What the caller does not take in the end is asked for again: it need not come over the network twice.
         self._held[partition] = records
         return taken
 
     async def _fetch(
-        self, consumer: AIOKafkaConsumer, partition: int, start: int, wait: float
+        self, member: GroupMember, partition: int, start: int, max_bytes: int, wait: float
     ) -> list[LogRecord]:
         place = TopicPartition(self._topic, partition)
+        consumer = member.consumer
         try:
-            if self._next.get(partition) != start:
+            # A read that fails may have moved aiokafka's position: the next one sets it again.
+            if self._next.pop(partition, None) != start:
                 consumer.seek(place, start)
-            fetched = await consumer.getmany(place, timeout_ms=int(wait * 1000))
+            async with asyncio.timeout(wait + _READ_SECONDS):
+                records = await read_fetched(consumer, place, max_bytes, wait)
         except IllegalStateError as error:
             raise PartitionLost(str(error)) from error
-        except (KafkaError, ConsumerStoppedError) as error:
+        except (KafkaError, ConsumerStoppedError, TimeoutError) as error:
             raise StorageUnavailable(f"The event log cannot be read: {error!r}") from error
-        records = [_record(found) for found in fetched.get(place, ())]
         if not records:
             self._next[partition] = start
             return records
         first = records[0].offset
         if first < start:
-            self._next.pop(partition, None)
+            member.look_soon()
             raise StorageUnavailable(
-                f"{self._topic}/{partition} is shorter than what was read of it: {start} was asked for and {first} "
-                "is what it begins with. Was the topic made anew? `pharos migrate` gives it a new identity."
+                f"{self._topic}/{partition} is shorter than what was read of it: offset {start} was asked for, and it "
+                f"begins with {first}. If the topic was recreated, the next look at its ID notices; otherwise run "
+                "`pharos migrate`."
             )
         self._next[partition] = records[-1].offset + 1
         if first > start:
@@ -130,12 +136,31 @@ class KafkaLogConsumer:
             raise RecordsGone(partition, start, first)
         return records
 
+    async def _check_that_nothing_is_left(self, partition: int, start: int) -> None:
+        """Nothing came: now and then, ask the brokers whether there is something. Raises `StorageUnavailable` if they
+        have records that do not come; the next claim then joins with new clients."""
+        now = time.monotonic()
+        if now - self._quiet.setdefault(partition, now) < _QUIET_SECONDS:
+            return
+        deadline = self._overdue.get(partition)
+        if deadline is not None and now < deadline:
+            return
+        end = await self.end(partition)
+        if end <= start:
+            self._quiet[partition] = now
+            self._overdue.pop(partition, None)
+        elif deadline is None:
+            # They may have come just now.
+            self._overdue[partition] = now + _STUCK_SECONDS
+        else:
+            self._stuck = f"{self._topic}/{partition} stands still at {start}, though the log ends at {end}"
+            raise StorageUnavailable(f"{self._stuck}.")
+
     async def commit(self, partition: int, position: Position) -> None:
-        consumer = self._mine(partition)
-        end = "" if position.plan_end is None else str(position.plan_end)
-        offsets = {TopicPartition(self._topic, partition): OffsetAndMetadata(position.next_offset, end)}
+        member = self._mine(partition)
+        offsets = {TopicPartition(self._topic, partition): encode_position(position, member.log_id)}
         # A task, so that a rebalance can end it: tried again in the next generation it would count there.
-        task = asyncio.create_task(consumer.commit(offsets))
+        task = asyncio.create_task(member.consumer.commit(offsets))
         self._commits.add(task)
         try:
             await asyncio.wait({task}, timeout=_COMMIT_SECONDS)
@@ -165,19 +190,21 @@ class KafkaLogConsumer:
         place = TopicPartition(self._topic, partition)
         try:
             async with asyncio.timeout(_ASK_SECONDS):
-                ends: dict[TopicPartition, int] = await self._mine(partition).end_offsets([place])
+                consumer = self._mine(partition).consumer
+                ends: dict[TopicPartition, int] = await consumer.end_offsets([place])
         except (KafkaError, ConsumerStoppedError, TimeoutError) as error:
             raise StorageUnavailable(f"The event log cannot be asked: {error!r}") from error
         self._mine(partition)
         return ends[place]
 
     async def backlog(self) -> int:
-        consumer = self._consumer
-        if consumer is None or not self._positions:
+        if self._member is None or not self._positions:
             return 0
+        places = [TopicPartition(self._topic, p) for p in self._positions]
         try:
-            ends = await consumer.end_offsets([TopicPartition(self._topic, p) for p in self._positions])
-        except (KafkaError, ConsumerStoppedError) as error:
+            async with asyncio.timeout(_ASK_SECONDS):
+                ends = await self._member.consumer.end_offsets(places)
+        except (KafkaError, ConsumerStoppedError, TimeoutError) as error:
             raise StorageUnavailable(f"The event log cannot be read: {error!r}") from error
         return sum(
             max(0, end - self._positions[place.partition].next_offset)
@@ -186,70 +213,46 @@ class KafkaLogConsumer:
         )
 
     async def close(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        admin, self._admin = self._admin, None
+        member, self._member = self._member, None
         self._lose()
-        if consumer is not None:
-            # It leaves the group: the others take over at once, not when the session runs out.
-            await close_within(_CLOSE_SECONDS, consumer.stop())
-        if admin is not None:
-            await close_within(1.0, admin.close())
+        if member is not None:
+            await member.close(_CLOSE_SECONDS)
 
-    def _mine(self, partition: int) -> AIOKafkaConsumer:
-        if self._consumer is None or self._claimed != self._assignment or partition not in self._positions:
+    async def _working_member(self) -> GroupMember:
+        """Join the group, or replace a member that has come to a stop. Raises `PartitionLost` when it held
+        partitions, and `StorageUnavailable`."""
+        if self._member is not None:
+            trouble = self._stuck or await self._member.find_trouble()
+            if trouble is None:
+                return self._member
+            logger.error("%s: joining the group again with a new client: %s", self._topic, trouble)
+            await self.close()
+            if self._forget():
+                raise PartitionLost(f"{self._topic}: {trouble}")
+        self._stuck = None
+        self._member = await join_group(
+            self._connection, self._group, self._topic, _Listener(self), self._session_ms
+        )
+        self._log_id = self._member.log_id
+        return self._member
+
+    def _forget(self) -> bool:
+        """Forget what was claimed; True if there was any."""
+        had_some = bool(self._positions)
+        self._claimed = -1
+        for state in (self._positions, self._next, self._held, self._quiet, self._overdue):
+            state.clear()
+        return had_some
+
+    def _mine(self, partition: int) -> GroupMember:
+        if self._member is None or self._claimed != self._assignment or partition not in self._positions:
             raise PartitionLost(f"{self._topic}/{partition} is not claimed")
-        return self._consumer
+        return self._member
 
     def _lose(self) -> None:
         self._assignment += 1
         for task in self._commits:
             task.cancel()
-
-    async def _connect(self) -> AIOKafkaConsumer:
-        # Their absence is told as what it is, and never mended by a broker that makes topics on demand.
-        await partition_counts(self._connection, [self._topic])
-        identity = (await read_identities(self._connection)).get(self._topic)
-        if identity is None:
-            raise StorageUnavailable(f"The topic {self._topic} has no identity; run `pharos migrate`.")
-        self._log_id = identity
-        consumer = AIOKafkaConsumer(
-            **self._connection.client_options(),
-            group_id=self._group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            session_timeout_ms=self._session_ms,
-            heartbeat_interval_ms=self._session_ms // 4,
-            # While the column store is away nothing is read, and that is no reason to leave the group.
-            max_poll_interval_ms=_POLL_MS,
-            max_partition_fetch_bytes=_FETCH_BYTES,
-            max_poll_records=100_000,
-        )
-        admin = AIOKafkaAdminClient(**self._connection.client_options(), request_timeout_ms=10_000)
-        try:
-            await start_client(admin.start, admin.close)
-            try:
-                await start_client(consumer.start, consumer.stop)
-            except BaseException:
-                await close_within(1.0, admin.close())
-                raise
-        except (KafkaError, OSError) as error:
-            raise StorageUnavailable(f"Kafka at {self._connection.bootstrap}: {error!r}") from error
-        consumer.subscribe([self._topic], listener=_Listener(self))
-        self._consumer, self._admin = consumer, admin
-        return consumer
-
-    async def _read_positions(self, partitions: Collection[int]) -> dict[int, Position]:
-        """What is written down for these partitions: offset and metadata, which the consumer itself does not
-        give."""
-        if not partitions:
-            return {}
-        assert self._admin is not None
-        places = [TopicPartition(self._topic, partition) for partition in sorted(partitions)]
-        try:
-            found = await self._admin.list_consumer_group_offsets(self._group, partitions=places)
-        except (KafkaError, OSError) as error:
-            raise StorageUnavailable(f"The group's positions cannot be read: {error!r}") from error
-        return {place.partition: _position(found.get(place)) for place in places}
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -263,17 +266,6 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         self._consumer._lose()
-
-
-def _position(found: OffsetAndMetadata | None) -> Position:
-    if found is None or found.offset < 0:
-        return Position(0)
-    return Position(found.offset, int(found.metadata) if found.metadata else None)
-
-
-def _record(found: Any) -> LogRecord:
-    meta = found.headers[0][1] if found.headers else b""
-    return LogRecord(found.offset, found.key or b"", meta, found.value or b"")
 
 
 def _up_to(records: Sequence[LogRecord], end: int | None, max_bytes: int) -> list[LogRecord]:

@@ -16,12 +16,8 @@ from pipeline_contracts.records import Position
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_topics import (
-    admin_client,
-    create_topics,
-    partition_counts,
-    read_identities,
-)
+from storage_backends.event_log.kafka_identities import read_identities
+from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
@@ -105,7 +101,7 @@ async def test_a_missing_topic_is_named_with_what_to_do(exits: AsyncExitStack, b
         await consuming(exits, broker, "never.made").claim()
     # Nobody has made it by asking.
     with pytest.raises(StorageUnavailable, match=r"never\.made"):
-        await partition_counts(KafkaConnection(broker.bootstrap), ["never.made"])
+        await read_topics(KafkaConnection(broker.bootstrap), ["never.made"])
 
 
 async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, topic: str) -> None:
@@ -116,7 +112,8 @@ async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, t
     identities = await read_identities(connection)
     assert identities[topic] == identity
     assert identities[other] != identity
-    assert await partition_counts(connection, [topic, other]) == {topic: 2, other: 3}
+    described = await read_topics(connection, [topic, other])
+    assert {name: found.partitions for name, found in described.items()} == {topic: 2, other: 3}
 
 
 async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str) -> None:
@@ -218,8 +215,8 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition
 ) -> None:
     first, second = consuming(exits, broker, topic), consuming(exits, broker, topic)
     await claimed(first, 2)
-    client, released = first._consumer, asyncio.Event()
-    assert client is not None
+    assert first._member is not None
+    client, released = first._member.consumer, asyncio.Event()
     real_commit = client.commit
 
     async def late_commit(offsets: object) -> None:

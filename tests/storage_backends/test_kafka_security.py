@@ -15,7 +15,7 @@ from pipeline_contracts.settings import read_settings
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_topics import create_topics, partition_counts
+from storage_backends.event_log.kafka_topics import create_topics, read_topics
 from tests.support.engines import EngineMissing, free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
@@ -102,10 +102,10 @@ async def test_records_go_through_with_the_right_password_and_authority(guarded:
 
 async def test_a_wrong_password_is_told_without_showing_any(guarded: KafkaConnection) -> None:
     with pytest.raises(StorageUnavailable) as told:
-        await partition_counts(replace(guarded, password="wrong-one"), ["guarded"])
+        await read_topics(replace(guarded, password="wrong-one"), ["guarded"])
     assert "wrong-one" not in str(told.value) and "hush" not in str(told.value)
 
 
 async def test_a_broker_with_another_authority_is_not_spoken_to(guarded: KafkaConnection) -> None:
     with pytest.raises(StorageUnavailable):
-        await partition_counts(replace(guarded, ca_file=None), ["guarded"])
+        await read_topics(replace(guarded, ca_file=None), ["guarded"])

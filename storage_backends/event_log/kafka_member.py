@@ -1,0 +1,166 @@
+"""The clients with which a consumer takes part in its group: aiokafka's consumer, and an admin client for positions.
+
+aiokafka does its work in background tasks. Where one of them has ended or hangs, the member keeps its partitions, as
+its heartbeats go on, and reads nothing: `find_trouble` notices that, and the consumer then joins with new clients.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.records import Position
+from storage_backends.end_task import close_within
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_identities import find_log_id
+from storage_backends.event_log.kafka_positions import fetch_positions
+from storage_backends.event_log.kafka_start import start_client
+from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
+from storage_backends.event_log.kafka_topics import read_topics
+
+_POLL_MS = 3_600_000
+# Compressed bytes that aiokafka fetches ahead, by partition.
+_FETCH_BYTES = 2**20
+_ANSWER_SECONDS = 10.0
+# The brokers allow a rebalance the length of a session.
+_REBALANCE_SECONDS = 60.0
+# How often the topic's ID is looked at. A topic that is missing once may be on a broker that is only starting.
+_WATCH_SECONDS = 10.0
+_MISSING_OFTEN = 2
+
+
+@dataclass(slots=True)
+class GroupMember:
+    """Made by `join_group`."""
+
+    topic: str
+    group: str
+    log_id: str
+    consumer: AIOKafkaConsumer
+    admin: AIOKafkaAdminClient
+    _topic_id: str | None
+    _rebalancing_since: float | None = None
+    _positions_missing_since: float | None = None
+    _looked: float = 0.0
+    _missing: int = 0
+
+    async def read_positions(self, partitions: Collection[int]) -> dict[int, Position]:
+        """The group's positions. Raises `StorageUnavailable`."""
+        if not partitions:
+            return {}
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                found = await fetch_positions(self.admin, self.group, self.topic, partitions, self.log_id)
+        except (KafkaError, OSError, StorageUnavailable) as error:
+            self._positions_missing_since = self._positions_missing_since or time.monotonic()
+            if isinstance(error, StorageUnavailable):
+                raise
+            raise StorageUnavailable(f"The group's positions cannot be read: {error!r}") from error
+        self._positions_missing_since = None
+        return found
+
+    async def find_trouble(self) -> str | None:
+        """Why this member must be replaced; None while it works. Raises `StorageUnavailable` for an error that aiokafka
+        holds back until somebody asks for it: its coordination pauses until then."""
+        coordinator = self.consumer._coordinator
+        for task in (
+            coordinator._coordination_task,
+            self.consumer._fetcher._fetch_task,
+            self.consumer._client._sync_task,
+            self.admin._client._sync_task,
+        ):
+            if task.done():
+                return f"a task of its client has ended: {task!r}"
+        refresh = coordinator._commit_refresh_task
+        if refresh is not None and refresh.done() and not refresh.cancelled() and refresh.exception():
+            # It ends without an exception together with its assignment.
+            return f"a task of its client has failed: {refresh!r}"
+        try:
+            coordinator.check_errors()
+        except KafkaError as error:
+            raise StorageUnavailable(f"The consumer group {self.group} reports {error!r}") from error
+        now = time.monotonic()
+        if not self.consumer._subscription.reassignment_in_progress:
+            self._rebalancing_since = None
+        elif self._rebalancing_since is None:
+            self._rebalancing_since = now
+        for since, what in (
+            (self._rebalancing_since, "it waits for partitions"),
+            (self._positions_missing_since, "its positions cannot be read"),
+        ):
+            if since is not None and now - since > _REBALANCE_SECONDS:
+                return f"{what} for {now - since:.0f} s"
+        return await self._find_recreation(now)
+
+    def look_soon(self) -> None:
+        """Look at the topic's ID at the next occasion."""
+        self._looked = 0.0
+
+    async def _find_recreation(self, now: float) -> str | None:
+        if now - self._looked < _WATCH_SECONDS:
+            return None
+        self._looked = now
+        try:
+            described = await describe_topics(self.admin._client, [self.topic], _ANSWER_SECONDS)
+        except StorageUnavailable:
+            # Reading fails as well then, and tells.
+            return None
+        found: TopicDescription | None = described.get(self.topic)
+        self._missing = 0 if found else self._missing + 1
+        if found is None:
+            return "the topic was deleted" if self._missing >= _MISSING_OFTEN else None
+        return None if found.topic_id == self._topic_id else "the topic was deleted and created again"
+
+    async def close(self, seconds: float) -> None:
+        """Leave the group: the others take over at once, not when the session runs out."""
+        await close_within(seconds, self.consumer.stop())
+        # A stop that hung has left the rest running. Heartbeats alone would keep the partitions.
+        coordinator = self.consumer._coordinator
+        for task in (coordinator._heartbeat_task, coordinator._coordination_task):
+            if task is not None:
+                task.cancel()
+        await close_within(1.0, self.consumer._client.close())
+        await close_within(1.0, self.admin.close())
+
+
+async def join_group(
+    connection: KafkaConnection,
+    group: str,
+    topic: str,
+    listener: ConsumerRebalanceListener,
+    session_ms: int,
+) -> GroupMember:
+    """Connect and ask for partitions. Raises `StorageUnavailable`, also for a topic that does not exist."""
+    # Their absence is told as what it is, and never mended by a broker that makes topics on demand.
+    described = (await read_topics(connection, [topic]))[topic]
+    log_id = await find_log_id(connection, topic, described.topic_id)
+    if log_id is None:
+        raise StorageUnavailable(f"The topic {topic} has no identity; run `pharos migrate`.")
+    consumer = AIOKafkaConsumer(
+        **connection.client_options(),
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=session_ms // 4,
+        # While the column store is away nothing is read, and that is no reason to leave the group.
+        max_poll_interval_ms=_POLL_MS,
+        max_partition_fetch_bytes=_FETCH_BYTES,
+    )
+    admin = AIOKafkaAdminClient(**connection.client_options(), request_timeout_ms=int(1000 * _ANSWER_SECONDS))
+    try:
+        await start_client(admin.start, admin.close)
+        try:
+            await start_client(consumer.start, consumer.stop)
+        except BaseException:
+            await close_within(1.0, admin.close())
+            raise
+    except (KafkaError, OSError) as error:
+        raise StorageUnavailable(f"Kafka at {connection.bootstrap}: {error!r}") from error
+    consumer.subscribe([topic], listener=listener)
+    return GroupMember(topic, group, log_id, consumer, admin, described.topic_id, _looked=time.monotonic())

@@ -1,0 +1,139 @@
+"""A topic that somebody deletes and creates again while an edge and a consumer work with it."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+
+import pytest
+from aiokafka.admin import NewTopic
+
+from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
+from pipeline_contracts.records import Position
+from storage_backends.event_log import kafka, kafka_member
+from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.kafka_identities import choose_log_id, read_identities
+from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
+from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+
+OLD, NEW = "a" * 32, "b" * 32
+
+
+@pytest.mark.parametrize(
+    ("identities", "topic_id", "expected"),
+    [
+        ({}, OLD, None),
+        ({"t": "0a1b"}, None, "0a1b"),
+        # Not bound yet: by a version that knew no topic IDs, or by brokers that had none.
+        ({"t": "0a1b"}, OLD, "0a1b"),
+        ({"t": "0a1b", "t#topic-id": OLD}, OLD, "0a1b"),
+        ({"t": "0a1b", "t#topic-id": OLD}, None, "0a1b"),
+        ({"t": "0a1b", "t#topic-id": OLD}, NEW, "b" * 12),
+        ({"t": "0a1b", "other#topic-id": OLD}, NEW, "0a1b"),
+    ],
+)
+def test_a_log_id_belongs_to_one_topic_id(
+    identities: Mapping[str, str], topic_id: str | None, expected: str | None
+) -> None:
+    assert choose_log_id(identities, "t", topic_id) == expected
+
+
+@pytest.fixture
+async def exits() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def watched_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (kafka, kafka_member):
+        monkeypatch.setattr(module, "_WATCH_SECONDS", 0.1)
+
+
+async def recreate(connection: KafkaConnection, topic: str, partitions: int) -> None:
+    """As an operator does with Kafka's own tools."""
+    async with admin_client(connection) as admin:
+        await admin.delete_topics([topic])
+        while topic in await admin.list_topics():
+            await asyncio.sleep(0.05)
+        while topic not in await admin.list_topics():
+            await admin.create_topics([NewTopic(topic, partitions, 1)])
+            await asyncio.sleep(0.05)
+
+
+async def append_all(log: KafkaEventLog, topic: str, values: set[bytes]) -> None:
+    """Append each until it is acknowledged, as clients do."""
+    waiting = set(values)
+    while waiting:
+        for value in list(waiting):
+            with contextlib.suppress(StorageUnavailable):
+                await log.append(topic, value, b"", value)
+                waiting.remove(value)
+        await asyncio.sleep(0.05)
+
+
+async def read_all(consumer: KafkaLogConsumer, wanted: set[bytes]) -> set[bytes]:
+    """What a loop reads, until it has all that is wanted; it begins where the group stands."""
+    found: set[bytes] = set()
+    nexts: dict[tuple[str, int], int] = {}
+    while not wanted <= found:
+        try:
+            for partition, position in (await consumer.claim()).items():
+                place = (consumer.log_id, partition)
+                start = nexts.setdefault(place, position.next_offset)
+                for record in await consumer.read(partition, start, None, MB, 0.2):
+                    found.add(record.value)
+                    nexts[place] = record.offset + 1
+        except RecordsGone:
+            raise
+        except (PartitionLost, StorageUnavailable):
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
+    kafka_bootstrap: str,
+    exits: AsyncExitStack,
+    watched_closely: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    connection = KafkaConnection(kafka_bootstrap)
+    topic = f"test.{secrets.token_hex(6)}"
+    await create_topics(connection, [topic], topic_settings(1))
+    log = await open_kafka_log(connection, [topic], buffer_bytes=8 * MB, acknowledge_seconds=5.0)
+    exits.push_async_callback(log.close)
+    consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
+    exits.push_async_callback(consumer.close)
+    await until_connected(log)
+    before = {b"before %d" % n for n in range(4)}
+    async with asyncio.timeout(120):
+        await append_all(log, topic, before)
+        await claimed(consumer)
+        assert await read_all(consumer, before) == before
+        await consumer.commit(0, Position(4))
+        old = consumer.log_id
+
+        await recreate(connection, topic, 3)
+        # A chunk of the old topic that was on its way: whether the brokers take this commit or not, it must not move
+        # the position in the new one.
+        with contextlib.suppress(StorageUnavailable, PartitionLost):
+            await consumer.commit(0, Position(6, 9))
+        # More than the old one had, so that its position would be in the midst of the new one.
+        after = {b"after %d" % n for n in range(60)}
+        _, read = await asyncio.gather(append_all(log, topic, after), read_all(consumer, after))
+        assert read == after
+        assert consumer.log_id != old
+        # The edge knows the new partitions.
+        assert log._partitions == {topic: 3}
+        assert len(await claimed(consumer, 3)) == 3
+
+        # `pharos migrate` binds what all clients have derived, and changes nothing more.
+        assert await create_topics(connection, [topic], topic_settings(3)) == []
+        described = (await read_topics(connection, [topic]))[topic]
+        assert (await read_identities(connection))[topic] == consumer.log_id
+        assert choose_log_id(await read_identities(connection), topic, described.topic_id) == consumer.log_id
+    assert "pharos migrate" in caplog.text
+    assert "deleted and created again" in caplog.text

@@ -1,0 +1,86 @@
+"""A consumer whose client has stopped reading, though its heartbeats keep its partitions."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from pipeline_contracts.errors import PartitionLost, StorageUnavailable
+from storage_backends.event_log import kafka_consumer
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.kafka_topics import create_topics
+from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+
+
+@pytest.fixture
+async def exits() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+def end_fetching(client: AIOKafkaConsumer) -> None:
+    """The task that fetches ends, as after an exception that aiokafka does not expect."""
+    client._fetcher._fetch_task.cancel()
+
+
+def end_metadata(client: AIOKafkaConsumer) -> None:
+    client._client._sync_task.cancel()
+
+
+def hang_fetching(client: AIOKafkaConsumer) -> None:
+    """A request that is never answered: nothing more is fetched from that broker."""
+
+    class Always(set[int]):
+        def discard(self, node: int) -> None:
+            pass
+
+    client._fetcher._in_flight = Always(broker.nodeId for broker in client._client.cluster.brokers())
+
+
+@pytest.mark.parametrize(
+    ("stop", "told"),
+    [(end_fetching, "has ended"), (end_metadata, "has ended"), (hang_fetching, "stands still")],
+)
+async def test_a_client_that_reads_nothing_more_is_replaced(
+    kafka_bootstrap: str,
+    exits: AsyncExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    stop: Callable[[AIOKafkaConsumer], None],
+    told: str,
+) -> None:
+    monkeypatch.setattr(kafka_consumer, "_QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(kafka_consumer, "_STUCK_SECONDS", 1.0)
+    connection = KafkaConnection(kafka_bootstrap)
+    topic = f"test.{secrets.token_hex(6)}"
+    await create_topics(connection, [topic], topic_settings(1))
+    log = await open_kafka_log(connection, [topic], buffer_bytes=8 * MB, acknowledge_seconds=60.0)
+    exits.push_async_callback(log.close)
+    consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
+    exits.push_async_callback(consumer.close)
+    await until_connected(log)
+    await log.append(topic, b"k", b"", b"0")
+    await claimed(consumer)
+    async with asyncio.timeout(120):
+        while not await consumer.read(0, 0, None, MB, 1.0):
+            pass
+        assert consumer._member is not None
+        stop(consumer._member.consumer)
+        await log.append(topic, b"k", b"", b"1")
+        await log.append(topic, b"k", b"", b"2")
+        found: list[bytes] = []
+        at = 1
+        while found != [b"1", b"2"]:
+            try:
+                await claimed(consumer)
+                records = await consumer.read(0, at, None, MB, 0.1)
+                found += [record.value for record in records]
+                at += len(records)
+            except (PartitionLost, StorageUnavailable):
+                pass
+    assert "joining the group again" in caplog.text and told in caplog.text
