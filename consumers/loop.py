@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from consumers.chunk import Chunk, ChunkLimits, OnStep, Transform
 from consumers.dead_letters import bury
@@ -29,6 +30,8 @@ _CLAIM_SECONDS = 0.5
 # Chunks in work at once: they overlap the waits for the store, and bound the memory that chunks take.
 _CHUNKS_AT_ONCE = 4
 _TELL_MS = 1000
+# Readiness reports a partition that is at the same step for longer: more than any engine may take to answer.
+_STILL_SECONDS = 180.0
 
 
 @dataclass(slots=True)
@@ -48,10 +51,17 @@ class ConsumerLoop:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CHUNKS_AT_ONCE))
     _faults: dict[int | None, str] = field(default_factory=dict)
     _told_ms: dict[int, int] = field(default_factory=dict)
+    _moved: dict[int | None, float] = field(default_factory=dict)
+    """When each worker, and the claiming of partitions (None), began its present step; `time.monotonic`."""
 
     @property
     def failing(self) -> str | None:
         """Why nothing moves now, for the readiness answer; None while all is well."""
+        now = time.monotonic()
+        for partition, since in self._moved.items():
+            if now - since > _STILL_SECONDS:
+                place = self.transform.topic if partition is None else f"{self.transform.topic}/{partition}"
+                return self._faults.get(partition, f"{place}: nothing has moved for {now - since:.0f} s")
         return next(iter(self._faults.values()), None)
 
     async def run(self) -> None:
@@ -59,6 +69,7 @@ class ConsumerLoop:
         workers: dict[int, asyncio.Task[bool]] = {}
         try:
             while not self.stop.is_set():
+                self._moved[None] = time.monotonic()
                 try:
                     claimed = await self.consumer.claim()
                 except PartitionLost:
@@ -94,6 +105,10 @@ class ConsumerLoop:
                 workers[partition] = asyncio.create_task(
                     self._work(partition, position), name=f"{self.transform.topic}/{partition}"
                 )
+                workers[partition].add_done_callback(partial(self._forget_step, partition))
+
+    def _forget_step(self, partition: int, worker: "asyncio.Task[bool]") -> None:
+        self._moved.pop(partition, None)
 
     async def _work(self, partition: int, position: Position) -> bool:
         """Chunk after chunk of one partition; True when it ended because nothing is left."""
@@ -101,6 +116,7 @@ class ConsumerLoop:
         # look before inserting until there is a chunk of which nothing is stored.
         look = True
         while not self.stop.is_set():
+            self._moved[partition] = time.monotonic()
             try:
                 position, look, moved = await self._advance(partition, position, look)
             except PartitionLost as error:
@@ -169,6 +185,7 @@ class ConsumerLoop:
         pause = _FIRST_PAUSE
         again = False
         while True:
+            self._moved[partition] = time.monotonic()
             try:
                 if again:
                     # Still ours? Somebody else may have taken over during the pause.
