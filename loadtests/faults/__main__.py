@@ -3,8 +3,10 @@
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -26,21 +28,29 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     console = Console(stderr=True)
-    with tempfile.TemporaryDirectory(prefix="pharos-faults-") as folder:
-        try:
-            with running_stack(Path(folder), settings=SETTINGS, tell=console.print) as stack:
-                result = asyncio.run(
-                    run_tour(
-                        stack,
-                        events=arguments.events,
-                        per_second=arguments.per_second,
-                        longest=arguments.longest,
-                        tell=console.print,
-                    )
+    folder = Path(tempfile.mkdtemp(prefix="pharos-faults-"))
+    try:
+        with running_stack(folder, settings=SETTINGS, tell=console.print) as stack:
+            result = asyncio.run(
+                run_tour(
+                    stack,
+                    events=arguments.events,
+                    per_second=arguments.per_second,
+                    longest=arguments.longest,
+                    tell=partial(console.print, markup=False, soft_wrap=True),
                 )
-        except (EngineMissing, PartFailed, RuntimeError) as error:
-            print(error, file=sys.stderr)
-            return 1
+            )
+    except (EngineMissing, PartFailed, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        return 1
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if result.verdict.holds:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        console.print(f"The logs of all parts are in {folder}", markup=False)
     if arguments.json:
         print(json.dumps(_document(result)))
     else:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from loadtests.check_stored import Verdict, check_in_clickhouse, judge
+from loadtests.faults.explain import explain
 from loadtests.faults.faults import faults
 from loadtests.faults.sender import EVENTS, Phase, Sender
 from loadtests.stack.stack import Stack
@@ -21,6 +22,8 @@ class Result:
     phases: list[Phase]
     verdict: Verdict
     by_phase: list[Verdict]
+    explanation: str
+    """Where the stack stands; empty where every 202 was kept."""
 
 
 async def run_tour(
@@ -57,7 +60,11 @@ async def run_tour(
     acknowledged = sender.acknowledged
     verdict, stored = await check_in_clickhouse(credentials["clickhouse_url"], "bench", acknowledged)
     by_phase = [judge(phase.acknowledged, _only(stored, phase)) for phase in sender.phases]
-    return Result(sender.phases, verdict, by_phase)
+    explanation = ""
+    if not verdict.holds:
+        explanation = await explain(stack)
+        tell(explanation)
+    return Result(sender.phases, verdict, by_phase, explanation)
 
 
 def _only(stored: Mapping[str, tuple[int, int]], phase: Phase) -> dict[str, tuple[int, int]]:

@@ -22,10 +22,12 @@ import psutil
 import pytest
 
 from loadtests.check_stored import judge
+from loadtests.faults.explain import explain
 from loadtests.faults.tour import SETTINGS, run_tour
 from loadtests.stack import parts
 from loadtests.stack.parts import PHAROS, Part
 from loadtests.stack.stack import Stack, running_stack
+from pipeline_contracts import topics
 from service_processes.edge import SLICE_SECONDS
 from tests.support import fork_server
 from tests.support.compose_file import own_services
@@ -160,6 +162,15 @@ def test_page_views_go_all_the_way_to_the_report(stack: Stack) -> None:
     assert sites[0]["verified"] is True
     with urllib.request.urlopen(base_url.removesuffix("/api") + "/tracker/v1.js", timeout=60) as script:
         assert script.status == 200 and b"pharos" in script.read()
+
+
+async def test_where_the_stack_stands_is_explained(stack: Stack) -> None:
+    """For the day when a batch is missing: each group with its members, each part with what it answers."""
+    told = await explain(stack)
+    for part in stack.parts():
+        assert f"  {part.name}: 200 " in told
+    assert f"group pharos-consumers.{topics.TELEMETRY}: Stable (error 0), 1 members" in told
+    assert "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]" in told
 
 
 def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
@@ -424,7 +435,7 @@ async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse
         "an edge is killed",
     )
     result = await run_tour(stack, events=6_000, per_second=600, longest=1.5, tell=print, only=only)
-    assert result.verdict.holds, result.verdict.text()
+    assert result.verdict.holds, f"{result.verdict.text()}\n{result.explanation}"
     assert result.verdict.events == 6_000
     assert [phase.name for phase in result.phases] == ["warming up", *only, "none"]
 
@@ -434,7 +445,7 @@ async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse
 async def test_nothing_is_lost_or_doubled_while_everything_is_killed_in_turn(tmp_path: Path) -> None:
     with or_skip(running_stack(tmp_path, settings=SETTINGS)) as running:
         result = await run_tour(running, events=100_000, per_second=1200, longest=6, tell=print)
-    assert result.verdict.holds, result.verdict.text()
+    assert result.verdict.holds, f"{result.verdict.text()}\n{result.explanation}"
     assert result.verdict.events == 100_000
     assert len(result.phases) == 12
     for phase in result.phases:
