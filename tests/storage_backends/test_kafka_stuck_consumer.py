@@ -4,9 +4,11 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.protocol.group import HeartbeatRequest, HeartbeatResponse_v1
 
 from pipeline_contracts.errors import PartitionLost, StorageUnavailable
 from storage_backends.event_log import kafka_consumer
@@ -42,9 +44,26 @@ def hang_fetching(client: AIOKafkaConsumer) -> None:
     client._fetcher._in_flight = Always(broker.nodeId for broker in client._client.cluster.brokers())
 
 
+def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
+    """What a coordinator answers that has only just started and reads its groups."""
+    coordinator = client._coordinator
+    real_send = coordinator._send_req
+
+    async def send(request: Any) -> Any:
+        response = await real_send(request)
+        return HeartbeatResponse_v1(0, 14) if isinstance(request, HeartbeatRequest) else response
+
+    coordinator._send_req = send
+
+
 @pytest.mark.parametrize(
     ("stop", "told"),
-    [(end_fetching, "has ended"), (end_metadata, "has ended"), (hang_fetching, "stands still")],
+    [
+        (answer_heartbeat_with_loading, "GroupLoadInProgressError"),
+        (end_fetching, "has ended"),
+        (end_metadata, "has ended"),
+        (hang_fetching, "stands still"),
+    ],
 )
 async def test_a_client_that_reads_nothing_more_is_replaced(
     kafka_bootstrap: str,
@@ -61,7 +80,7 @@ async def test_a_client_that_reads_nothing_more_is_replaced(
     await create_topics(connection, [topic], topic_settings(1))
     log = await open_kafka_log(connection, [topic], buffer_bytes=8 * MB, acknowledge_seconds=60.0)
     exits.push_async_callback(log.close)
-    consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
+    consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=4.0)
     exits.push_async_callback(consumer.close)
     await until_connected(log)
     await log.append(topic, b"k", b"", b"0")
@@ -70,12 +89,13 @@ async def test_a_client_that_reads_nothing_more_is_replaced(
         while not await consumer.read(0, 0, None, MB, 1.0):
             pass
         assert consumer._member is not None
-        stop(consumer._member.consumer)
+        stopped = consumer._member
+        stop(stopped.consumer)
         await log.append(topic, b"k", b"", b"1")
         await log.append(topic, b"k", b"", b"2")
         found: list[bytes] = []
         at = 1
-        while found != [b"1", b"2"]:
+        while found != [b"1", b"2"] or consumer._member is stopped:
             try:
                 await claimed(consumer)
                 records = await consumer.read(0, at, None, MB, 0.1)
