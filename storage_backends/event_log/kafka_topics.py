@@ -59,7 +59,7 @@ async def read_topics(connection: KafkaConnection, topics: Sequence[str]) -> Map
 
 async def list_partitions(connection: KafkaConnection, topic: str) -> range:
     """The partitions that the topic has now. Raises `StorageUnavailable`, also where it is not there."""
-    return range((await partition_counts(connection, [topic]))[topic])
+    return range((await read_topics(connection, [topic]))[topic].partitions)
 
 
 async def create_topics(

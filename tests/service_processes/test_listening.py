@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 
-from ingest_edge.metrics import new_registry
 from service_processes.listening import serve_health
 
 
@@ -13,14 +12,13 @@ async def test_it_answers_as_the_other_ports_do() -> None:
     async with AsyncExitStack() as stack:
         server = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        await serve_health(stack, server, {"engine": lambda: "is away"}, new_registry())
+        await serve_health(stack, server, {"engine": lambda: "is away"})
         http = await stack.enter_async_context(aiohttp.ClientSession(url))
         for method, path, status in (
             ("GET", "/health/live", 200),
             ("HEAD", "/health/live", 200),
             ("GET", "/health/ready", 503),
-            ("GET", "/metrics", 200),
-            ("POST", "/metrics", 405),
+            ("POST", "/health/live", 405),
             ("GET", "/nothing", 404),
         ):
             async with http.request(method, path) as answer:
