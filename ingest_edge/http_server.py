@@ -150,6 +150,8 @@ class BoundedProtocol(RequestHandler):
         if new:
             message, self._payload = self._messages[-1]
             if isinstance(message, _ErrInfo):
+                # It would keep the frames of this call, and what was read, until the garbage collector comes by.
+                message.exc.__traceback__ = None
                 if not in_head:
                     self._break_body(body)
                 self._give_up(data if in_head else b"")
