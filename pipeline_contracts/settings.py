@@ -14,6 +14,9 @@ PREFIX = "PHAROS_"
 # environment.
 _RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL", "PHAROS_INSTANCE")
 
+# Settings that are gone: an update must not stop an installation that still has them.
+_REMOVED = ("PHAROS_MAX_JSON_DEPTH",)
+
 
 _ADDRESS = re.compile(r"[^\s:]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5}")
 
@@ -257,7 +260,7 @@ def read_settings(environment: Mapping[str, str], read_file: Callable[[str], str
     values: dict[str, Any] = {}
     faults: list[str] = []
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(PREFIX) or variable.startswith(_RESERVED):
+        if not variable.startswith(PREFIX) or variable.startswith(_RESERVED) or variable in _REMOVED:
             continue
         setting = known.get(variable)
         if setting is None and variable.endswith("_FILE"):

@@ -70,3 +70,7 @@ def test_variables_of_the_test_suite_are_no_settings() -> None:
 def test_every_setting_is_described() -> None:
     assert all(meaning for _, _, meaning in describe_settings())
     assert len(describe_settings()) == len(Settings.__dataclass_fields__)
+
+
+def test_a_setting_that_is_gone_does_not_stop_the_start_after_an_update() -> None:
+    assert read_settings({"PHAROS_MAX_JSON_DEPTH": "64"}, lambda path: "") == Settings()
