@@ -332,6 +332,19 @@ async def test_a_list_is_not_put_in_place_in_a_redis_that_lost_data_meanwhile(
     await until(lambda: _finds(directories.edges[0], key))
 
 
+async def test_a_user_who_may_not_ask_redis_about_itself_publishes_too(
+    server: RedisServer, directories: Directories
+) -> None:
+    rules = ("on", ">secret", "~*", "&*", "+@all", "-@dangerous")
+    await directories.control._connection.client.execute_command("ACL", "SETUSER", "pharos", *rules)
+    control = await open_redis_key_directory(f"redis://pharos:secret@127.0.0.1:{server.port}/0", follow=False)
+    key = entry()
+    await control.publish_all(listing([key]))
+    assert await control.is_complete()
+    await control.close()
+    await until(lambda: _finds(directories.edges[0], key))
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
     server: RedisServer, directories: Directories, seed: int
