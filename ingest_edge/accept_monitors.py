@@ -19,6 +19,7 @@ from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import InvalidInput, NotFound
 from pipeline_contracts.leap_seconds import settle_member
 from pipeline_contracts.monitors import MonitorMeta, encode_monitor_meta
+from pipeline_contracts.surrogates import replace_lone_surrogates
 from storage_backends.key_directory.interface import KeyEntry
 
 HEARTBEATS = "/api/v1/heartbeats/"
@@ -81,21 +82,30 @@ class AcceptMonitors:
         check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
         lease = intake.budgets.monitors.lease(key.account_id)
         try:
-            body = await intake.read(request, self._limits, lease)
-            try:
-                decode(body)
-            except InvalidInput:
-                settled = settle_member(body, "observed_at")
-                if settled is None:
-                    raise
-                decode(settled)
-                body = settled
+            body = _readable(await intake.read(request, self._limits, lease), decode)
             meta = encode_monitor_meta(MonitorMeta(kind, number, key.environment_id, received_ms))
             await intake.append(topic, monitor.encode(), meta, body)
         finally:
             lease.give_back()
         intake.metrics.signals_accepted += 1
         return json_answer(202, _ACCEPTED, {})
+
+
+def _readable(body: bytes, decode: Callable[[bytes], Any]) -> bytes:
+    """Return the body as the consumer can decode it: without lone surrogates and leap seconds.
+
+    Raises `InvalidInput`.
+    """
+    try:
+        decode(body)
+        return body
+    except InvalidInput:
+        repaired = replace_lone_surrogates(body)
+        repaired = settle_member(repaired, "observed_at") or repaired
+        if repaired is body:
+            raise
+    decode(repaired)
+    return repaired
 
 
 def _opened(key: KeyEntry, monitor: str) -> int:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from control_api.json_fields import JsonFields
 from control_api.recorded_deployments.operations import DeploymentReport
 from pipeline_contracts.leap_seconds import settle_member
+from pipeline_contracts.surrogates import replace_lone_surrogates
 
 _fields = JsonFields(
     {
@@ -45,6 +46,8 @@ _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
 def read_report(body: bytes) -> DeploymentReport:
     """The report in the body. `null` is the same as absent, unknown members are ignored. Raises `InvalidInput` that
     lists every field at fault."""
+    # A note may be a commit message that was cut in the middle of an emoji.
+    body = replace_lone_surrogates(body)
     return DeploymentReport(**_fields.read(settle_member(body, "deployed_at") or body, _is_storable))
 
 

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ingest_edge.decoders.member_faults import faults_of_members
-from ingest_edge.decoders.surrogates import replace_lone_surrogates
 from pipeline_contracts.collected import MOST_EVENTS, MOST_PROPERTIES, SentEvent, SentEvents
 from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
 from pipeline_contracts.json_members import NotAnObject
 from pipeline_contracts.leap_seconds import settle_member
+from pipeline_contracts.surrogates import replace_lone_surrogates
 
 _decode = msgspec.json.Decoder(SentEvents).decode
 _decode_event = msgspec.json.Decoder(SentEvent).decode

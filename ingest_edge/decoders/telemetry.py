@@ -4,11 +4,11 @@ import msgspec
 
 from ingest_edge.decoders.leap_seconds import settle_events
 from ingest_edge.decoders.raw_events import TooManyEvents, split_batch
-from ingest_edge.decoders.surrogates import replace_lone_surrogates
 from ingest_edge.decoders.telemetry_faults import list_faults
 from ingest_edge.decoders.utf8 import first_bad_byte
 from ingest_edge.limits import Limits
 from pipeline_contracts.errors import FieldError, InvalidInput, PayloadTooLarge, Problem
+from pipeline_contracts.surrogates import replace_lone_surrogates
 from pipeline_contracts.telemetry import TelemetryBatch
 
 _decode = msgspec.json.Decoder(TelemetryBatch).decode

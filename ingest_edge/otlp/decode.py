@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ingest_edge.decoders.surrogates import replace_lone_surrogates
 from ingest_edge.decoders.utf8 import first_bad_byte
 from ingest_edge.limits import Limits
 from ingest_edge.otlp.leave_out import leave_out_unreadable
 from ingest_edge.otlp.repair import read_document, repair
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
+from pipeline_contracts.surrogates import replace_lone_surrogates
 
 # Each object costs a hundred bytes while it is decoded, and takes three to write.
 _COUNTED_FROM = 2 * 2**20

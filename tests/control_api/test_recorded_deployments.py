@@ -123,6 +123,12 @@ async def test_the_least_that_is_needed(control: Control) -> None:
     assert before <= datetime.fromisoformat(data["deployed_at"]) <= datetime.now(UTC)
 
 
+async def test_a_note_that_was_cut_in_an_emoji_is_recorded(control: Control) -> None:
+    body = {"deployment_id": str(uuid.uuid4()), "version": "x", "note": "fix \ud83d", "tomorrow": "\ude00"}
+    answer = await control.post(body)
+    assert (answer.status_code, answer.json()["data"]["note"]) == (201, "fix \ufffd")
+
+
 @pytest.mark.both_databases
 async def test_a_hundred_at_once(control: Control) -> None:
     """One is new, all the others are told of it."""

@@ -55,6 +55,16 @@ async def test_what_is_taken_lies_in_the_log(edge: RunningEdge, path: str) -> No
     assert record.key == (b"heartbeat/7" if path == HEARTBEAT else b"queue/3")
 
 
+async def test_a_signal_with_the_half_of_an_emoji_is_taken_and_can_be_read_by_the_consumer(
+    edge: RunningEdge,
+) -> None:
+    """Jobs send their output along, in members that nobody reads."""
+    body = {**SIGNAL, "output": "done \ud83d"}
+    assert (await post(edge, HEARTBEAT, body, (await keys(edge))[HEARTBEAT])).status == 202
+    (record,) = await edge.appended(topics.HEARTBEATS)
+    assert msgspec.json.decode(record.value) == {**SIGNAL, "output": "done \ufffd"}
+
+
 MORE = [
     (HEARTBEAT, {**SIGNAL, "signal": "success", "tomorrow": {}}),
     (HEARTBEAT, {**SIGNAL, "run_id": RUN.upper(), "signal": "failure"}),

@@ -8,10 +8,10 @@ import re
 import pytest
 
 from consumers.transforms.telemetry import telemetry_rows
-from ingest_edge.decoders.surrogates import replace_lone_surrogates
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits
 from pipeline_contracts.settings import Settings
+from pipeline_contracts.surrogates import replace_lone_surrogates
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.support.telemetry_records import meta
 
