@@ -152,9 +152,9 @@ def build_edge(
     edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer, allow="POST")
     edge.add_below(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_below(QUEUES, "POST", monitors.queue)
-    edge.add_below(PINGS, "", AcceptPings(intake).accept)
     if collect is not None:
         edge.add_below(COLLECT, "", collect.accept, allow="POST, OPTIONS")
+    edge.add_below(PINGS, "", AcceptPings(intake).accept, allow="GET, HEAD, POST")
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):
             edge.add("GET", root + name, serve_tracker)

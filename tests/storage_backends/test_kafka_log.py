@@ -17,7 +17,12 @@ from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.kafka_identities import read_identities
-from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
+from storage_backends.event_log.kafka_topics import (
+    admin_client,
+    create_topics,
+    list_partitions,
+    read_topics,
+)
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
@@ -114,6 +119,7 @@ async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, t
     assert identities[other] != identity
     described = await read_topics(connection, [topic, other])
     assert {name: found.partitions for name, found in described.items()} == {topic: 2, other: 3}
+    assert list(await list_partitions(connection, other)) == [0, 1, 2]
 
 
 async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str) -> None:
