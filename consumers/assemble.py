@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from consumers.chunk import ChunkLimits, OnStep, Step, Transform
+from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
@@ -44,12 +45,14 @@ def assemble_loop(
     log: EventLog,
     store: ColumnStore,
     on_step: OnStep = no_step,
+    clock: StoreClock | None = None,
 ) -> ConsumerLoop:
     """The loop of one topic over engines that the caller has opened; `log` takes its dead letters."""
     return ConsumerLoop(
         consumer=consumer,
         log=log,
         store=store,
+        clock=clock or StoreClock(store),
         transform=transform,
         limits=ChunkLimits.from_settings(settings),
         metrics=ConsumerMetrics(transform.topic),

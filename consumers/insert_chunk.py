@@ -6,25 +6,15 @@ Therefore a chunk that may have been tried before is first held against what the
 """
 
 import logging
-from dataclasses import dataclass, field
+import uuid
 
 from analytics_queries.stored_offsets import stored_offsets
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
-from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
 from storage_backends.column_store.interface import ColumnStore
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Inserted:
-    """What came of an insert."""
-
-    dead: list[DeadRecord] = field(default_factory=list)
-    """Records that the store refuses."""
-    found: int = 0
-    """Parts that were there already; 0 where nobody looked."""
 
 
 async def insert_chunk(
@@ -35,24 +25,22 @@ async def insert_chunk(
     *,
     tried_before: bool,
     on_step: OnStep,
-) -> Inserted:
-    """Insert into the tables in their order.
+) -> list[DeadRecord]:
+    """Insert into the tables in their order; return the records that the store refuses.
 
     A table that comes after the refusal gets what `transform` tells of it instead of the record's rows.
     Raises `StorageUnavailable` when the outcome is open: call again with `tried_before`.
     """
     refused: dict[int, str] = {}
-    result = Inserted()
     for table, parts in tables.items():
         if refused:
             parts = [part for part in parts if part.offset not in refused]
             parts += _told(chunk, refused, transform, table)
         await on_step(f"before insert {table}")
-        result.found += await _insert_table(store, chunk, table, parts, refused, tried_before=tried_before)
-    result.dead = [
+        await _insert_table(store, chunk, table, parts, refused, tried_before=tried_before)
+    return [
         DeadRecord(record, refused[record.offset]) for record in chunk.records if record.offset in refused
     ]
-    return result
 
 
 async def _insert_table(
@@ -63,23 +51,22 @@ async def _insert_table(
     refused: dict[int, str],
     *,
     tried_before: bool,
-) -> int:
+) -> None:
     token = f"{chunk.log}/{chunk.start}-{chunk.end}/{table}"
-    planned = len(parts)
     if tried_before:
         parts = await _missing(store, chunk, table, parts)
     await _insert_parts(store, table, parts, token, refused)
     if not tried_before:
-        return 0
-    found = planned - len(parts)
-    # The engine may have remembered the token of an insert whose part was lost: then it has dropped this one.
-    missing = [part for part in await _missing(store, chunk, table, parts) if part.offset not in refused]
-    if missing:
+        return
+    # The engine may have remembered the token of an insert whose part was lost: then it has dropped this one. That can
+    # be so of the second token, too, but not of one that was never used: rows that are not there after that one were
+    # past the retention of the table, and the engine has removed them at once.
+    for other in ("again", uuid.uuid4().hex):
+        missing = [part for part in await _missing(store, chunk, table, parts) if part.offset not in refused]
+        if not missing:
+            return
         logger.warning("%s: %d records of a known token were not there; inserting them", token, len(missing))
-        await _insert_parts(store, table, missing, f"{token}/again", refused)
-        if await _missing(store, chunk, table, [part for part in missing if part.offset not in refused]):
-            raise StorageUnavailable(f"{table} does not show rows that it has taken.")
-    return found
+        await _insert_parts(store, table, missing, f"{token}/{other}", refused)
 
 
 async def _missing(store: ColumnStore, chunk: Chunk, table: str, parts: list[RecordRows]) -> list[RecordRows]:

@@ -15,6 +15,7 @@ from functools import partial
 from consumers.chunk import Chunk, ChunkLimits, OnStep, Transform
 from consumers.dead_letters import bury
 from consumers.insert_chunk import insert_chunk
+from consumers.insert_lease import InsertLease, LeasedStore, StoreClock
 from consumers.metrics import ConsumerMetrics
 from consumers.take_chunk import READ_BYTES, take_new, take_planned
 from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
@@ -41,6 +42,7 @@ class ConsumerLoop:
     consumer: LogConsumer
     log: EventLog
     store: ColumnStore
+    clock: StoreClock
     transform: Transform
     limits: ChunkLimits
     metrics: ConsumerMetrics
@@ -112,13 +114,16 @@ class ConsumerLoop:
 
     async def _work(self, partition: int, position: Position) -> bool:
         """Chunk after chunk of one partition; True when it ended because nothing is left."""
-        # The group's position may lie before what is stored (it was reset, or the brokers have forgotten it):
-        # look before inserting until there is a chunk of which nothing is stored.
-        look = True
+        tried_below: int | None = None
         while not self.stop.is_set():
             self._moved[partition] = time.monotonic()
             try:
-                position, look, moved = await self._advance(partition, position, look)
+                if tried_below is None:
+                    # The group's position may lie before what is stored (it was reset, or the brokers have
+                    # forgotten it). Others can only have inserted what the log had when the partition became ours:
+                    # a plan is committed first, and only by the partition's owner.
+                    tried_below = await self.consumer.end(partition)
+                position, moved = await self._advance(partition, position, tried_below)
             except PartitionLost as error:
                 logger.info("%s/%d: left to another consumer: %s", self.transform.topic, partition, error)
                 self._faults.pop(partition, None)
@@ -136,29 +141,30 @@ class ConsumerLoop:
                     return True
         return False
 
-    async def _advance(self, partition: int, position: Position, look: bool) -> tuple[Position, bool, bool]:
-        """Work on the next chunk: (position after it, whether to go on looking, whether there was one)."""
+    async def _advance(self, partition: int, position: Position, tried_below: int) -> tuple[Position, bool]:
+        """Work on the next chunk: (position after it, whether there was one). Records below `tried_below` may be stored
+        already."""
         if position.plan_end is not None:
-            return await self._carry_out_plan(partition, position.next_offset, position.plan_end)
+            return await self._carry_out_plan(partition, position.next_offset, position.plan_end), True
         try:
             first = await self.consumer.read(
                 partition, position.next_offset, None, READ_BYTES, self.limits.seconds
             )
         except RecordsGone as gone:
             logger.error("%s: %s", self.transform.topic, gone)
-            return Position(gone.next_offset), look, True
+            return Position(gone.next_offset), True
         self._faults.pop(partition, None)
         if not first:
             await self._tell_caught_up(partition, position.next_offset)
-            return position, look, False
+            return position, False
         deadline = time.monotonic() + self.limits.seconds
         async with self._slots:
             chunk = await take_new(self.consumer, partition, first, self.transform, self.limits, deadline)
             await self.on_step("before plan")
-            await self.consumer.commit(partition, Position(chunk.start, chunk.end))
+            lease = self._lease(partition, chunk)
+            await lease.commit_plan()
             await self.on_step("after plan")
-            done, found = await self._finish(partition, chunk, tried_before=look)
-        return done, look and found > 0, True
+            return await self._finish(partition, chunk, lease, tried_before=chunk.start < tried_below), True
 
     async def _tell_caught_up(self, partition: int, next_offset: int) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -171,17 +177,20 @@ class ConsumerLoop:
                 await self.transform.caught_up(partition, now_ms)
                 self._told_ms[partition] = now_ms
 
-    async def _carry_out_plan(self, partition: int, start: int, end: int) -> tuple[Position, bool, bool]:
+    async def _carry_out_plan(self, partition: int, start: int, end: int) -> Position:
         logger.info("%s/%d: carrying out the open plan %d-%d", self.transform.topic, partition, start, end)
         async with self._slots:
             chunk = await take_planned(self.consumer, partition, start, end, self.transform)
             self.metrics.replayed_chunks += 1
-            done, _ = await self._finish(partition, chunk, tried_before=True)
-        return done, True, True
+            return await self._finish(partition, chunk, self._lease(partition, chunk), tried_before=True)
 
-    async def _finish(self, partition: int, chunk: Chunk, *, tried_before: bool) -> tuple[Position, int]:
-        """Insert and commit a planned chunk: (position after it, parts of it that were there already)."""
-        planned = Position(chunk.start, chunk.end)
+    def _lease(self, partition: int, chunk: Chunk) -> InsertLease:
+        return InsertLease(self.consumer, partition, Position(chunk.start, chunk.end), self.clock)
+
+    async def _finish(
+        self, partition: int, chunk: Chunk, lease: InsertLease, *, tried_before: bool
+    ) -> Position:
+        """Insert and commit a planned chunk; return the position after it."""
         pause = _FIRST_PAUSE
         again = False
         while True:
@@ -189,8 +198,8 @@ class ConsumerLoop:
             try:
                 if again:
                     # Still ours? Somebody else may have taken over during the pause.
-                    await self.consumer.commit(partition, planned)
-                found = await self._store(partition, chunk, tried_before=tried_before or again)
+                    await lease.commit_plan()
+                await self._store(partition, chunk, lease, tried_before=tried_before or again)
                 await self.on_step("before commit")
                 done = Position(chunk.end)
                 await self.consumer.commit(partition, done)
@@ -201,30 +210,30 @@ class ConsumerLoop:
                 self.metrics.retries += 1
                 if self.stop.is_set():
                     # The plan stays open; the next start carries it out.
-                    return planned, 0
+                    return Position(chunk.start, chunk.end)
                 await self._pause(partition, error, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 self._faults.pop(partition, None)
                 self.metrics.records += len(chunk.records)
-                return done, found
+                return done
 
-    async def _store(self, partition: int, chunk: Chunk, *, tried_before: bool) -> int:
+    async def _store(self, partition: int, chunk: Chunk, lease: InsertLease, *, tried_before: bool) -> None:
         await self.transform.apply(chunk, partition)
         rows = await self.transform.rows(chunk, self.store)
-        inserted = await insert_chunk(
-            self.store, chunk, rows.tables, self.transform, tried_before=tried_before, on_step=self.on_step
+        store = LeasedStore(self.store, lease, self.clock)
+        refused = await insert_chunk(
+            store, chunk, rows.tables, self.transform, tried_before=tried_before, on_step=self.on_step
         )
-        for dead in [*rows.dead, *inserted.dead]:
+        for dead in [*rows.dead, *refused]:
             logger.error(
                 "%s offset %d cannot be stored: %s", chunk.log, dead.record.offset, dead.reason[:500]
             )
             await bury(self.log, self.transform.topic, chunk, dead)
-        self.metrics.dead_letters += len(rows.dead) + len(inserted.dead)
+        self.metrics.dead_letters += len(rows.dead) + len(refused)
         self.metrics.duplicates += rows.duplicates
         for table, parts in rows.tables.items():
             self.metrics.rows[table] += sum(part.rows for part in parts)
-        return inserted.found
 
     async def _pause(self, partition: int | None, error: Exception, seconds: float) -> None:
         self._faults[partition] = str(error)

@@ -296,6 +296,10 @@ class LogFull(StorageUnavailable):
     """The event log has reached its size limit. It empties as the consumers catch up."""
 
 
+class InsertTooLate(StorageUnavailable):
+    """The column store refused an insert because its deadline had passed. Nothing was stored."""
+
+
 class RowsRefused(Exception):
     """The column store answered that these rows can never be inserted: trying again is useless."""
 

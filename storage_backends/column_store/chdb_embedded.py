@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
-from pipeline_contracts.errors import RowsRefused, StorageUnavailable
+from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_operator_queries import query_once
-from storage_backends.column_store.fault_codes import DATA_FAULTS, ENGINE_FAULTS
+from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
 from storage_backends.column_store.plain_values import plain
@@ -52,19 +52,19 @@ class ChdbColumnStore:
         self._operating = ThreadPoolExecutor(1, thread_name_prefix="chdb-operator")
         self._closed = False
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         if rows > MAX_ROWS or len(lines) > MAX_BYTES:
             raise ValueError(f"{rows} rows, {len(lines)} bytes: more than one block holds")
 
         def run() -> None:
-            self._writer.raw_insert(table, insert_block=lines, fmt="JSONEachRow", settings=one_block(token))
+            self._writer.raw_insert(
+                table, insert_block=lines, fmt="JSONEachRow", settings=one_block(token, before)
+            )
 
         try:
             await self._in(self._writing, run)
         except DatabaseError as error:
-            if _code(error) in DATA_FAULTS:
-                raise RowsRefused(str(error)) from error
-            raise StorageUnavailable(f"The insert failed: {error}") from error
+            raise insert_fault(error) from error
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The insert failed: {error}") from error
 
@@ -111,7 +111,7 @@ class ChdbColumnStore:
         try:
             return await self._in(pool, run)
         except DatabaseError as error:
-            if _code(error) in ENGINE_FAULTS:
+            if fault_code(error) in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
             raise QueryRefused(str(error)) from error
         except ClickHouseError as error:
@@ -121,11 +121,6 @@ class ChdbColumnStore:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
         return await asyncio.get_running_loop().run_in_executor(pool, run)
-
-
-def _code(error: DatabaseError) -> int | None:
-    code = getattr(error, "code", None)
-    return code if isinstance(code, int) else None
 
 
 async def open_chdb(path: Path) -> ChdbColumnStore:

@@ -16,8 +16,8 @@ from backports import zstd
 from clickhouse_connect import common
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
-from pipeline_contracts.errors import RowsRefused, StorageUnavailable
-from storage_backends.column_store.fault_codes import DATA_FAULTS, ENGINE_FAULTS
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
 from storage_backends.column_store.plain_values import plain
@@ -31,9 +31,9 @@ _LEVEL = -1
 
 # What is sent is decided here: dropped by the client unseen, a token would be missed too late.
 common.set_setting("invalid_setting_action", "send")
-# Without these an insert is not stored once. The others pin where a block is cut; a server that does not know one
-# of them does not cut by it.
-_NEEDED = {"insert_deduplication_token", "insert_deduplicate"}
+# Without these an insert is not stored once, or has no deadline. The others pin where a block is cut; a server that
+# does not know one of them does not cut by it.
+_NEEDED = {"insert_deduplication_token", "insert_deduplicate", "log_comment"}
 
 
 class ClickHouseServer:
@@ -46,12 +46,12 @@ class ClickHouseServer:
         self._reading = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="clickhouse-query")
         self._closed = False
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         if rows > MAX_ROWS or len(lines) > MAX_BYTES:
             raise ValueError(f"{rows} rows, {len(lines)} bytes: more than one block holds")
         settings = {
             name: value
-            for name, value in one_block(token).items()
+            for name, value in one_block(token, before).items()
             if name in _NEEDED or name in self._client.server_settings
         }
         # The answer's status is the outcome, not that it has begun.
@@ -74,9 +74,7 @@ class ClickHouseServer:
         try:
             await self._in(self._inserting, run)
         except DatabaseError as error:
-            if _code(error) in DATA_FAULTS:
-                raise RowsRefused(str(error)) from error
-            raise StorageUnavailable(f"The insert failed: {error}") from error
+            raise insert_fault(error) from error
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The insert failed: {error}") from error
 
@@ -126,7 +124,7 @@ class ClickHouseServer:
         try:
             return await self._in(self._reading, run)
         except DatabaseError as error:
-            code = _code(error)
+            code = fault_code(error)
             # Without a code it is the connection's fault.
             if code is None or code in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
@@ -138,11 +136,6 @@ class ClickHouseServer:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
         return await asyncio.get_running_loop().run_in_executor(pool, run)
-
-
-def _code(error: DatabaseError) -> int | None:
-    code = getattr(error, "code", None)
-    return code if isinstance(code, int) else None
 
 
 async def open_clickhouse_server(

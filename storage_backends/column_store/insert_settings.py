@@ -4,14 +4,19 @@ MAX_ROWS = 100_000
 MAX_BYTES = 64 * 2**20
 
 
-def one_block(token: str) -> dict[str, str | int]:
+def one_block(token: str, before: int = 0) -> dict[str, str | int]:
     """The settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
+
+    `before`: from when on the store refuses it, in seconds since 1970 by its clock; 0: never.
 
     A block that was cut elsewhere (other defaults of the session, parallel parsing) would get another ordinal
     behind the token and be stored twice. Each of these has been seen, or is documented, to move the cut.
     """
     return {
         "insert_deduplication_token": token,
+        # Read by the constraint `inserted_in_time` of the tables. A setting of our own would have to be allowed in the
+        # server's configuration, and a member of the rows would cost a copy of them all.
+        "log_comment": f"insert before {before}" if before else "",
         "insert_deduplicate": 1,
         "deduplicate_insert": "enable",
         "async_insert": 0,

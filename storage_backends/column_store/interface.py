@@ -20,10 +20,12 @@ class QueryResult:
 class ColumnStore(Protocol):
     """ClickHouse, as a server or in this process."""
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
-        """Insert `rows` rows, JSON one a line, as one block: all of them or none. A second insert with the
-        same token into the same table is dropped. Raises `StorageUnavailable` (also when the outcome is
-        unknown) and `RowsRefused`."""
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+        """Insert `rows` rows, JSON objects one a line, as one block: all of them or none. A second insert with the
+        same token into the same table is dropped. An insert that is there only at `before` (seconds since 1970 by the
+        store's clock) or later is refused as a whole; 0: never.
+
+        Raises `StorageUnavailable` (also when the outcome is unknown; `InsertTooLate` among it) and `RowsRefused`."""
         ...
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:

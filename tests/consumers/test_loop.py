@@ -13,6 +13,7 @@ from analytics_queries.receipt_status import ReceiptStatus, receipt_status
 from consumers.assemble import no_step
 from consumers.chunk import ChunkLimits
 from consumers.dead_letters import read_dead_letter
+from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from consumers.transforms.telemetry_topic import EVENTS, RECEIPTS, TelemetryTopic
@@ -43,13 +44,13 @@ class FaultyStore:
         self.inserts: list[tuple[str, int, str]] = []
         self.refuse: Callable[[bytes], bool] = lambda lines: False
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         self.inserts.append((table, rows, token))
         if self.before and (fault := self.before.pop(0)) is not None:
             raise fault
         if table == EVENTS and self.refuse(lines):
             raise RowsRefused("these rows are refused")
-        await self._store.insert(table, lines, rows, token)
+        await self._store.insert(table, lines, rows, token, before)
         if self.after and (fault := self.after.pop(0)) is not None:
             raise fault
 
@@ -63,6 +64,13 @@ class FaultyStore:
         return None
 
 
+class ClaimedBefore(SqliteLogConsumer):
+    """Claims the partition, and only then the records are appended: nobody else can have inserted them."""
+
+    async def end(self, partition: int) -> int:
+        return 0
+
+
 class Bench:
     """A log, a store and a loop, on an environment of their own."""
 
@@ -74,6 +82,7 @@ class Bench:
         self.environment = f"env_{uuid.uuid4().hex}"
         self.limits = ChunkLimits(rows=1000, bytes=10**6, seconds=0.02)
         self.metrics = ConsumerMetrics(topics.TELEMETRY)
+        self.consumer = SqliteLogConsumer(log, "group", topics.TELEMETRY)
 
     async def send(self, batch: str, ids: list[str], **more: Any) -> str:
         return await append_batch(
@@ -84,9 +93,10 @@ class Bench:
         """Run a loop until nothing is left. Fails after a minute."""
         stop = asyncio.Event()
         loop = ConsumerLoop(
-            consumer=SqliteLogConsumer(self.log, "group", topics.TELEMETRY),
+            consumer=self.consumer,
             log=self.log,
             store=self.store,
+            clock=StoreClock(self.store),
             transform=TelemetryTopic(),
             limits=self.limits,
             metrics=self.metrics,
@@ -210,15 +220,15 @@ async def test_a_token_without_its_part_does_not_lose_the_chunk(bench: Bench) ->
 
 
 async def test_a_retried_insert_does_not_trust_a_token_either(bench: Bench) -> None:
-    await bench.send("the day before", ["0"], received_ms=RECEIVED_MS - DAY_MS)
     await bench.send("1", ["a", "b"])
-    token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/1-2/{EVENTS}"
+    token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
     await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
-    # The first chunk is looked up in the table anyway; the second one only because its insert failed.
-    bench.store.before = [None, None, StorageUnavailable("away")]
+    # Looked up in the table only because its insert failed.
+    bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
+    bench.store.before = [StorageUnavailable("away")]
     await bench.consume()
     assert bench.metrics.retries == 1
-    assert await bench.stored() == ["0", "a", "b"]
+    assert await bench.stored() == ["a", "b"]
 
 
 async def test_a_body_that_cannot_be_read_is_put_aside_and_told(bench: Bench) -> None:
@@ -253,16 +263,16 @@ async def test_a_head_that_cannot_be_read_is_put_aside(bench: Bench) -> None:
 
 
 async def test_rows_that_the_store_refuses_are_found_by_halving(bench: Bench) -> None:
-    # The first chunk, of another day, is looked up after its insert; the second one relies on its tokens.
-    await bench.send("the day before", ["before"], received_ms=RECEIVED_MS - DAY_MS)
+    # It relies on its tokens alone.
+    bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     names = [await bench.send(str(n), [f"poison{n}" if n in (2, 6) else str(n)]) for n in range(9)]
     bench.store.refuse = lambda lines: b"poison" in lines
     await bench.consume()
-    assert await bench.stored() == ["before", "0", "1", "3", "4", "5", "7", "8"]
+    assert await bench.stored() == ["0", "1", "3", "4", "5", "7", "8"]
     statuses = [(await bench.receipt(name)).status for name in names]
     assert [n for n, status in enumerate(statuses) if status == "failed"] == [2, 6]
     assert statuses.count("stored") == 7
-    assert sorted(letter.offset for letter in list_dead_letters(bench.path, topics.TELEMETRY)) == [3, 7]
+    assert sorted(letter.offset for letter in list_dead_letters(bench.path, topics.TELEMETRY)) == [2, 6]
 
 
 async def test_dead_letters_go_round_again_when_they_are_replayed(bench: Bench) -> None:

@@ -32,7 +32,7 @@ from tests.support.monitored import HOUR, T0, Monitored
 class ColumnStoreAway:
     """Every call fails, as with a server that is not there."""
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         raise StorageUnavailable("away")
 
     async def query(self, sql: str, parameters: Any = None) -> Any:

@@ -145,11 +145,7 @@ async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_stor
     assert all(tables == made[0] for tables in made)
     # Carried out once more, whole, by another process: nothing is added.
     rows = await PageviewsTopic().rows(second, column_store)
-    inserted = await insert_chunk(
-        column_store, second, rows.tables, topic, tried_before=True, on_step=no_step
-    )
-    # In `pageviews` and in `pageview_ids`.
-    assert inserted.found == 2 * len(records[2:])
+    await insert_chunk(column_store, second, rows.tables, topic, tried_before=True, on_step=no_step)
     count = await column_store.query(
         "SELECT count(), uniqExact(id) FROM pharos.pageviews WHERE site_id = {site:UInt64}", {"site": site_id}
     )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_contracts.errors import RowsRefused
+from analytics_queries.store_clock import store_time_ms
+from pipeline_contracts.errors import InsertTooLate, RowsRefused
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
@@ -137,6 +139,20 @@ async def test_a_refused_token_may_be_used_again(store: ColumnStore) -> None:
     assert await count(store, log) == 2
 
 
+async def test_an_insert_after_its_deadline_is_refused(store: ColumnStore) -> None:
+    log = uuid.uuid4().hex
+    now_ms = await store_time_ms(store)
+    assert abs(now_ms - time.time_ns() // 10**6) < 60_000
+    # Never the rows' fault: they would be put aside for good.
+    with pytest.raises(InsertTooLate):
+        await store.insert(TABLE, rows(log, 5), 5, log, now_ms // 1000)
+    assert await count(store, log) == 0
+    # The token is as before; one insert's deadline is not the next one's.
+    for before in (now_ms // 1000 + 600, now_ms // 1000 + 900, 0):
+        await store.insert(TABLE, rows(log, 5), 5, log, before)
+        assert await count(store, log) == 5
+
+
 async def test_parameters_are_bound(store: ColumnStore) -> None:
     for hostile in ("' OR 1=1 --", "\\' OR 1=1", "{log:String}", "a\0b", "\n\t", "æ🙈"):
         sql = "SELECT {text:String} AS text, {many:Array(String)} AS many"
@@ -174,12 +190,15 @@ async def test_the_schema_is_applied_once(store: ColumnStore) -> None:
     assert row[0] == row[1]
 
 
-async def test_every_table_that_the_consumers_fill_has_a_window_of_tokens(store: ColumnStore) -> None:
+async def test_every_table_that_the_consumers_fill_has_deadlines_and_a_window_of_tokens(
+    store: ColumnStore,
+) -> None:
     # The others are told from these, and a run that was told twice is read once.
     sql = (
         "SELECT name FROM system.tables WHERE database = 'pharos' "
         "AND name NOT IN ('applied_schema', 'visit_days', 'open_visit_days', 'visit_day_lists', 'told_days') "
-        "AND create_table_query NOT LIKE '%non_replicated_deduplication_window = 1000%'"
+        "AND (create_table_query NOT LIKE '%non_replicated_deduplication_window = 10000%' "
+        "OR create_table_query NOT LIKE '%CONSTRAINT inserted_in_time CHECK%nowInBlock()%')"
     )
     assert (await store.query(sql)).rows == []
 
