@@ -12,8 +12,8 @@ from ingest_edge.answers import json_answer
 from ingest_edge.collect.countries import Countries, country_code
 from ingest_edge.collect.daily_salts import DailySalts
 from ingest_edge.collect.decode import DecodedEvents, decode_events, refuse_events
-from ingest_edge.collect.dropped import BOT, OPTED_OUT, PREFETCH, DroppedEvents
-from ingest_edge.collect.events import collect_events
+from ingest_edge.collect.dropped import BOT, OPTED_OUT, PREFETCH, REVENUE_IGNORED, DroppedEvents
+from ingest_edge.collect.events import collect_events, count_ignored_revenue
 from ingest_edge.collect.user_agents import UserAgents, load_user_agents
 from ingest_edge.collect.visitors import VisitorHashes
 from ingest_edge.intake import Intake, now_ms
@@ -134,6 +134,8 @@ class AcceptCollect:
             await intake.store(
                 _bucket_of(entry), len(events), topics.PAGEVIEWS, _log_key(site.site_id), meta, record
             )
+            if ignored := count_ignored_revenue(sent, events):
+                self.dropped.count(site.site_id, REVENUE_IGNORED, ignored)
         finally:
             lease.give_back()
         if invalid:

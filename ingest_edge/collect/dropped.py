@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 BOT: Final = "bot"
 OPTED_OUT: Final = "opted_out"
 PREFETCH: Final = "prefetch"
+REVENUE_IGNORED: Final = "revenue_ignored"
+"""The event is stored, its revenue is not: it was no amount with a currency."""
 
 _TELL_SECONDS = 10.0
 

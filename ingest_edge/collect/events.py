@@ -32,6 +32,8 @@ _MOST_VISIBLE_MS = DAY_MS
 _MOST_MILLIONTHS = 2**62
 _CURRENCY = re.compile(r"[A-Za-z]{3}")
 _AMOUNT = re.compile(r"[+-]?(\d{1,16}(\.\d{0,12})?|\.\d{1,12})([eE][+-]?\d{1,2})?")
+# Their properties are known, and none is an amount.
+_KNOWN = frozenset({OUTBOUND_LINK, FILE_DOWNLOAD, ENGAGEMENT, WEB_VITAL})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -91,6 +93,19 @@ def _collect(
         event.is_event = True
         _take_properties(event, sent.properties or {}, day, hashes)
     return event
+
+
+def count_ignored_revenue(sent: Sequence[SentEvent], events: Sequence[CollectedEvent]) -> int:
+    """Count the custom events that name a `revenue` which is no amount with a currency, like `"12,50"`.
+
+    `events` is what `collect_events` made of `sent`. Such an event is stored without revenue: the conversion did
+    happen, and the amount must not be guessed.
+    """
+    ignored = 0
+    for given, event in zip(sent, events, strict=True):
+        if event.is_event and given.properties and not event.currency and event.name not in _KNOWN:
+            ignored += given.properties.get("revenue") is not None
+    return ignored
 
 
 def _device(given: str | None) -> str:

@@ -280,6 +280,41 @@ async def test_what_events_carry_is_kept_by_kind(start_edge: StartEdge) -> None:
     assert b"v4-17" not in msgspec.msgpack.encode(collected)
 
 
+async def test_a_revenue_that_is_no_amount_is_left_out_and_counted(start_edge: StartEdge) -> None:
+    edge = await start_edge()
+    tracker_id = await edge.open_site("https://shop.example")
+    ignored = [
+        {"revenue": "12,50", "currency": "EUR"},
+        {"revenue": "€12.50", "currency": "EUR"},
+        {"revenue": 12.5},
+        {"revenue": 12.5, "currency": "EURO"},
+        {"revenue": True, "currency": "EUR"},
+        {"revenue": 1e300, "currency": "EUR"},
+        {"revenue": [1], "currency": "EUR"},
+    ]
+    fine = [
+        {"revenue": "12.50", "currency": "EUR"},
+        {"revenue": 0, "currency": "EUR"},
+        {"revenue": None},
+        {"currency": "EUR"},
+        {},
+    ]
+    events = [event("purchase", **properties) for properties in [*ignored, *fine]]
+    # A view and an event whose properties are known have no revenue.
+    rest = [view(properties={"revenue": "12,50"}), event("File Download", url="/a.pdf", revenue="12,50")]
+    answer = await edge.collect(tracker_id, [*events, *rest])
+    assert answer.document() == {"data": {"accepted": len(events) + 2, "dropped": 0}}
+    ((_, collected),) = await edge.collected()
+    stored = [(one.revenue, one.currency) for one in collected.events]
+    nothing = (0, "")
+    assert (
+        stored == [nothing] * 7 + [(12_500_000, "EUR"), (0, "EUR"), nothing, nothing, nothing] + [nothing] * 2
+    )
+    await edge.dropped.tell()
+    record = (await edge.appended(topics.PAGEVIEWS))[-1]
+    assert decode_dropped(record.value).counts == {"revenue_ignored": 7}
+
+
 async def _visitors(edge: RunningEdge) -> list[int]:
     return [one.visitor for _, collected in await edge.collected() for one in collected.events]
 
