@@ -44,12 +44,12 @@ class Tab:
         self.paused: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.target = target
         self._browser, self._context, self._session = browser, context, session
-        self._loaded: set[str] = set()
+        self._loaded: set[tuple[str, str]] = set()
 
     def on_event(self, method: str, params: dict[str, Any]) -> None:
         """Keep of the protocol's events what tests ask for."""
-        if method == "Page.lifecycleEvent" and params["name"] == "load":
-            self._loaded.add(params["loaderId"])
+        if method == "Page.lifecycleEvent" and params["name"] in ("load", "DOMContentLoaded"):
+            self._loaded.add((params["loaderId"], params["name"]))
         elif method == "Network.requestWillBeSent":
             if params.get("type") == "Document":
                 self._browser.note_origin(params["request"]["url"])
@@ -71,12 +71,12 @@ class Tab:
         """Run this in every document to come, before its own scripts."""
         await self.send("Page.addScriptToEvaluateOnNewDocument", source=source)
 
-    async def open(self, url: str) -> None:
-        """Go there as from the address bar, and wait for the `load` event."""
+    async def open(self, url: str, until_event: str = "load") -> None:
+        """Go there as from the address bar, and wait for `load` or `DOMContentLoaded`."""
         loader = (await self.send("Page.navigate", url=url))["loaderId"]
 
         async def loaded() -> bool:
-            return loader in self._loaded
+            return (loader, until_event) in self._loaded
 
         await until(loaded)
 

@@ -25,12 +25,27 @@ _LINKS = """
 <p><a id="outbound" href="{elsewhere}/{folder}/elsewhere?from=here">Elsewhere</a></p>
 <p><a id="inside" href="plain"><b>Here</b></a></p>
 <p><a id="file" href="report.PDF?version=2">A file</a></p>
+<p><a id="saved" download href="second?as=copy" onclick="event.preventDefault()">Save</a></p>
+<p><a id="made" download="export.csv" href="data:text/csv,secret" onclick="event.preventDefault()">Export</a></p>
+<p><a id="nowhere" download onclick="event.preventDefault()">Nothing</a></p>
 <p><a id="mail" href="mailto:somebody@example.com">Mail</a></p>
 """
 _SPECULATION = """
 <script type="speculationrules">{"prerender": [{"urls": ["prerendered"], "eagerness": "immediate"}]}</script>
 <a id="next" href="prerendered">Next</a>
 <script>if (location.search) fetch("go").then(() => document.querySelector("#next").click())</script>
+"""
+# The tag loads late, so that a frame's own script comes first.
+_FRAMED = """
+<a id="out" href="{elsewhere}/{folder}/elsewhere?framed" onclick="event.preventDefault()">Elsewhere</a>
+<script>
+  addEventListener("load", () => {{
+    pharos("event", "In a frame")
+    history.pushState({{}}, "", "framed-second")
+    pharos("pageview")
+    document.querySelector("#out").click()
+  }})
+</script>
 """
 _PRERENDERED = """
 <script>
@@ -89,6 +104,13 @@ class DemoPages:
                 tag = f"<script>{_STUB} {call}</script>{tag}"
             case "links":
                 body += _LINKS.format(elsewhere=self.elsewhere, folder=folder)
+            case "framed":
+                tag = tag.replace(" data-site", " data-404 data-site")
+                body += _FRAMED.format(elsewhere=self.elsewhere, folder=folder)
+            case "framing":
+                body += '<iframe src="framed"></iframe>'
+            case "framing-from-elsewhere":
+                tag, body = "", f'<iframe src="{self.origin}/{folder}/framed"></iframe>'
             case "speculating":
                 body += _SPECULATION
             case "prerendered":

@@ -67,6 +67,10 @@ class Visit:
     async def open(self, name: str) -> None:
         await self.tab.open(f"{self.pages.origin}/{self.folder}/{name}")
 
+    async def open_and_leave(self, name: str) -> None:
+        """Go there, and return at `DOMContentLoaded`: the page has run its scripts and may be left."""
+        await self.tab.open(f"{self.pages.origin}/{self.folder}/{name}", until_event="DOMContentLoaded")
+
     async def click_to(self, selector: str, name: str) -> None:
         await self.tab.click(selector)
         await self.tab.is_at(f"/{self.folder}/{name}")

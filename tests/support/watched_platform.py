@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class WatchedPlatform:
         self.port = free_port()
         self.requests: Counter[str] = Counter()
         self.tracker_id: str = platform.credentials["site"]["tracker_id"]
+        # Awaited before a collect request is answered; its events are stored by then.
+        self.before_answer: Callable[[], Awaitable[Any]] | None = None
         self._platform = platform
         self._sent: dict[str, dict[str, Any]] = {}
         self._accepted: set[str] = set()
@@ -97,6 +99,8 @@ class WatchedPlatform:
                 for event in events:
                     self.requests["again"] += event["id"] in self._accepted
                     self._accepted.add(event["id"])
+            if is_collect and self.before_answer is not None:
+                await self.before_answer()
             back = {name: value for name, value in answer.headers.items() if name not in _HOP}
             return web.Response(status=answer.status, body=content, headers=back)
 

@@ -1,6 +1,6 @@
 import { path, event, view } from './pages.js';
 import { optIn, optOut } from './privacy.js';
-import { flush } from './queue.js';
+import { flush, restore } from './queue.js';
 
 // An event takes eight properties. Name and revenue are put first, so that they are among them.
 const custom = (name, given) => {
@@ -21,6 +21,8 @@ export const call = (what, name, given) => {
   if (what === 'optin') optIn();
   if (what === 'optout') {
     optOut();
+    // Nothing is sent any more, and what was to be sent is forgotten.
+    restore();
     flush();
   }
 };

@@ -1,4 +1,5 @@
 import { event } from './pages.js';
+import { framed } from './settings.js';
 
 const FIVE_MINUTES = 3e5;
 
@@ -9,7 +10,7 @@ let spent = 0;
 export const measure = () => {
   const now = performance.now();
   if (since) spent += Math.min(now - since, FIVE_MINUTES);
-  since = document.visibilityState === 'visible' ? now : 0;
+  since = !framed && document.visibilityState === 'visible' ? now : 0;
 };
 
 export const report = () => {

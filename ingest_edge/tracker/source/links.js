@@ -7,11 +7,16 @@ const FILE =
 export const click = (pressed) => {
   if (pressed.button > 1) return;
   const link = pressed.composedPath().find((node) => node.localName === 'a');
-  if (!link || !/^http/.test(link.protocol)) return;
-  const name = FILE.test(link.pathname)
-    ? 'File Download'
-    : link.host !== location.host
-      ? 'Outbound Link: Click'
-      : '';
-  if (name) event({ name, url: link.href.slice(0, 2000) }, 0);
+  if (!link) return;
+  const { protocol } = link;
+  const isWeb = /^http/.test(protocol);
+  const isSaved = link.hasAttribute('download') && (isWeb || /^(blob|data):/.test(protocol));
+  const name =
+    isSaved || (isWeb && FILE.test(link.pathname))
+      ? 'File Download'
+      : isWeb && link.host !== location.host
+        ? 'Outbound Link: Click'
+        : '';
+  // What a page has made itself has no address that says anything; in `data:` the whole file is the address.
+  if (name) event({ name, url: isWeb ? link.href.slice(0, 2000) : link.download || protocol }, 0);
 };

@@ -1,6 +1,6 @@
 import { silent } from './privacy.js';
 import { add } from './queue.js';
-import { script } from './settings.js';
+import { framed, script } from './settings.js';
 
 // The last value of each metric that has changed since it was reported.
 let latest = {};
@@ -16,7 +16,7 @@ export const reportVitals = (path) => {
 };
 
 export const loadVitals = () => {
-  if (silent()) return;
+  if (framed || silent()) return;
   const tag = document.createElement('script');
   tag.src = new URL('vitals.js', script.src).href;
   tag.nonce = script.nonce;

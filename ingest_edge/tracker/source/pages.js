@@ -1,7 +1,7 @@
 import { begin, report } from './engagement.js';
 import { guard } from './guard.js';
 import { add } from './queue.js';
-import { has } from './settings.js';
+import { framed, has } from './settings.js';
 
 export let path;
 
@@ -17,6 +17,7 @@ const referrer = guard(() => {
 export const view = (first) => {
   if (!first) report();
   path = here();
+  if (framed) return;
   begin();
   const query = new URLSearchParams(location.search);
   const fields = { referrer_host: (first && referrer()) || undefined };

@@ -5,7 +5,7 @@ import { click } from './links.js';
 import { loadVitals, reportVitals, vital } from './measured.js';
 import { changed, event, path, view } from './pages.js';
 import { flush, restore } from './queue.js';
-import { has, option } from './settings.js';
+import { framed, has, option } from './settings.js';
 
 const start = guard(() => {
   // Calls made until the page is really shown are held; those of before the script by the page's own stub.
@@ -25,10 +25,10 @@ const start = guard(() => {
   };
 
   const show = guard(() => {
-    restore();
     view(true);
+    restore();
     firstPath = path;
-    if (has('404') || document.querySelector('meta[name=pharos][content="404"]')) event({ name: '404' });
+    if (!framed && (has('404') || document.querySelector('meta[name=pharos][content="404"]'))) event({ name: '404' });
     const calls = [...((earlier && earlier.q) || []), ...held];
     held = 0;
     for (const given of calls) pharos(...given);
@@ -45,8 +45,8 @@ const start = guard(() => {
     if (has('hash')) on(window, 'hashchange', changed);
     on(window, 'pageshow', ({ persisted }) => {
       if (!persisted) return;
-      restore();
       view();
+      restore();
     });
 
     // The web-vitals library listens on `window` while the event is captured: its last values come before these.

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import sys
 import time
 
 import pytest
@@ -48,7 +49,10 @@ async def test_the_next_page_sends_what_the_one_before_it_could_not(visit: Visit
     # Until all three have been made, however long that takes.
     await visit.collector.close_listener()
     await visit.run("pharos('event', 'Lost?', {number: 1})")
-    await until(lambda: visit.tab.evaluate("sessionStorage.pharos_q"))
+    # Its time of sending is 0 again: it has failed.
+    await until(
+        lambda: visit.tab.evaluate("Object.values(sessionStorage).some((item) => item.startsWith('0{'))")
+    )
     await visit.run("pharos('event', 'Lost?', {number: 2})")
     await visit.open("links")
     await visit.run("pharos('event', 'Lost?', {number: 3})")
@@ -61,16 +65,92 @@ async def test_the_next_page_sends_what_the_one_before_it_could_not(visit: Visit
     assert [path for name, path, _ in await visit.events(measured=True) if name == "Engagement"] == ["plain"]
 
 
+async def test_what_a_page_sends_while_it_leaves_is_sent_again_where_that_fails(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    await asyncio.sleep(0.6)
+    await visit.collector.close_listener()
+    # A page without a tracker.
+    await visit.open("elsewhere")
+    assert any('"Engagement"' in item for item in await visit.tab.evaluate("Object.values(sessionStorage)"))
+    await visit.collector.open_listener()
+    await visit.open("links")
+    await visit.measured("Engagement")
+    await visit.measured("Web Vital")
+    await visit.sent(page("plain"), page("links"), leave=False)
+    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+    names = [said[0] for said in await visit.events(measured=True) if said[1] == "plain"]
+    assert names.count("Engagement") == 1
+
+
+async def test_what_waits_is_forgotten_after_a_day_and_with_an_opt_out(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.sent(page("plain"), leave=False)
+    await visit.collector.close_listener()
+    await visit.run("pharos('event', 'Old'); pharos('event', 'New')")
+    waiting = "Object.values(sessionStorage).filter((item) => item.startsWith('0{')).length"
+    await until(lambda: visit.tab.evaluate(f"{waiting} === 2"))
+    await visit.open("elsewhere")
+    await visit.run(
+        "const day = new Date(Date.now() - 864e5).toISOString();"
+        "for (const [key, item] of Object.entries(sessionStorage)) if (item.includes('\"Old\"'))"
+        ' sessionStorage[key] = item.replace(/(occurred_at":")[^"]*/, \'$1\' + day)'
+    )
+    await visit.open("links")
+    forgotten = '!/"Old"/.test(Object.values(sessionStorage).join())'
+    await until(lambda: visit.tab.evaluate(forgotten))
+    assert '"New"' in await visit.tab.evaluate("Object.values(sessionStorage).join()")
+    # The page's own events are on their way, too.
+    await visit.run("pharos('optout')")
+    assert await visit.tab.evaluate("sessionStorage.length") == 0
+    await visit.collector.open_listener()
+    await visit.run("pharos('optin'); pharos('event', 'Open')")
+    await visit.sent(page("plain"), ("Open", "links", {}))
+
+
+async def test_pages_left_before_their_answers_come_are_counted_once(visit: Visit) -> None:
+    # Chromium refuses the requests of a page that leaves while ten others of the tab are open.
+    names = [f"page{number}" for number in range(14)]
+    answering = asyncio.Event()
+    visit.collector.before_answer = answering.wait
+    try:
+        for name in names:
+            await visit.open_and_leave(name)
+    finally:
+        visit.collector.before_answer = None
+        answering.set()
+    await visit.sent(*(page(name) for name in names), leave=False)
+    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
+
+
+# `test_pages_left_before_their_answers_come_are_counted_once` covers the rule.
+@pytest.mark.full
+async def test_three_hundred_pages_left_on_a_loaded_machine_are_counted_once(visit: Visit) -> None:
+    names = [f"page{number}" for number in range(300)]
+    visit.collector.before_answer = lambda: asyncio.sleep(1.5)
+    busy = [await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass") for _ in range(4)]
+    try:
+        for name in names:
+            await visit.open_and_leave(name)
+    finally:
+        visit.collector.before_answer = None
+        for process in busy:
+            process.kill()
+            await process.wait()
+    await visit.sent(*(page(name) for name in names), leave=False, seconds=120)
+
+
 async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     await visit.tab.send("Fetch.enable", patterns=[{"urlPattern": "*/collect/*"}])
 
-    async def answer(status: int, **headers: str) -> tuple[float, float, str, bool]:
-        """When it was asked at the latest, when it was answered at the earliest, and what it was."""
+    async def answer(status: int, **headers: str) -> tuple[float, float, str, int]:
+        """When it was asked at the latest, when it was answered at the earliest, what it was, and how many events the
+        tab keeps meanwhile."""
         asked = await asyncio.wait_for(visit.tab.paused.get(), 60)
         asked_by = time.monotonic()
-        kept = await visit.tab.evaluate("'pharos_q' in sessionStorage")
+        kept = await visit.tab.evaluate("sessionStorage.length")
         given = {
             "Access-Control-Allow-Origin": "*",
             "Access-Control-Expose-Headers": "Retry-After",
@@ -85,18 +165,18 @@ async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(
 
     await visit.run("pharos('event', 'Patient')")
     _, refused, first, kept = await answer(429, Retry_After="3")
-    assert not kept
+    assert kept == 1
     again, failed, second, kept = await answer(503)
-    # From the first failure on, also while the request is under way again.
-    assert kept
+    # Also while the request is under way again.
+    assert kept == 1
     assert again - refused >= 3
     last, _, third, _ = await answer(400)
     assert last - failed >= 1.4
     assert first == second == third
-    await until(lambda: visit.tab.evaluate("!('pharos_q' in sessionStorage)"))
+    await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     await visit.run("pharos('event', 'Next')")
     _, _, other, kept = await answer(202)
-    assert not kept
+    assert kept == 1
     assert [event["properties"] for event in json.loads(other)["events"]] == [{"name": "Next"}]
 
 

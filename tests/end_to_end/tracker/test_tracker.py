@@ -96,11 +96,49 @@ async def test_a_click_on_an_outbound_link_is_sent_while_the_page_goes(visit: Vi
 
 async def test_a_download_is_an_event_and_other_links_are_not(visit: Visit) -> None:
     await visit.open("links")
-    await visit.tab.click("#file")
+    for link in ("#file", "#saved", "#made", "#nowhere"):
+        await visit.tab.click(link)
     await visit.tab.click("#mail")
     await visit.click_to("#inside b", "plain")
-    file = f"{visit.pages.origin}/{visit.folder}/report.PDF?version=2"
-    await visit.sent(page("links"), ("File Download", "links", {"url": file}), page("plain"))
+    here = f"{visit.pages.origin}/{visit.folder}"
+    # The content of a file that the page has made is never sent.
+    urls = (f"{here}/report.PDF?version=2", f"{here}/second?as=copy", "export.csv")
+    await visit.sent(
+        page("links"), *(("File Download", "links", {"url": url}) for url in urls), page("plain")
+    )
+
+
+async def test_a_frame_in_a_page_of_the_same_origin_counts_no_view(visit: Visit) -> None:
+    await visit.open("framing")
+    out = {"url": f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?framed"}
+    done = [("In a frame", "framed", {}), ("Outbound Link: Click", "framed-second", out)]
+    await asyncio.sleep(0.6)
+    await visit.sent(page("framing"), *done)
+    await visit.measured("Engagement")
+    assert {path for _, path, _ in await visit.events(measured=True)} == {"framing"}
+
+
+async def test_a_frame_in_a_page_of_another_site_is_viewed(visit: Visit) -> None:
+    await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/framing-from-elsewhere")
+    out = {"url": f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?framed"}
+    await visit.sent(
+        page("framed", referrer_host="localhost"),
+        ("404", "framed", {}),
+        ("In a frame", "framed", {}),
+        *(page("framed-second") for _ in range(2)),
+        ("Outbound Link: Click", "framed-second", out),
+        leave=False,
+    )
+
+
+async def test_half_an_emoji_costs_nothing_but_itself(visit: Visit) -> None:
+    await visit.open("plain")
+    await visit.run(
+        "pharos('event', 'Cut', {low: '😀'.slice(1), high: '😀'.slice(0, 1), text: '😀 \\\\ud83d'})"
+    )
+    assert "\\ud8" not in visit.tab.posts[0]
+    cut = {"low": "\ufffd", "high": "\ufffd", "text": "😀 \\ud83d"}
+    await visit.sent(page("plain"), ("Cut", "plain", cut))
 
 
 async def test_a_page_that_is_missing_says_so(visit: Visit) -> None:
