@@ -8,6 +8,7 @@ Therefore a chunk that may have been tried before is first held against what the
 import logging
 import uuid
 
+from analytics_queries.refill_trace_times import refill_trace_times
 from analytics_queries.stored_offsets import stored_offsets
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused
@@ -15,6 +16,9 @@ from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
 from storage_backends.column_store.interface import ColumnStore
 
 logger = logging.getLogger(__name__)
+
+# By table: what completes the target of its materialized view.
+_REFILLS = {"pharos.otel_traces": refill_trace_times}
 
 
 async def insert_chunk(
@@ -38,6 +42,8 @@ async def insert_chunk(
             parts += _told(chunk, refused, transform, table)
         await on_step(f"before insert {table}")
         await _insert_table(store, chunk, table, parts, refused, tried_before=tried_before)
+        if tried_before and table in _REFILLS:
+            await _REFILLS[table](store, chunk.log, chunk.start, chunk.end)
     return [
         DeadRecord(record, refused[record.offset]) for record in chunk.records if record.offset in refused
     ]

@@ -13,6 +13,7 @@ command -v mvn >/dev/null || missing maven
 command -v node >/dev/null || missing nodejs
 command -v npm >/dev/null || missing npm
 command -v chromium >/dev/null || missing chromium
+command -v go >/dev/null || missing golang-go
 
 if [ -n "$packages" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -24,6 +25,8 @@ if [ -n "$packages" ]; then
     echo "Not on this machine:$packages. Their tests are left out; on Debian: sudo apt-get install$packages"
   fi
 fi
+# The exporter's schema, which the OpenTelemetry tables are compared with.
+command -v go >/dev/null && { "$1" -m tests.support.otel_clickhouse_exporter || echo "The exporter's schema cannot be brought; its tests are left out."; }
 # Kafka's jars, before a test waits for them.
 if command -v java >/dev/null && command -v mvn >/dev/null; then
   "$1" -m tests.support.kafka_broker jars || echo "Kafka's jars cannot be brought; its tests are left out."

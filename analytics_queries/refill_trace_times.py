@@ -1,0 +1,17 @@
+"""Completes the table of traces' times after a crash between the two parts of an insert."""
+
+from analytics_queries.sql_text import sql_beside
+from storage_backends.column_store.interface import ColumnStore
+
+_SQL = sql_beside(__file__)
+
+
+async def refill_trace_times(store: ColumnStore, log: str, first: int, past_last: int) -> None:
+    """Add to `otel_traces_trace_id_ts` the traces of the spans from `[first, past_last)` of `log` that it does not
+    cover.
+
+    The materialized view fills the table with each insert, in a part of its own: a kill between the two parts leaves
+    spans whose trace cannot be looked up, and these spans are never inserted again. Doing it twice adds nothing.
+    Raises `StorageUnavailable`.
+    """
+    await store.command(_SQL, {"log": log, "first": first, "past_last": past_last})
