@@ -1,6 +1,5 @@
 """What was taken in, read back for an operator: traces, logs, issues."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,8 +8,8 @@ from analytics_queries.newest_logs import LogFilter, newest_logs
 from analytics_queries.newest_traces import TraceFilter, newest_traces
 from analytics_queries.trace_spans import trace_spans
 from control_api.database import Sessions
+from control_api.recorded_deployments.markers import version_at
 from control_api.recorded_deployments.operations import list_recorded
-from control_api.recorded_deployments.tables import RecordedDeployment
 from pipeline_contracts.times import format_time, to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
@@ -61,8 +60,8 @@ async def list_issues(
     wanted: dict[str, Any],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """The groups of exceptions seen last, each with the recorded deployment that it first appeared after
-    (`first_deployment`: its version, null for none). `wanted`: environment_id, since_seconds, id, limit."""
+    """The groups of exceptions seen last, each with the deployment that it first appeared after, recorded or
+    Pharos' own (`first_deployment`: its version, null for none). `wanted`: environment_id, since_seconds, id, limit."""
     groups = await exception_groups(
         store,
         environment_id=_text(wanted, "environment_id"),
@@ -75,18 +74,10 @@ async def list_issues(
     return [
         {
             **_readable(group),
-            "first_deployment": _deployed_before(
-                recorded.get(group["environment_id"], []), group["first_seen"]
-            ),
+            "first_deployment": version_at(recorded.get(group["environment_id"], []), group["first_seen"]),
         }
         for group in groups
     ]
-
-
-def _deployed_before(recorded: Sequence[RecordedDeployment], moment: datetime) -> str | None:
-    """The version that was deployed last at this moment."""
-    before = [deployment for deployment in recorded if deployment.deployed_at <= moment]
-    return before[-1].version if before else None
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="show exceptions grouped into issues",
         description="Exceptions of telemetry events, spans and log records, grouped by the sender's fingerprint, else "
         "by what they say without what changes from case to case and where they were raised. Affected are the users "
-        "that an event tells, or the distinct user.id. The deployment is the recorded one that they first appeared "
-        f"after. {WHICH_STORE}",
+        "that an event tells, or the distinct user.id. After names the deployment that they first appeared after: "
+        f"Pharos' own by its commit, recorded ones by their version. {WHICH_STORE}",
     )
     parser.add_argument("issue", nargs="?", metavar="ID", help="show this one with its newest stack")
     add_reading_arguments(parser, since="14d", lines=20)

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.database import Sessions
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment, LiveRelease, Release
+from control_api.recorded_deployments.markers import mark_deployment, unmark_deployment
 from control_api.workflows.document import WorkflowDocument, to_json
 from deployer.deployments.log import utc_now
 from deployer.drivers.interface import Built
@@ -92,7 +93,10 @@ class Record:
             live.release_id = release_id
             live.deployment_id = self._deployment_id
             live.held = is_rollback
-            live.since = utc_now()
+            live.since = now = utc_now()
+            release = await session.get_one(Release, release_id)
+            environment_id = self._lease.environment_id
+            await mark_deployment(session, environment_id, self._deployment_id, release.revision, now)
             await session.execute(
                 update(Deployment)
                 .where(Deployment.id == self._deployment_id)
@@ -106,6 +110,7 @@ class Record:
         """That the release is not live after all: no request has come to it."""
         async with self._sessions() as session, session.begin():
             await self._held(session, DeploymentStep.SWITCH)
+            await unmark_deployment(session, self._lease.environment_id, self._deployment_id)
             live = await session.get_one(LiveRelease, self._lease.environment_id)
             if before is None:
                 await session.delete(live)

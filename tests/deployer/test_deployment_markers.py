@@ -1,0 +1,164 @@
+"""Deployments that Pharos carries out mark telemetry: an exception names the version that it first came after."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import select
+
+from control_api.deployments.tables import Deployment, Release
+from control_api.reading import list_issues
+from control_api.recorded_deployments.markers import version_at
+from control_api.recorded_deployments.operations import DeploymentReport, record_deployment
+from control_api.recorded_deployments.tables import RecordedDeployment
+from deployer.deployments.carry_out import Workshop, carry_out
+from deployer.drivers.interface import Tenancy, WorkFailed
+from deployer.identity import Identity
+from deployer.leases import Lease, take_lease
+from deployer.metrics import DeployerMetrics
+from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from tests.deployer.test_carry_out import NotingDriver
+from tests.support.carried_out import WORKFLOW
+from tests.support.deploy_platform import Platform
+from tests.support.serve_control import VARIABLE_KEYS
+
+NAME = "shop/production"
+_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+_NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def _row(deployment_id: str, minute: int, version: str, commit: str | None = None) -> RecordedDeployment:
+    at = _NOON + timedelta(minutes=minute)
+    return RecordedDeployment(deployment_id=deployment_id, version=version, commit_sha=commit, deployed_at=at)
+
+
+_OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "versions"),
+    [
+        ([], {0: None}),
+        ([_OWN], {9: None, 10: _COMMIT[:12], 99: _COMMIT[:12]}),
+        # Both tell of one deployment, in either order: it counts as one, by its reported name.
+        ([_OWN, _row("a", 12, "1.4.0", _COMMIT)], {9: None, 10: "1.4.0", 11: "1.4.0", 12: "1.4.0"}),
+        ([_row("a", 8, "1.4.0", _COMMIT[:7].upper()), _OWN], {7: None, 8: "1.4.0", 10: "1.4.0"}),
+        ([_OWN, _row("a", 12, _COMMIT[:8])], {10: _COMMIT[:8], 12: _COMMIT[:8]}),
+        # Another commit, or none, is another deployment.
+        ([_OWN, _row("a", 12, "1.4.0", "f" * 40)], {11: _COMMIT[:12], 12: "1.4.0"}),
+        ([_OWN, _row("a", 12, "1.4.0")], {11: _COMMIT[:12], 12: "1.4.0"}),
+        # Too short to name a commit.
+        ([_OWN, _row("a", 12, "0", "0")], {11: _COMMIT[:12], 12: "0"}),
+        # A rollback brings the reported name back.
+        (
+            [_row("a", 1, "1.4.0", _COMMIT), _row("b", 5, "1.5.0", "f" * 40), _OWN],
+            {1: "1.4.0", 5: "1.5.0", 10: "1.4.0"},
+        ),
+    ],
+)
+def test_the_version_that_was_live(
+    recorded: list[RecordedDeployment], versions: dict[int, str | None]
+) -> None:
+    found = {minute: version_at(recorded, _NOON + timedelta(minutes=minute)) for minute in versions}
+    assert found == versions
+
+
+async def _carry_out(
+    platform: Platform, lease: Lease, deployment_id: int, at_switch: Callable[[], None] = lambda: None
+) -> tuple[str, str]:
+    """Carry the deployment out; gives its status, and the commit of the release that it brings."""
+    floor = asyncio.Lock()
+    driver = NotingDriver(floor, at_switch)
+    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
+    environment = platform.acme.environment(NAME)
+    tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
+    await carry_out(shop, lease, tenancy, deployment_id, asyncio.Event(), floor)
+    async with platform.sessions() as session:
+        brought = await session.get_one(Deployment, deployment_id)
+        source = brought.rolled_back_to_id or brought.promoted_from_id
+        query = select(Release.revision).where(Release.deployment_id == source)
+        return brought.status, (await session.execute(query)).scalar_one()
+
+
+async def test_promotions_and_rollbacks_mark_their_switch(
+    platform: Platform, column_store: ChdbColumnStore
+) -> None:
+    environment = platform.acme.environment(NAME)
+    async with platform.sessions() as session, session.begin():
+        for type_, commit in (("staging", "a" * 40), ("production", "b" * 40)):
+            deployment = platform.acme.deployments[type_].id
+            query = select(Release).where(Release.deployment_id == deployment)
+            release = (await session.execute(query)).scalar_one()
+            release.revision, release.workflow = commit, json.dumps(WORKFLOW)
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", datetime.now(UTC))
+    assert lease is not None
+
+    target = {"target_environment_id": environment.public_id}
+    staging, production = (platform.acme.deployments[type_].id for type_ in ("staging", "production"))
+    promoted = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
+    assert await _carry_out(platform, lease, promoted.data["id"]) == ("succeeded", "a" * 40)
+    rolled_back = await platform.call("POST", f"/v1/deployments/{production}/rollback")
+    assert await _carry_out(platform, lease, rolled_back.data["id"]) == ("succeeded", "b" * 40)
+
+    def fail() -> None:
+        raise WorkFailed("the proxy is away")
+
+    failed = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
+    assert await _carry_out(platform, lease, failed.data["id"], fail) == ("failed", "a" * 40)
+
+    async with platform.sessions() as session, session.begin():
+        query = select(RecordedDeployment).where(RecordedDeployment.environment_id == environment.id)
+        marks = (await session.execute(query.order_by(RecordedDeployment.id))).scalars().all()
+        assert [(mark.deployment_id, mark.version) for mark in marks] == [
+            (f"pharos/{promoted.data['id']}", "a" * 12),
+            (f"pharos/{rolled_back.data['id']}", "b" * 12),
+        ]
+        # CI tells of the promotion too, later: that is no other deployment.
+        report = DeploymentReport(uuid4(), "1.4.0", commit_sha="a" * 40, deployed_at=marks[0].deployed_at)
+        await record_deployment(session, environment.public_id, report, datetime.now(UTC))
+    first, second = (mark.deployed_at for mark in marks)
+    moments = {
+        "before": first - timedelta(milliseconds=5),
+        "promoted": first + timedelta(milliseconds=1),
+        "rolled back": second + timedelta(milliseconds=1),
+        "after the failure": datetime.now(UTC),
+    }
+    await _store_exceptions(column_store, environment.public_id, moments)
+    wanted = {"environment_id": environment.public_id, "since_seconds": 3600}
+    issues = await list_issues(column_store, platform.sessions, wanted, datetime.now(UTC))
+    assert {issue["newest_message"]: issue["first_deployment"] for issue in issues} == {
+        "before": None,
+        "promoted": "1.4.0",
+        "rolled back": "b" * 12,
+        "after the failure": "b" * 12,
+    }
+
+
+async def _store_exceptions(
+    store: ChdbColumnStore, environment_id: str, moments: dict[str, datetime]
+) -> None:
+    """An exception of its own kind at each moment, named as it."""
+    log = uuid4().hex
+    lines = b"".join(
+        json.dumps(
+            {
+                "log": log,
+                "log_offset": 0,
+                "position": position,
+                "environment_id": environment_id,
+                "type": "exception",
+                "title": title,
+                "fingerprint": title,
+                "timestamp": at.isoformat(),
+                "received_at": at.isoformat(),
+            }
+        ).encode()
+        + b"\n"
+        for position, (title, at) in enumerate(moments.items())
+    )
+    await store.insert("pharos.telemetry_events", lines, len(moments), log)
