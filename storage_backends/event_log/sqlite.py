@@ -49,10 +49,12 @@ class SqliteEventLog:
         """Dead letters that left since the start because newer ones needed the room."""
         connection = connect(path)
         self.log_id = prepare_file(connection)
+        self._held: dict[str, int] = {}
+        self._stored = self._dead = 0
         self._count_stored(stored_bytes(connection))
         self._reader = connect(path)
         self._reader_lock = threading.Lock()
-        self._is_short = is_short_of_room(path, bounds)
+        self._limit_appends(is_short_of_room(path, bounds))
         self._writer = SqliteWriter(connection, path, bounds, self._report)
 
     # The edge's side.
@@ -60,7 +62,7 @@ class SqliteEventLog:
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
-        if self._full_reason() is not None and not is_dead_letter_topic(topic):
+        if self._stored + self._unwritten > self._limit and not is_dead_letter_topic(topic):
             # Dead letters have their own bound: a full log must be able to bury what keeps it from emptying.
             raise LogFull("The event log is full; the consumers are behind, or the disk is short of room.")
         group = self._open_group
@@ -82,14 +84,15 @@ class SqliteEventLog:
             return "the event log is closing"
         if self._failure is not None:
             return self._failure
-        return self._full_reason()
-
-    def _full_reason(self) -> str | None:
-        if self._stored + self._unwritten > self._bounds.max_bytes:
-            return "the event log is full"
-        if self._is_short:
+        if self._limit < 0:
             return f"the disk of the event log has less than {self._bounds.min_free_bytes >> 20} MiB free"
+        if self._stored + self._unwritten > self._limit:
+            return "the event log is full"
         return None
+
+    def _limit_appends(self, is_short: bool) -> None:
+        # Below zero: nothing is taken. One comparison for each append.
+        self._limit = -1 if is_short else self._bounds.max_bytes
 
     def stored_bytes(self) -> int:
         """Bytes of compressed records in the file that wait for a consumer."""
@@ -164,9 +167,8 @@ class SqliteEventLog:
         elif commit.proves_writable:
             self._failure = None
             self.dead_letters_removed += commit.trimmed
-        self._is_short = commit.is_short
-        if commit.stored is not None:
-            self._count_stored(commit.stored)
+        self._limit_appends(commit.is_short)
+        self._count_stored(commit.stored)
         self._unwritten -= sum(job.size for job in commit.jobs if isinstance(job, Appends))
         for index, job in enumerate(commit.jobs):
             if job.done.done():
@@ -185,8 +187,13 @@ class SqliteEventLog:
                 job.done.set_result(commit.results[index])
 
     def _count_stored(self, stored: dict[str, int]) -> None:
-        self._dead = sum(size for topic, size in stored.items() if is_dead_letter_topic(topic))
-        self._stored = sum(stored.values()) - self._dead
+        for topic, size in stored.items():
+            more = size - self._held.get(topic, 0)
+            self._held[topic] = size
+            if is_dead_letter_topic(topic):
+                self._dead += more
+            else:
+                self._stored += more
 
 
 async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:

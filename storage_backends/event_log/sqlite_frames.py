@@ -91,11 +91,15 @@ def append_records(
     compressor: Compressor,
     topic: str,
     records: Sequence[tuple[bytes, bytes, bytes]],
-) -> None:
-    """Write records (key, meta, value) as frames of bounded size. In a transaction."""
-    row = connection.execute("SELECT next_offset FROM topics WHERE topic = ?", (topic,)).fetchone()
-    offset: int = row[0] if row else 0
-    stored = 0
+) -> int:
+    """Write records (key, meta, value) as frames of bounded size; gives the bytes that the topic holds now. In a
+    transaction."""
+    row = connection.execute(
+        "SELECT next_offset, stored_bytes FROM topics WHERE topic = ?", (topic,)
+    ).fetchone()
+    offset: int
+    held: int
+    offset, held = row or (0, 0)
     begin = 0
     while begin < len(records):
         size = 0
@@ -109,13 +113,14 @@ def append_records(
             (topic, offset, offset + end - begin, len(payload), payload),
         )
         offset += end - begin
-        stored += len(payload)
+        held += len(payload)
         begin = end
     connection.execute(
         "INSERT INTO topics (topic, next_offset, stored_bytes) VALUES (?, ?, ?) ON CONFLICT (topic) DO UPDATE "
-        "SET next_offset = excluded.next_offset, stored_bytes = stored_bytes + excluded.stored_bytes",
-        (topic, offset, stored),
+        "SET next_offset = excluded.next_offset, stored_bytes = excluded.stored_bytes",
+        (topic, offset, held),
     )
+    return held
 
 
 def remove_frames(connection: sqlite3.Connection, topic: str, past: int) -> int:

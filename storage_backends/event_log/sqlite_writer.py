@@ -6,6 +6,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # After a failed commit: seconds between attempts to write, so that readiness returns although nobody appends.
 _PROBE_SECONDS = 1.0
+# The disk's room is asked for this often: what can be written meanwhile is less than what stays free.
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ class Commit:
 
     jobs: Sequence[Appends | Call]
     results: list[Any]
-    stored: dict[str, int] | None = None
-    """Bytes that the file holds now, by topic; None when the file cannot be asked."""
+    stored: dict[str, int] = field(default_factory=dict)
+    """Bytes that the file holds now, of each topic that may have changed; none when the file cannot be asked."""
     trimmed: int = 0
     """Dead letters that left to make room for these."""
     failure: Exception | None = None
@@ -98,6 +101,8 @@ class SqliteWriter:
         self._bounds = bounds
         self._report = report
         self._failing = False
+        self._is_short = False
+        self._look_at = 0.0
         self._thread = threading.Thread(target=self._write, name="event-log-writer", daemon=True)
         self._thread.start()
 
@@ -145,11 +150,11 @@ class SqliteWriter:
                 self._connection.execute("ROLLBACK")
         commit.proves_writable = commit.failure is None and self._connection.total_changes > before
         self._failing = commit.failure is not None or (self._failing and not commit.proves_writable)
-        commit.is_short = is_short_of_room(self._path, self._bounds)
-        self._failing = self._failing or commit.is_short
-        # The truth after a rollback as after a commit, and after a replay by another process.
-        with contextlib.suppress(sqlite3.Error):
-            commit.stored = stored_bytes(self._connection)
+        self._look_at_disk(commit)
+        if commit.failure is not None or any(isinstance(job, Call) for job in jobs):
+            # What a function did is not known here, and after a rollback nothing is as it seemed.
+            with contextlib.suppress(sqlite3.Error):
+                commit.stored = stored_bytes(self._connection)
         # The loop is gone when the process ends without closing the log.
         with contextlib.suppress(RuntimeError):
             self._report(commit)
@@ -158,7 +163,16 @@ class SqliteWriter:
         if isinstance(job, Call):
             return job.run(self._connection)
         for topic, records in job.records.items():
-            append_records(self._connection, compressor, topic, records)
+            commit.stored[topic] = append_records(self._connection, compressor, topic, records)
             if is_dead_letter_topic(topic):
                 commit.trimmed += trim_topic(self._connection, topic, self._bounds.dead_letter_bytes)
+                commit.stored |= stored_bytes(self._connection)
         return None
+
+    def _look_at_disk(self, commit: Commit) -> None:
+        now = time.monotonic()
+        if commit.failure is not None or self._failing or now >= self._look_at:
+            self._is_short = is_short_of_room(self._path, self._bounds)
+            self._look_at = now + _LOOK_SECONDS
+        commit.is_short = self._is_short
+        self._failing = self._failing or self._is_short
