@@ -41,6 +41,7 @@ COLLECT = "/api/v1/collect/"
 _BODY_BYTES = 256 * 1024
 _LONGEST_ID = 64
 _TYPES = ("text/plain", "application/json")
+_TOO_DEEP = FieldError("", "is nested too deeply")
 _PREFLIGHT: dict[str, str] = {
     hdrs.ACCESS_CONTROL_ALLOW_METHODS: "POST",
     hdrs.ACCESS_CONTROL_ALLOW_HEADERS: "Content-Type",
@@ -80,11 +81,13 @@ class AcceptCollect:
             return web.Response(status=204, headers=_PREFLIGHT | _shared_with(origin))
         try:
             return await self._collect(request, entry, site, origin)
-        except Problem as problem:
+        except (Problem, RecursionError) as error:
+            # Properties that the decoder just managed may be too deep to be written again.
+            problem = error if isinstance(error, Problem) else refuse_events([_TOO_DEEP])
             # The page's script has to be able to read why.
             problem.headers.update(_shared_with(origin))
             problem.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = hdrs.RETRY_AFTER
-            raise
+            raise problem from error.__cause__
 
     async def _site(self, public_id: str) -> tuple[KeyEntry, SiteEntry]:
         entry = None
@@ -112,22 +115,18 @@ class AcceptCollect:
         try:
             decoded = decode_events(await intake.read(request, self._limits, lease))
             sent, invalid = decoded.valid, sum(decoded.invalid.values())
+            if not sent:
+                self._count_invalid(site, decoded)
+                raise refuse_events(decoded.faults)
             user_agent = headers.get(hdrs.USER_AGENT, "")
             client = user_agents.read(user_agent)
             reason = BOT if client is None else _reason_to_drop(headers)
             if client is None or reason is not None:
                 self.dropped.count(site.site_id, reason or BOT, len(sent) + invalid)
                 return _answer(0, len(sent) + invalid, origin)
-            if not sent:
-                self._count_invalid(site, decoded)
-                raise refuse_events(decoded.faults)
             salts = await self.salts.around(received_ms)
             hashes = VisitorHashes(salts, site.site_id, address, user_agent)
-            try:
-                events = collect_events(sent, received_ms, site.origins, client, hashes)
-            except RecursionError:
-                # What the decoder just managed may be too deep to be written again.
-                raise refuse_events([FieldError("", "is nested too deeply")]) from None
+            events = collect_events(sent, received_ms, site.origins, client, hashes)
             record = encode_collected(Collected(self._country(request, address), events))
             meta = encode_collected(CollectMeta(site.site_id, received_ms, len(events)))
             # What is left of the rate is told to those who are refused alone: each header costs a request 1 %.
