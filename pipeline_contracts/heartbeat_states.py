@@ -61,7 +61,7 @@ class Heartbeat:
 def take_signal(heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int) -> bool:
     """Apply one signal to the run and to the heartbeat's counts; whether it told something new.
 
-    `settle` has to follow once all signals are applied.
+    `settle` has to follow before the next signal: it works out what is due.
     """
     was_open, started_ms = _is_waited_for(heartbeat, run), run.started_ms
     outcome, ended_ms = run.outcome, run.ended_ms
@@ -74,7 +74,7 @@ def take_signal(heartbeat: Heartbeat, run: Run, signal: Signal, received_ms: int
     if is_open:
         heartbeat.open_runs += not was_open
         heartbeat.oldest_start_ms = earlier(heartbeat.oldest_start_ms, run.started_ms or received_ms)
-    if run.outcome != "open" and (run.outcome, run.ended_ms) != (outcome, ended_ms):
+    elif (now := run.outcome) != "open" and (now != outcome or run.ended_ms != ended_ms):
         if ended_ms is not None:
             # It had ended otherwise: that end has been counted.
             heartbeat.recount = True
@@ -98,7 +98,8 @@ def hear(heartbeat: Heartbeat, received_ms: int) -> None:
     if received_ms > (heartbeat.last_signal_ms or 0):
         _pass_dues(heartbeat, received_ms)
         heartbeat.last_signal_ms = received_ms
-        _withdraw(heartbeat, received_ms, None)
+        if heartbeat.missed_ms:
+            _withdraw(heartbeat, received_ms, None)
     elif heartbeat.missed_ms:
         due_ms = next_due(heartbeat.schedule, received_ms)
         _withdraw(heartbeat, received_ms, due_ms + heartbeat.grace_ms)
@@ -113,7 +114,7 @@ def _pass_dues(heartbeat: Heartbeat, received_ms: int) -> None:
 
 
 def _withdraw(heartbeat: Heartbeat, after_ms: int, before_ms: int | None) -> None:
-    gone = [ms for ms in heartbeat.missed_ms if ms > after_ms and (before_ms is None or ms < before_ms)]
+    gone = {ms for ms in heartbeat.missed_ms if ms > after_ms and (before_ms is None or ms < before_ms)}
     heartbeat.failures_in_row -= sum(_counts(heartbeat, ms) for ms in gone)
     heartbeat.missed_ms = [ms for ms in heartbeat.missed_ms if ms not in gone]
 
@@ -210,7 +211,7 @@ def settle(heartbeat: Heartbeat, at_ms: int) -> None:
 def _await_next(heartbeat: Heartbeat, at_ms: int) -> None:
     """Up until the next run is due; late where some after the last signal were judged missed already."""
     due_ms = next_due(heartbeat.schedule, max(heartbeat.last_signal_ms or 0, heartbeat.last_end_ms or 0))
-    if due_ms + heartbeat.grace_ms not in heartbeat.missed_ms:
+    if not heartbeat.missed_ms or due_ms + heartbeat.grace_ms not in heartbeat.missed_ms:
         _become(heartbeat, "up", at_ms, due_ms, due_ms)
         return
     while due_ms + heartbeat.grace_ms in heartbeat.missed_ms:
