@@ -1,5 +1,6 @@
 """The migration after which SQLite gives no number of a heartbeat, a queue or a site twice."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, text
 
 from control_api.database import open_engine
 from control_api.migrations import upgrade
+from tests.support.databases import KINDS, empty_database
 
 _TABLES = ("heartbeats", "heartbeat_states", "heartbeat_runs", "queues", "queue_states", "queue_workers",
            "monitor_keys", "sites", "goals")  # fmt: skip
@@ -31,6 +33,13 @@ INSERT INTO monitor_keys VALUES (9, NULL, 5, 'b', {_AT}, {_AT}, NULL);
 INSERT INTO sites VALUES (4, 'sit_1', 1, 'Shop', 'UTC', '["https://shop.example"]', {_AT});
 INSERT INTO goals VALUES (6, 4, 'Welcome', NULL, '/welcome', {_AT});
 """
+
+
+@pytest.fixture(params=KINDS)
+async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """An empty database, which no migration has seen."""
+    async with empty_database(request.param, request, tmp_path) as url:
+        yield url
 
 
 def _upgrade_to(connection: Connection, revision: str) -> None:

@@ -1,5 +1,7 @@
 """Ping keys, what pings tell of runs, and what the state of a heartbeat needs to outlive pauses and pruned runs."""
 
+import json
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -16,3 +18,18 @@ def upgrade() -> None:
     op.add_column("heartbeat_states", sa.Column("pings", sa.Text, nullable=True))
     op.add_column("heartbeat_runs", sa.Column("exit_status", sa.Integer, nullable=True))
     op.add_column("heartbeat_runs", sa.Column("output", sa.Text, nullable=True))
+    _keep_down()
+
+
+def _keep_down() -> None:
+    """Which failures made a heartbeat down was not written: they count as of then, so that only a success ends it."""
+    connection = op.get_bind()
+    down = connection.execute(
+        sa.text(
+            "SELECT heartbeat_id, since_ms, failures_before_down FROM heartbeat_states "
+            "JOIN heartbeats ON heartbeats.id = heartbeat_id WHERE state = 'down'"
+        )
+    ).all()
+    change = sa.text("UPDATE heartbeat_states SET missed_ms = :missed WHERE heartbeat_id = :number")
+    for number, since_ms, failures in down:
+        connection.execute(change, {"missed": json.dumps([since_ms] * failures), "number": number})
