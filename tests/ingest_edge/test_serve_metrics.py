@@ -1,0 +1,45 @@
+"""Where `/metrics` is served, and what happens when that address is taken."""
+
+from contextlib import AsyncExitStack, closing
+
+import aiohttp
+import pytest
+
+from ingest_edge.listening import PortInUse, bind, metrics_address
+from ingest_edge.metrics import EdgeMetrics, new_registry
+from ingest_edge.serve_metrics import serve_metrics
+from tests.support.engines import free_port
+
+
+@pytest.mark.parametrize(
+    ("listen", "own_port", "index", "address"),
+    [
+        (None, 8000, 0, "127.0.0.1:8100"),
+        (None, 8000, 2, "127.0.0.1:8102"),
+        # The last ports have none behind them.
+        (None, 65_500, 0, "127.0.0.1:65400"),
+        ("10.0.0.5:9100", 8000, 0, "10.0.0.5:9100"),
+        ("[::1]:9100", 8000, 1, "[::1]:9101"),
+        ("0.0.0.0:0", 8000, 3, "0.0.0.0:0"),
+    ],
+)
+def test_the_address(listen: str | None, own_port: int, index: int, address: str) -> None:
+    assert metrics_address(listen, own_port, index) == address
+
+
+async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was_asked_for_does(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = new_registry()
+    registry.register(EdgeMetrics())
+    port = free_port()
+    with closing(bind("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("ingest_edge.listening._METRICS_BEHIND", port - server.getsockname()[1])
+        async with AsyncExitStack() as stack, aiohttp.ClientSession() as session:
+            await serve_metrics(stack, None, server, registry)
+            async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+                assert (answer.status, "pharos_edge" in await answer.text()) == (200, True)
+            await serve_metrics(stack, None, server, registry)
+            assert f"127.0.0.1:{port} is in use. Set PHAROS_METRICS_LISTEN" in caplog.text
+            with pytest.raises(PortInUse, match="PHAROS_METRICS_LISTEN"):
+                await serve_metrics(stack, f"127.0.0.1:{port}", server, registry)
