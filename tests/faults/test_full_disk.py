@@ -17,6 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.records import Position
+from storage_backends.event_log.sqlite import open_sqlite_log
+from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from storage_backends.event_log.sqlite_writer import Bounds
 from tests.support.platform_process import PlatformProcess
 from tests.support.within import holds_within
 
@@ -45,10 +50,10 @@ class SmallDisk:
 
 
 @contextlib.contextmanager
-def _small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+def _small_disk(tmp_path: Path, size: str = "512m") -> Iterator[SmallDisk]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512m", "pharos-test-disk", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "pharos-test-disk", str(folder)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("nothing can be mounted here")
     try:
@@ -169,3 +174,39 @@ def _check(platform: PlatformProcess, senders: Senders) -> None:
     seen = platform.query("SELECT toString(id) AS id, count() AS rows FROM pharos.pageviews GROUP BY id")
     assert {int(row["rows"]) for row in seen} == {1}
     assert {view for view, status in senders.views.items() if status == 202} <= {row["id"] for row in seen}
+
+
+@pytest.mark.full
+async def test_the_log_alone_survives_any_moment_at_which_the_disk_is_full(tmp_path: Path) -> None:
+    """Write-ahead log, checkpoints and frames meet the end of the disk at other places in each round."""
+    with _small_disk(tmp_path, "24m") as disk:
+        log = await open_sqlite_log(disk.folder / "log.sqlite", Bounds(2**30, 2**20, 0))
+        consumer = SqliteLogConsumer(log, "group", "topic")
+        acknowledged: list[bytes] = []
+        offset, refused = 0, 0
+        for round_ in range(30):
+            disk.fill()
+            os.truncate(
+                disk.folder / "ballast", max(0, (disk.folder / "ballast").stat().st_size - round_ * 40_000)
+            )
+            for _ in range(6):
+                value = os.urandom(150_000)
+                try:
+                    await log.append("topic", b"k", b"", value)
+                    acknowledged.append(value)
+                except StorageUnavailable:
+                    refused += 1
+            if round_ % 3 == 0:
+                with contextlib.suppress(StorageUnavailable):
+                    await consumer.commit(0, Position(offset))
+            disk.free()
+            await log.append("topic", b"k", b"", b"%d" % round_)
+            acknowledged.append(b"%d" % round_)
+            records = await consumer.read(0, offset, None, 2**30, 0)
+            assert [record.value for record in records] == acknowledged
+            offset += len(records)
+            acknowledged.clear()
+            await consumer.commit(0, Position(offset))
+            assert (log.stored_bytes(), log.stalled_reason()) == (0, None)
+        assert refused > 30
+        await log.close()
