@@ -120,11 +120,17 @@ class GroupMember:
     async def close(self, seconds: float) -> None:
         """Leave the group: the others take over at once, not when the session runs out."""
         await close_within(seconds, self.consumer.stop())
-        # A stop that hung has left the rest running. Heartbeats alone would keep the partitions.
+        # A stop that hung has left the rest running. Heartbeats alone would keep the partitions, and what fetches would
+        # connect again after the client is closed.
         coordinator = self.consumer._coordinator
-        for task in (coordinator._heartbeat_task, coordinator._coordination_task):
+        for task in (
+            coordinator._heartbeat_task,
+            coordinator._commit_refresh_task,
+            coordinator._coordination_task,
+        ):
             if task is not None:
                 task.cancel()
+        await close_within(1.0, self.consumer._fetcher.close())
         await close_within(1.0, self.consumer._client.close())
         await close_within(1.0, self.admin.close())
 
