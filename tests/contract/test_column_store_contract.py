@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import time
 import uuid
@@ -151,6 +152,31 @@ async def test_an_insert_after_its_deadline_is_refused(store: ColumnStore) -> No
     for before in (now_ms // 1000 + 600, now_ms // 1000 + 900, 0):
         await store.insert(TABLE, rows(log, 5), 5, log, before)
         assert await count(store, log) == 5
+
+
+async def test_an_insert_whose_rows_come_after_the_deadline_is_refused(
+    column_store: ChdbColumnStore, tmp_path: Path
+) -> None:
+    """The statement begins in time, and its sender is frozen in the middle of the rows."""
+    log = uuid.uuid4().hex
+    pipe = tmp_path / "rows.json"
+    os.mkfifo(pipe)
+    before = await store_time_ms(column_store) // 1000 + 2
+    inserting = asyncio.create_task(
+        column_store.command(
+            f"INSERT INTO {TABLE} FROM INFILE '{pipe}' "
+            f"SETTINGS log_comment = 'insert before {before}' FORMAT JSONEachRow"
+        )
+    )
+    lines = rows(log, 2)
+    with await asyncio.to_thread(open, pipe, "wb", 0) as sending:
+        sending.write(lines[:50])
+        while await store_time_ms(column_store) < 1000 * before:
+            await asyncio.sleep(0.05)
+        sending.write(lines[50:])
+    with pytest.raises(QueryRefused, match="inserted_in_time"):
+        await inserting
+    assert await count(column_store, log) == 0
 
 
 async def test_parameters_are_bound(store: ColumnStore) -> None:

@@ -1,4 +1,5 @@
-"""A consumer on Kafka that kills itself with SIGKILL when its loop reaches the step that `DIR/kill-at` names.
+"""A consumer on Kafka that kills itself with SIGKILL when its loop reaches the step that `DIR/kill-at` names, or stops
+itself with SIGSTOP at the one that `DIR/freeze-at` names, once; `IN_THE_BODY` is in the middle of sending rows.
 
 The column store is in this process and dies with it, or is the server that `--clickhouse` names. `--report` drains
 the topic and prints what is stored.
@@ -7,12 +8,16 @@ the topic and prints what is stored.
 import argparse
 import asyncio
 import contextlib
+import http.client
 import json
 import os
 import signal
+import threading
 from pathlib import Path
+from typing import Any
 
 from consumers.assemble import assemble_loop
+from consumers.insert_lease import LEASE_SECONDS, StoreClock
 from consumers.transforms.telemetry_topic import TelemetryTopic
 from operator_cli.process_logs import start_logs
 from pipeline_contracts.errors import PartitionLost
@@ -25,7 +30,9 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from tests.faults.kill_points import IN_THE_BODY
 
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _STORED = """
     SELECT service AS step, count() AS stored, uniqExact(id) AS ids
     FROM pharos.telemetry_events GROUP BY service
@@ -35,13 +42,39 @@ _DOUBLE_RECEIPTS = """
 """
 
 
-async def _run(bootstrap: str, topic: str, data: Path, clickhouse: str | None, report: bool) -> None:
+def _freeze(freeze_at: Path) -> None:
+    freeze_at.unlink()
+    # To this thread, which stops before the call returns. Sent to the process it may go on for a while.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
+def _freeze_in_bodies(freeze_at: Path) -> None:
+    send = http.client.HTTPConnection.send
+
+    def send_in_halves(self: http.client.HTTPConnection, data: Any) -> None:
+        # Inserts are compressed, and nothing else is.
+        due = isinstance(data, bytes) and data.startswith(_ZSTD)
+        if due and freeze_at.exists() and freeze_at.read_text() == IN_THE_BODY:
+            send(self, data[: len(data) // 2])
+            _freeze(freeze_at)
+            data = data[len(data) // 2 :]
+        send(self, data)
+
+    http.client.HTTPConnection.send = send_in_halves  # type: ignore[method-assign]
+
+
+async def _run(
+    bootstrap: str, topic: str, data: Path, clickhouse: str | None, report: bool, lease_seconds: float
+) -> None:
     connection = KafkaConnection(bootstrap)
-    order = data / "kill-at"
+    order, freeze_at = data / "kill-at", data / "freeze-at"
+    _freeze_in_bodies(freeze_at)
 
     async def die_at(step: str) -> None:
         if order.exists() and order.read_text() == step:
             os.kill(os.getpid(), signal.SIGKILL)
+        if freeze_at.exists() and freeze_at.read_text() == step:
+            _freeze(freeze_at)
 
     transform = TelemetryTopic()
     transform.topic = topic
@@ -54,7 +87,13 @@ async def _run(bootstrap: str, topic: str, data: Path, clickhouse: str | None, r
     )
     consumer = KafkaLogConsumer(connection, "killed", topic, session_seconds=1.0)
     loop = assemble_loop(
-        Settings(chunk_seconds=0.1), transform, consumer=consumer, log=log, store=store, on_step=die_at
+        Settings(chunk_seconds=0.1),
+        transform,
+        consumer=consumer,
+        log=log,
+        store=store,
+        on_step=die_at,
+        clock=StoreClock(store, lease_seconds),
     )
     stop = loop.stop
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -88,10 +127,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--clickhouse")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--lease-seconds", type=float, default=LEASE_SECONDS)
     arguments = parser.parse_args()
     start_logs("info")
     asyncio.run(
-        _run(arguments.bootstrap, arguments.topic, arguments.data, arguments.clickhouse, arguments.report)
+        _run(
+            arguments.bootstrap,
+            arguments.topic,
+            arguments.data,
+            arguments.clickhouse,
+            arguments.report,
+            arguments.lease_seconds,
+        )
     )
 
 

@@ -5,10 +5,7 @@ Without the plan in the commit's metadata the next consumer would take more than
 """
 
 import asyncio
-import json
 import secrets
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +14,12 @@ import pytest
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
-from tests.support import fork_server
+from tests.faults.consumers_on_server import ConsumersOnServer, until_stored
 from tests.support.clickhouse_front import FrontServer, running_clickhouse_front
 from tests.support.log_under_test import MB, topic_settings, until_connected
 from tests.support.telemetry_records import append_batch
 
 _EVENTS = 20
-
-
-class _Consumers:
-    """Starts consumers on one topic and one column store."""
-
-    def __init__(self, bootstrap: str, topic: str, folder: Path, front: FrontServer) -> None:
-        self._command = [
-            *(sys.executable, "-m", "tests.faults.killable_consumer", "--bootstrap", bootstrap),
-            *("--topic", topic, "--data", str(folder), "--clickhouse", front.url),
-        ]
-        self.log = folder / "consumer.log"
-
-    def start(self) -> "subprocess.Popen[bytes]":
-        with open(self.log, "ab") as log:
-            return fork_server.popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-                cwd=Path(__file__).parents[2],
-            )
-
-    def report(self) -> Any:
-        with open(self.log, "ab") as log:
-            done = fork_server.run(
-                [*self._command, "--report"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=Path(__file__).parents[2],
-                timeout=180,
-            )
-        assert done.returncode == 0, self.log.read_text()[-3000:]
-        return json.loads(done.stdout)
 
 
 @pytest.mark.timeout(500)
@@ -81,13 +45,13 @@ async def test_both_inserts_arrive_and_one_counts(
     with running_clickhouse_front(tmp_path / "clickhouse") as front:
         try:
             await until_connected(log)
-            consumers = _Consumers(kafka_bootstrap, topic, tmp_path, front)
+            consumers = ConsumersOnServer(kafka_bootstrap, topic, tmp_path, front)
             # Something is stored already: the consumer has stopped looking before it inserts.
             await send(0, 5)
             await asyncio.to_thread(consumers.report)
             victim = consumers.start()
             await send(5, 10)
-            await _until_stored(front, 10 * _EVENTS)
+            await until_stored(front, 10 * _EVENTS)
             front.faults("held", 1000)
             await send(10, 20)
             await _until_held(front, 1)
@@ -117,18 +81,3 @@ async def _until_held(front: FrontServer, inserts: int) -> None:
     async with asyncio.timeout(120):
         while front.held() != inserts:
             await asyncio.sleep(0.05)
-
-
-async def _until_stored(front: FrontServer, rows: int) -> None:
-    from storage_backends.column_store.clickhouse_server import open_clickhouse_server
-
-    store = await open_clickhouse_server(front.url)
-    try:
-        async with asyncio.timeout(120):
-            while True:
-                result = await store.query("SELECT count() FROM pharos.telemetry_events")
-                if result.rows[0][0] == rows:
-                    return
-                await asyncio.sleep(0.1)
-    finally:
-        await store.close()

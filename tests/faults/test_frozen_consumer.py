@@ -1,0 +1,106 @@
+"""A consumer is frozen with SIGSTOP in the middle of its insert. Another one stores the chunk, the server takes inserts
+until it has forgotten the token, and then the first one goes on: its insert comes too late and is refused.
+"""
+
+import asyncio
+import secrets
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analytics_queries.store_clock import store_time_ms
+from consumers.transforms.telemetry_topic import EVENTS, RECEIPTS
+from storage_backends.column_store.apply_schema import apply_schema
+from storage_backends.column_store.clickhouse_server import ClickHouseServer, open_clickhouse_server
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_topics import create_topics
+from tests.faults.consumers_on_server import ConsumersOnServer, until_stored
+from tests.faults.kill_points import IN_THE_BODY
+from tests.support.clickhouse_front import running_clickhouse_front
+from tests.support.log_under_test import MB, topic_settings, until_connected
+from tests.support.telemetry_records import append_batch
+
+_EVENTS = 20
+_LEASE_MS = 2000
+
+
+# tests/consumers/test_frozen_consumers.py covers every step and every length of the freeze, without processes.
+@pytest.mark.full
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize(
+    ("step", "told"), [(IN_THE_BODY, "came too late"), ("after plan", "left to another consumer")]
+)
+async def test_a_consumer_that_wakes_late_doubles_nothing(
+    tmp_path: Path, kafka_bootstrap: str, step: str, told: str
+) -> None:
+    topic = f"frozen.{secrets.token_hex(4)}"
+    connection = KafkaConnection(kafka_bootstrap)
+    await create_topics(connection, [topic, f"{topic}.dead"], topic_settings(1))
+    log = await open_kafka_log(connection, [topic], buffer_bytes=MB, acknowledge_seconds=60.0)
+
+    async def send(first: int, last: int) -> None:
+        for n in range(first, last):
+            events: list[dict[str, Any]] = [
+                {"type": "log", "service": "one", "id": f"{n}.{i}"} for i in range(_EVENTS)
+            ]
+            await append_batch(log, "env_frozen", f"batch {n}", events, topic=topic)
+
+    with running_clickhouse_front(tmp_path / "clickhouse") as front:
+        consumers = ConsumersOnServer(
+            kafka_bootstrap, topic, tmp_path, front, "--lease-seconds", str(_LEASE_MS / 1000)
+        )
+        victim: subprocess.Popen[bytes] | None = None
+        try:
+            await until_connected(log)
+            server = await open_clickhouse_server(front.url)
+            await apply_schema(server)
+            victim = consumers.start()
+            await send(0, 5)
+            await until_stored(front, 5 * _EVENTS)
+            for table in (EVENTS, RECEIPTS):
+                await server.command(
+                    f"ALTER TABLE {table} MODIFY SETTING non_replicated_deduplication_window = 1"
+                )
+            (tmp_path / "freeze-at").write_text(step)
+            await send(5, 15)
+            await _until_stopped(victim)
+            frozen_ms = await store_time_ms(server)
+            # Chunks after the one that is taken over: their tokens are the only ones that are known.
+            await asyncio.to_thread(consumers.report)
+            await send(15, 25)
+            await asyncio.to_thread(consumers.report)
+            await _until_time(server, frozen_ms + _LEASE_MS + 1000)
+            victim.send_signal(signal.SIGCONT)
+            await _until_told(consumers.log, told)
+            victim.kill()
+            report = await asyncio.to_thread(consumers.report)
+            await server.close()
+        finally:
+            if victim is not None:
+                victim.kill()
+                victim.wait()
+            await log.close()
+    assert report["stored"] == {"one": [25 * _EVENTS, 25 * _EVENTS]}
+    assert report["double"] == []
+
+
+async def _until_stopped(process: "subprocess.Popen[bytes]") -> None:
+    async with asyncio.timeout(120):
+        while " T " not in Path(f"/proc/{process.pid}/stat").read_text():
+            await asyncio.sleep(0.05)
+
+
+async def _until_time(server: ClickHouseServer, ms: int) -> None:
+    async with asyncio.timeout(60):
+        while await store_time_ms(server) < ms:
+            await asyncio.sleep(0.1)
+
+
+async def _until_told(log: Path, text: str) -> None:
+    async with asyncio.timeout(120):
+        while text not in log.read_text():
+            await asyncio.sleep(0.05)
