@@ -1,4 +1,4 @@
-"""Which records of a stretch of the log have rows in a table already?"""
+"""How many rows of each record of a stretch of the log does a table have already?"""
 
 from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
@@ -6,11 +6,15 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = sql_beside(__file__)
 
 
-async def stored_offsets(store: ColumnStore, table: str, log: str, first: int, past_last: int) -> set[int]:
-    """Offsets in `[first, past_last)` of `log` that `table` (`database.table`) has rows of.
+async def stored_offsets(
+    store: ColumnStore, table: str, log: str, first: int, past_last: int
+) -> dict[int, int]:
+    """Rows by offset in `[first, past_last)` of `log` that `table` (`database.table`) has; offsets without rows are
+    left out.
 
-    An insert is one block, so a record has all of its rows there or none. Raises `StorageUnavailable`.
+    Rows of a record are inserted in their order, each block as a whole: those that are there are always the first ones.
+    Raises `StorageUnavailable`.
     """
     database, _, name = table.partition(".")
     parameters = {"database": database, "table": name, "log": log, "first": first, "past_last": past_last}
-    return {row[0] for row in (await store.query(_SQL, parameters)).rows}
+    return {int(offset): int(rows) for offset, rows in (await store.query(_SQL, parameters)).rows}

@@ -1,4 +1,5 @@
--- Which records of this stretch of the log have rows in this table?
-SELECT DISTINCT log_offset
+-- How many rows of each record of this stretch of the log does this table have?
+SELECT log_offset, count()
 FROM {database:Identifier}.{table:Identifier}
 WHERE log = {log:String} AND log_offset >= {first:UInt64} AND log_offset < {past_last:UInt64}
+GROUP BY log_offset

@@ -1,6 +1,6 @@
 """A chunk: the records that are planned, inserted and committed together, and the rows that they become."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -32,12 +32,19 @@ class Chunk:
     records: Sequence[LogRecord]
 
 
+Piece = tuple[bytes, int]
+"""JSON lines, each ended by a newline, and their number."""
+
+
 class RecordRows(NamedTuple):
     """What one record becomes in one table: JSON lines (each ended by a newline) and their number."""
 
     offset: int
     lines: bytes
     rows: int
+    make: Callable[[], Iterator[Piece]] | None = None
+    """Makes the lines piece by piece, always the same rows in the same order. For a record whose rows are not to be
+    held in memory all at once; `lines` is empty then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import uuid
 
 from analytics_queries.refill_trace_times import refill_trace_times
 from analytics_queries.stored_offsets import stored_offsets
+from consumers.blocks import Piece, blocks_of, missing_of
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
@@ -41,9 +42,14 @@ async def insert_chunk(
             parts = [part for part in parts if part.offset not in refused]
             parts += _told(chunk, refused, transform, table)
         await on_step(f"before insert {table}")
-        await _insert_table(store, chunk, table, parts, refused, tried_before=tried_before)
+        # Kept apart: a row that tells of a record which an earlier table has refused is inserted.
+        refused_here: dict[int, str] = {}
+        await _insert_table(
+            store, chunk, table, parts, refused_here, tried_before=tried_before, on_step=on_step
+        )
         if tried_before and table in _REFILLS:
             await _REFILLS[table](store, chunk.log, chunk.start, chunk.end)
+        refused = {**refused_here, **refused}
     return [
         DeadRecord(record, refused[record.offset]) for record in chunk.records if record.offset in refused
     ]
@@ -57,50 +63,73 @@ async def _insert_table(
     refused: dict[int, str],
     *,
     tried_before: bool,
+    on_step: OnStep,
 ) -> None:
     token = f"{chunk.log}/{chunk.start}-{chunk.end}/{table}"
-    if tried_before:
-        parts = await _missing(store, chunk, table, parts)
-    await _insert_parts(store, table, parts, token, refused)
-    if not tried_before:
-        return
-    # The engine may have remembered the token of an insert whose part was lost: then it has dropped this one. That can
-    # be so of the second token, too, but not of one that was never used: rows that are not there after that one were
-    # past the retention of the table, and the engine has removed them at once.
-    for other in ("again", uuid.uuid4().hex):
-        missing = [part for part in await _missing(store, chunk, table, parts) if part.offset not in refused]
-        if not missing:
-            return
-        logger.warning("%s: %d records of a known token were not there; inserting them", token, len(missing))
-        await _insert_parts(store, table, missing, f"{token}/{other}", refused)
+    stored: dict[int, int] = {}
+    if tried_before and parts:
+        stored = await stored_offsets(store, table, chunk.log, chunk.start, chunk.end)
+    for number, block in enumerate(blocks_of(parts)):
+        if number:
+            # Of a record whose first rows are refused, no more is inserted: what is there are always its first rows.
+            block = [piece for piece in block if piece.offset not in refused]
+            if not block:
+                continue
+            await on_step(f"between blocks {table}")
+        missing = missing_of(block, stored)
+        # As a rule there is one block, with the chunk's own token.
+        name = f"{token}/{block[0].offset}+{block[0].first}" if number else token
+        await _insert_pieces(store, table, missing, name, refused)
+        if tried_before:
+            await _make_sure(store, chunk, table, missing, name, refused)
 
 
-async def _missing(store: ColumnStore, chunk: Chunk, table: str, parts: list[RecordRows]) -> list[RecordRows]:
-    if not parts:
-        return parts
-    present = await stored_offsets(store, table, chunk.log, chunk.start, chunk.end)
-    return [part for part in parts if part.offset not in present]
-
-
-async def _insert_parts(
-    store: ColumnStore, table: str, parts: list[RecordRows], token: str, refused: dict[int, str]
+async def _make_sure(
+    store: ColumnStore,
+    chunk: Chunk,
+    table: str,
+    pieces: list[Piece],
+    token: str,
+    refused: dict[int, str],
 ) -> None:
-    """Insert as one block; where it is more than a block holds, or the store refuses it, halve until it fits or the
-    records at fault are alone."""
-    if not parts:
+    """Insert what the table does not show after an insert.
+
+    The engine may have remembered the token of an insert whose part was lost: then it has dropped this one. That can be
+    so of the second token, too, but not of one that was never used: rows that are not there after that one were past the
+    retention of the table, and the engine has removed them at once.
+    """
+    for other in ("again", uuid.uuid4().hex):
+        pieces = [piece for piece in pieces if piece.offset not in refused]
+        if not pieces:
+            return
+        pieces = missing_of(pieces, await stored_offsets(store, table, chunk.log, chunk.start, chunk.end))
+        if not pieces:
+            return
+        logger.warning("%s: rows of a known token were not there; inserting %d pieces", token, len(pieces))
+        await _insert_pieces(store, table, pieces, f"{token}/{other}", refused)
+
+
+async def _insert_pieces(
+    store: ColumnStore, table: str, pieces: list[Piece], token: str, refused: dict[int, str]
+) -> None:
+    """Insert as one block; where the store refuses it, halve until the records at fault are alone."""
+    pieces = [piece for piece in pieces if piece.offset not in refused]
+    if not pieces:
         return
-    rows, size = sum(part.rows for part in parts), sum(len(part.lines) for part in parts)
+    rows, size = sum(piece.rows for piece in pieces), sum(len(piece.lines) for piece in pieces)
     try:
         if rows > MAX_ROWS or size > MAX_BYTES:
             raise RowsRefused(f"{rows} rows, {size} bytes: more than one block holds.")
-        await store.insert(table, b"".join([part.lines for part in parts]), rows, token)
+        await store.insert(table, b"".join([piece.lines for piece in pieces]), rows, token)
     except RowsRefused as error:
-        if len(parts) == 1:
-            refused[parts[0].offset] = str(error)
+        if len(pieces) == 1:
+            first = pieces[0].first
+            before = f" The {first} rows before them are stored." if first else ""
+            refused[pieces[0].offset] = f"{error}{before}"
             return
-        middle = len(parts) // 2
-        for half in (parts[:middle], parts[middle:]):
-            await _insert_parts(store, table, half, f"{token}/{half[0].offset}-{half[-1].offset}", refused)
+        middle = len(pieces) // 2
+        for half in (pieces[:middle], pieces[middle:]):
+            await _insert_pieces(store, table, half, f"{token}/{half[0].offset}-{half[-1].offset}", refused)
 
 
 def _told(chunk: Chunk, refused: dict[int, str], transform: Transform, table: str) -> list[RecordRows]:

@@ -1,5 +1,6 @@
 """A `kill -9` between any two steps of the consumer's loop loses nothing and doubles nothing."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,15 +8,20 @@ from typing import Any
 import pytest
 
 from tests.faults.kill_points import ALL_STEPS, STATES
+from tests.otlp.requests import attribute, logs
 from tests.support.platform_process import PlatformProcess
 
 _KILLABLE = [sys.executable, "-m", "tests.faults.killable_up"]
 _EVENTS = 50
+# Five blocks of rows: each repeats the attribute of the resource.
+_LARGE_RECORDS = 2200
+_LARGE_ATTRIBUTE = "x" * 32_600
 _MOST_BATCHES = 2000
 _STORED = """
     SELECT service AS step, count() AS stored, uniqExact(id) AS ids
     FROM pharos.telemetry_events GROUP BY service
 """
+_LARGE_STORED = "SELECT count() AS rows, uniqExact(Body) AS records FROM pharos.otel_logs"
 _DOUBLE_RECEIPTS = """
     SELECT receipt_id FROM pharos.ingest_receipts WHERE outcome = 'stored' GROUP BY receipt_id HAVING count() != 1
 """
@@ -69,5 +75,37 @@ def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps
         assert {platform.receipt(r).json["data"]["status"] for r in receipts} == {"stored"}
         assert platform.query(_DOUBLE_RECEIPTS) == []
         assert platform.stop() == 0
+    finally:
+        platform.kill()
+
+
+# tests/consumers/test_split_records.py has a fault at each block of smaller records.
+@pytest.mark.full
+@pytest.mark.timeout(300)
+def test_a_kill_between_the_blocks_of_one_record(tmp_path: Path) -> None:
+    """Its rows are more than one block holds: the next start inserts those that are missing."""
+    # As from an edge that did not bound what a request becomes.
+    variables = {"PHAROS_MAX_EXPANDED_BYTES": str(2**30)}
+    platform = PlatformProcess(tmp_path / "data", command=_KILLABLE, env=variables)
+    body = logs(*[{"body": {"stringValue": str(n)}} for n in range(_LARGE_RECORDS)])
+    shared = attribute("a", stringValue=_LARGE_ATTRIBUTE)
+    body["resourceLogs"][0]["resource"] = {"attributes": [shared]}
+    try:
+        platform.start()
+        (platform.data / "kill-at").write_text("between blocks pharos.otel_logs")
+        headers = {
+            "Authorization": f"Bearer {platform.credentials['ingest_key']}",
+            "Content-Type": "application/json",
+        }
+        path = "/api/v1/otlp/v1/logs"
+        answer = platform.request("POST", path, body=json.dumps(body).encode(), headers=headers)
+        assert answer.status == 200
+        assert platform.wait_for_end() == -9
+        (platform.data / "kill-at").unlink()
+        platform.start()
+        platform.wait_until_consumed()
+        assert platform.query(_LARGE_STORED) == [{"rows": _LARGE_RECORDS, "records": _LARGE_RECORDS}]
+        log = platform.log.read_text()
+        assert "carrying out the open plan" in log
     finally:
         platform.kill()

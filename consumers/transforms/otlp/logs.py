@@ -1,9 +1,11 @@
 """Rows of `otel_logs`."""
 
+from collections.abc import Iterator
+
 import msgspec
 from msgspec import Raw
 
-from consumers.transforms.otlp.shared_columns import Place, hex_id, rows_of
+from consumers.transforms.otlp.shared_columns import Place, TablePiece, hex_id, rows_of
 from consumers.transforms.otlp.text_values import as_text, text_map
 from pipeline_contracts.otlp.logs import LogsRequest, OtlpLogRecord
 
@@ -29,9 +31,9 @@ class LogRow(msgspec.Struct, omit_defaults=True, gc=False):
     LogAttributes: dict[str, str] = {}
 
 
-def log_rows(request: LogsRequest, place: Place) -> dict[str, tuple[bytes, int]]:
-    """(JSON lines, rows) of the table, all log records that the edge has taken."""
-    return {TABLE: rows_of(request.by_scope(), _row, place)}
+def log_rows(request: LogsRequest, place: Place) -> Iterator[TablePiece]:
+    """The rows of all log records that the edge has taken."""
+    return rows_of(TABLE, request.by_scope(), _row, place)
 
 
 def _row(record: OtlpLogRecord, place: Place, shared: Raw) -> LogRow:

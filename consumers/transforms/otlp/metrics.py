@@ -1,13 +1,13 @@
 """Rows of the tables of metrics: one for each kind."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw, field
 
-from consumers.transforms.otlp.shared_columns import Chosen, Place, hex_id
+from consumers.transforms.otlp.shared_columns import Chosen, Place, TablePiece, hex_id, in_pieces
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.metrics import (
     Exemplar,
@@ -60,17 +60,20 @@ class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
     exemplar_traces: Sequence[str] = field(name="Exemplars.TraceId", default=())
 
 
-def metric_rows(request: MetricsRequest, place: Place) -> dict[str, tuple[bytes, int]]:
-    """(JSON lines, rows) by table, all data points that the edge has taken."""
+def metric_rows(request: MetricsRequest, place: Place) -> Iterator[TablePiece]:
+    """The rows of all data points that the edge has taken, a piece or more for a scope and table."""
     chosen = Chosen(place.meta.rejected)
-    lines: dict[str, list[bytes]] = {}
-    counts: dict[str, int] = {}
     for of_resource, of_scope, metrics in request.by_scope():
         shared = place.shared(of_resource, of_scope, dropped=True)
+        size = memoryview(shared).nbytes + max(map(_described, metrics))
         for table, rows in _rows_of_scope(metrics, chosen, place, shared).items():
-            lines.setdefault(table, []).append(_encode_lines(rows))
-            counts[table] = counts.get(table, 0) + len(rows)
-    return {table: (b"".join(parts), counts[table]) for table, parts in lines.items()}
+            for some in in_pieces(rows, size):
+                yield table, _encode_lines(some), len(some)
+
+
+def _described(metric: Metric) -> int:
+    """Bytes that each row of the metric repeats of it, at most: a character is six where it is escaped."""
+    return 6 * (len(metric.name or "") + len(metric.description or "") + len(metric.unit or ""))
 
 
 def _rows_of_scope(

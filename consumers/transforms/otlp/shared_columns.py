@@ -1,6 +1,6 @@
 """The columns that all rows of a scope share, made into JSON once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -112,21 +112,36 @@ class Chosen:
         return [record for place, record in enumerate(records, begin) if place not in self._rejected]
 
 
+TablePiece = tuple[str, bytes, int]
+"""(table, JSON lines, rows)."""
+
+PIECE_BYTES = 8 * 2**20
+"""What the rows of one piece may repeat of their resource and scope."""
+
+
 def rows_of(
+    table: str,
     scopes: Iterable[tuple[_OfResource, _OfScope, list[T]]],
     row: Callable[[T, Place, Raw], msgspec.Struct],
     place: Place,
-) -> tuple[bytes, int]:
-    """(JSON lines, rows) of all records that the edge has taken, of a signal that has one table."""
+) -> Iterator[TablePiece]:
+    """The rows of all records that the edge has taken, of a signal that has one table, a piece or more for a scope."""
     chosen = Chosen(place.meta.rejected)
-    parts = []
-    count = 0
     for of_resource, of_scope, records in scopes:
         if taken := chosen.of(records):
             shared = place.shared(of_resource, of_scope)
-            parts.append(_encode_lines([row(record, place, shared) for record in taken]))
-            count += len(taken)
-    return b"".join(parts), count
+            for some in in_pieces(taken, memoryview(shared).nbytes):
+                yield table, _encode_lines([row(record, place, shared) for record in some]), len(some)
+
+
+def in_pieces(records: list[T], shared: int) -> Iterator[list[T]]:
+    """The records, so many at once that what they repeat, `shared` bytes each, is a piece."""
+    most = PIECE_BYTES // (shared + 1) or 1
+    if len(records) <= most:
+        yield records
+        return
+    for begin in range(0, len(records), most):
+        yield records[begin : begin + most]
 
 
 def hex_id(text: str | None, digits: int) -> str:

@@ -1,18 +1,18 @@
 """What the topics of OTLP become: rows, whichever way the body was coded."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows
 from consumers.deep_json import read_deep
 from consumers.transforms.otlp.logs import log_rows
 from consumers.transforms.otlp.metrics import metric_rows
-from consumers.transforms.otlp.shared_columns import Place
+from consumers.transforms.otlp.shared_columns import Place, TablePiece
 from consumers.transforms.otlp.traces import trace_rows
 from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.weight import weigh
@@ -27,7 +27,33 @@ from storage_backends.column_store.interface import ColumnStore
 # Between so many records the event loop serves others: an edge may live in the same process.
 _BREATH_RECORDS = 300
 
-Rows = Callable[[Any, Place], dict[str, tuple[bytes, int]]]
+# Of the rows of a chunk. What is more is made again, piece by piece, when it is inserted: attributes that many records
+# share can become a thousand times as many bytes as the chunk has.
+_MOST_HELD_BYTES = 64 * 2**20
+
+Rows = Callable[[Any, Place], Iterator[TablePiece]]
+
+
+class _Held:
+    """The rows of one record by table, (lines, number), as long as they come to no more than `most` bytes; above that
+    only their number."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.size = 0
+        self.given_up = False
+        self.tables: dict[str, tuple[list[bytes], int]] = {}
+
+    def add(self, table: str, lines: bytes, rows: int) -> None:
+        parts, count = self.tables.get(table, ([], 0))
+        self.size += len(lines)
+        if self.size > self._most:
+            self.given_up = True
+            for held, _ in self.tables.values():
+                held.clear()
+        else:
+            parts.append(lines)
+        self.tables[table] = parts, count + rows
 
 
 class OtlpTopic(RowsOnly):
@@ -44,26 +70,46 @@ class OtlpTopic(RowsOnly):
 
     async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
+        left = _MOST_HELD_BYTES
         breath = 0
         for record in chunk.records:
+            held = _Held(left)
             try:
-                meta = decode_otlp_meta(record.meta)
-                place = Place(meta, chunk.log, record.offset)
-                tables = read_deep(partial(self._tables, record.value, place))
+                place = Place(decode_otlp_meta(record.meta), chunk.log, record.offset)
+                for table, lines, count in self._pieces(record, place):
+                    held.add(table, lines, count)
+                    breath += count
+                    if breath >= _BREATH_RECORDS or held.given_up:
+                        breath = 0
+                        await asyncio.sleep(0)
             except (msgspec.MsgspecError, RecursionError) as error:
                 result.dead.append(DeadRecord(record, f"The body cannot be read: {error}"))
                 continue
-            for table, (lines, count) in tables.items():
-                result.tables.setdefault(table, []).append(RecordRows(record.offset, lines, count))
-            breath += meta.records
-            if breath >= _BREATH_RECORDS:
-                breath = 0
-                await asyncio.sleep(0)
+            if not held.given_up:
+                left -= held.size
+            for table, (parts, count) in held.tables.items():
+                rows = RecordRows(record.offset, b"".join(parts), count)
+                if held.given_up:
+                    rows = RecordRows(record.offset, b"", count, partial(self._again, record, place, table))
+                result.tables.setdefault(table, []).append(rows)
         return result
 
-    def _tables(self, body: bytes, place: Place) -> dict[str, tuple[bytes, int]]:
-        """(JSON lines, rows) by table."""
-        return self._rows(self._request(place.meta, body), place)
+    def _pieces(self, record: LogRecord, place: Place) -> Iterator[TablePiece]:
+        given = 0
+        try:
+            for piece in self._rows(self._request(place.meta, record.value), place):
+                yield piece
+                given += 1
+        except RecursionError:
+            # All at once: while pieces were awaited, the higher limit would be everybody's.
+            pieces = read_deep(lambda: list(self._rows(self._request(place.meta, record.value), place)))
+            yield from pieces[given:]
+
+    def _again(self, record: LogRecord, place: Place, table: str) -> Iterator[Piece]:
+        """The record's rows in the table, made when they are inserted."""
+        for name, lines, count in self._pieces(record, place):
+            if name == table:
+                yield lines, count
 
     def _request(self, meta: OtlpMeta, body: bytes) -> Any:
         if meta.coding == "json":

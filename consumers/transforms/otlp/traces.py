@@ -1,11 +1,11 @@
 """Rows of `otel_traces`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Raw, field
 
-from consumers.transforms.otlp.shared_columns import Place, hex_id, rows_of
+from consumers.transforms.otlp.shared_columns import Place, TablePiece, hex_id, rows_of
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.traces import Span, SpanEvent, SpanLink, TracesRequest
 
@@ -42,9 +42,9 @@ class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
     link_attributes: Sequence[dict[str, str]] = field(name="Links.Attributes", default=())
 
 
-def trace_rows(request: TracesRequest, place: Place) -> dict[str, tuple[bytes, int]]:
-    """(JSON lines, rows) of the table, all spans that the edge has taken."""
-    return {TABLE: rows_of(request.by_scope(), _row, place)}
+def trace_rows(request: TracesRequest, place: Place) -> Iterator[TablePiece]:
+    """The rows of all spans that the edge has taken."""
+    return rows_of(TABLE, request.by_scope(), _row, place)
 
 
 def _row(span: Span, place: Place, shared: Raw) -> SpanRow:

@@ -1,0 +1,81 @@
+"""How the rows of a chunk are cut into blocks, and what of a block is missing after another attempt."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from consumers import blocks
+from consumers.blocks import Piece, blocks_of, missing_of
+from consumers.chunk import RecordRows
+
+
+def held(offset: int, rows: int) -> RecordRows:
+    """A record whose rows are in memory, ten bytes each."""
+    return RecordRows(offset, b"123456789\n" * rows, rows)
+
+
+def made(offset: int, *pieces: int) -> RecordRows:
+    """A record whose rows are made in pieces of so many rows."""
+
+    def make() -> Iterator[tuple[bytes, int]]:
+        for rows in pieces:
+            yield b"123456789\n" * rows, rows
+
+    return RecordRows(offset, b"", sum(pieces), make)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([], []),
+        ([held(1, 3), held(2, 7)], [[(1, 0, 3), (2, 0, 7)]]),
+        # Bytes: ten rows of records in memory, four of those that are made now.
+        ([held(1, 6), held(2, 5)], [[(1, 0, 6)], [(2, 0, 5)]]),
+        ([made(1, 2, 2, 2)], [[(1, 0, 4)], [(1, 4, 2)]]),
+        ([made(1, 3, 3, 3)], [[(1, 0, 3)], [(1, 3, 3)], [(1, 6, 3)]]),
+        ([made(1, 1, 1), made(2, 1, 2)], [[(1, 0, 2), (2, 0, 1)], [(2, 1, 2)]]),
+        ([held(1, 8), made(2, 1), held(3, 9)], [[(1, 0, 8)], [(2, 0, 1), (3, 0, 9)]]),
+        # What no block holds has one of its own, so that the store's refusal hits nothing else.
+        ([held(1, 1), held(2, 11), held(3, 1)], [[(1, 0, 1)], [(2, 0, 11)], [(3, 0, 1)]]),
+        ([made(1, 1, 9, 1)], [[(1, 0, 1)], [(1, 1, 9)], [(1, 10, 1)]]),
+    ],
+)
+def test_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+    parts: Sequence[RecordRows],
+    expected: list[list[tuple[int, int, int]]],
+) -> None:
+    monkeypatch.setattr(blocks, "MAX_BYTES", 100)
+    monkeypatch.setattr(blocks, "MOST_MADE_BYTES", 40)
+    cut = list(blocks_of(parts))
+    assert [[(piece.offset, piece.first, piece.rows) for piece in block] for block in cut] == expected
+    assert all(piece.lines == b"123456789\n" * piece.rows for block in cut for piece in block)
+
+
+def test_a_block_has_no_more_rows_than_the_store_takes_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "MAX_ROWS", 5)
+    cut = [[piece.offset for piece in block] for block in blocks_of([held(n, 2) for n in range(5)])]
+    assert cut == [[0, 1], [2, 3], [4]]
+
+
+_PIECE = Piece(7, 10, b"a\nb\nc\n", 3)
+_WITH_LINE_BREAKS = Piece(7, 0, b'{"a":\n1}\n{"a":\n2}\n', 2)
+
+
+@pytest.mark.parametrize(
+    ("piece", "stored", "expected"),
+    [
+        (_PIECE, {}, [_PIECE]),
+        (_PIECE, {6: 99}, [_PIECE]),
+        (_PIECE, {7: 10}, [_PIECE]),
+        (_PIECE, {7: 11}, [Piece(7, 11, b"b\nc\n", 2)]),
+        (_PIECE, {7: 12}, [Piece(7, 12, b"c\n", 1)]),
+        (_PIECE, {7: 13}, []),
+        (_PIECE, {7: 99}, []),
+        # Cannot be cut by lines, and is never inserted in parts.
+        (_WITH_LINE_BREAKS, {7: 0}, [_WITH_LINE_BREAKS]),
+        (_WITH_LINE_BREAKS, {7: 1}, []),
+    ],
+)
+def test_what_is_missing_of_a_piece(piece: Piece, stored: dict[int, int], expected: list[Piece]) -> None:
+    assert missing_of([piece], stored) == expected
