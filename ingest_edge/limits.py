@@ -22,6 +22,7 @@ class Limits:
     body_grace: float
     body_rate: int
     protobuf_bytes: int
+    expanded_bytes: int
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Limits":
@@ -39,4 +40,5 @@ class Limits:
             body_grace=settings.body_grace_seconds,
             body_rate=settings.min_body_rate,
             protobuf_bytes=settings.max_protobuf_bytes,
+            expanded_bytes=settings.max_expanded_bytes,
         )

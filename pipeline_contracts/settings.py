@@ -152,6 +152,11 @@ class Settings:
     max_protobuf_bytes: int = _setting(
         4 * 2**20, "Largest OTLP body in protobuf when decompressed", minimum=1024
     )
+    max_expanded_bytes: int = _setting(
+        64 * 2**20,
+        "Largest size of the rows of one OTLP request, each with the attributes of its resource and scope",
+        minimum=2**20,
+    )
     trusted_proxies: str | None = _setting(
         None, "Addresses and networks of proxies whose X-Forwarded-For is believed: 10.0.0.0/8,::1"
     )

@@ -11,7 +11,9 @@ from aiohttp import hdrs, web
 from ingest_edge.body import check_content_type
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
+from ingest_edge.otlp import measure_json
 from ingest_edge.otlp.decode import Decoder, nested_too_deeply
+from ingest_edge.otlp.expansion import JSON, check_expansion
 from ingest_edge.otlp.judge_logs import judge_logs
 from ingest_edge.otlp.judge_metrics import judge_metrics
 from ingest_edge.otlp.judge_traces import judge_traces
@@ -38,13 +40,36 @@ class _Signal:
     topic: str
     decoder: Decoder
     judge: Callable[[Any, int, Limits], Verdict]
+    shared: Callable[[Any], int]
+    own: Callable[[Any, bytes], int]
     rejected_name: str
 
 
 _SIGNALS: Mapping[str, _Signal] = {
-    "v1/traces": _Signal(topics.TRACES, Decoder(TracesRequest), judge_traces, "rejectedSpans"),
-    "v1/logs": _Signal(topics.LOGS, Decoder(LogsRequest), judge_logs, "rejectedLogRecords"),
-    "v1/metrics": _Signal(topics.METRICS, Decoder(MetricsRequest), judge_metrics, "rejectedDataPoints"),
+    "v1/traces": _Signal(
+        topics.TRACES,
+        Decoder(TracesRequest),
+        judge_traces,
+        measure_json.shared_by_spans,
+        measure_json.own_of_spans,
+        "rejectedSpans",
+    ),
+    "v1/logs": _Signal(
+        topics.LOGS,
+        Decoder(LogsRequest),
+        judge_logs,
+        measure_json.shared_by_logs,
+        measure_json.own_of_logs,
+        "rejectedLogRecords",
+    ),
+    "v1/metrics": _Signal(
+        topics.METRICS,
+        Decoder(MetricsRequest),
+        judge_metrics,
+        measure_json.shared_by_points,
+        measure_json.own_of_points,
+        "rejectedDataPoints",
+    ),
 }
 
 
@@ -132,8 +157,17 @@ class AcceptOtlp:
 def _judge_json(signal: _Signal, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
     """The verdict, and the body as it goes on. What is decoded for it is not kept."""
     decoded = signal.decoder.decode(body, limits)
+    request, size = decoded.request, len(decoded.body)
     try:
-        verdict = signal.judge(decoded.request, len(decoded.body), limits)
+        verdict = signal.judge(request, size, limits)
+        check_expansion(
+            JSON,
+            size,
+            verdict.accepted,
+            lambda: signal.shared(request),
+            lambda: signal.own(request, decoded.body),
+            limits.expanded_bytes,
+        )
     except RecursionError:
         # What the decoder just managed may be too deep for measuring it.
         raise nested_too_deeply() from None

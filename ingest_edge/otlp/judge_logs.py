@@ -3,7 +3,6 @@
 import msgspec
 
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.shared_size import LARGE, shared_size
 from ingest_edge.otlp.verdict import Verdict
 from pipeline_contracts.otlp.logs import LogsRequest
 
@@ -13,9 +12,7 @@ _encode = msgspec.json.Encoder().encode
 def judge_logs(request: LogsRequest, size: int, limits: Limits) -> Verdict:
     """A log record may be as large as an event. `size`: bytes of the body."""
     verdict = Verdict()
-    for of_resource, of_scope, records in request.by_scope():
-        if size > LARGE:
-            verdict.share(shared_size(of_resource.resource, of_scope.scope), len(records))
+    for _, _, records in request.by_scope():
         if size <= limits.event_bytes:
             # None of them can be over it.
             verdict.accept(len(records))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.shared_size import LARGE, shared_size
 from ingest_edge.otlp.verdict import Verdict
 from pipeline_contracts.otlp.metrics import DataPoint, Metric, MetricsRequest, NumberPoint
 
@@ -11,18 +10,13 @@ NO_RECORDED_VALUE = 1
 """DataPointFlags: the point says that there was nothing to record; it has no value on purpose."""
 
 
-def judge_metrics(request: MetricsRequest, size: int, _limits: Limits) -> Verdict:
-    """A data point needs a time and a value of its kind. `size`: bytes of the body."""
+def judge_metrics(request: MetricsRequest, _size: int, _limits: Limits) -> Verdict:
+    """A data point needs a time and a value of its kind."""
     verdict = Verdict()
-    for of_resource, of_scope, metrics in request.by_scope():
-        shared = shared_size(of_resource.resource, of_scope.scope) if size > LARGE else 0
+    for _, _, metrics in request.by_scope():
         for metric in metrics:
-            described = len(metric.name or "") + len(metric.description or "") + len(metric.unit or "")
             for _, data in metric.data():
-                points: Sequence[DataPoint] = data.dataPoints or ()
-                if shared:
-                    verdict.share(shared + described, len(points))
-                _judge_points(metric, points, verdict)
+                _judge_points(metric, data.dataPoints or (), verdict)
     return verdict
 
 

@@ -1,7 +1,6 @@
 """Which spans are taken."""
 
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.shared_size import LARGE, shared_size
 from ingest_edge.otlp.verdict import Verdict
 from pipeline_contracts.otlp.traces import Span, TracesRequest
 
@@ -9,12 +8,10 @@ _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
 
 
-def judge_traces(request: TracesRequest, size: int, _limits: Limits) -> Verdict:
-    """A span needs a trace ID and a span ID, and must not end before it starts. `size`: bytes of the body."""
+def judge_traces(request: TracesRequest, _size: int, _limits: Limits) -> Verdict:
+    """A span needs a trace ID and a span ID, and must not end before it starts."""
     verdict = Verdict()
-    for of_resource, of_scope, spans in request.by_scope():
-        if size > LARGE:
-            verdict.share(shared_size(of_resource.resource, of_scope.scope), len(spans))
+    for _, _, spans in request.by_scope():
         if _all_valid(spans):
             verdict.accept(len(spans))
             continue

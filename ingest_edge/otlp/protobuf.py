@@ -10,27 +10,36 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
 from ingest_edge.limits import Limits
+from ingest_edge.otlp import measure_protobuf
+from ingest_edge.otlp.expansion import PROTOBUF as PROTOBUF_CODING
+from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.judge_metrics import NO_RECORDED_VALUE
-from ingest_edge.otlp.shared_size import LARGE
 from ingest_edge.otlp.status import PROTOBUF, error_message
 from ingest_edge.otlp.verdict import Verdict
 from pipeline_contracts.errors import InvalidInput
 
 _NO_TRACE = bytes(16)
 _NO_SPAN = bytes(8)
-_KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
 
 
 def judge(path: str, body: bytes, limits: Limits) -> Verdict:
     """Which records of the body are taken. Raises `InvalidInput` and `PayloadTooLarge`."""
-    request_type, judge_request = _REQUESTS[path]
+    request_type, judge_request, shared, own = _REQUESTS[path]
     request = request_type()
     try:
         request.ParseFromString(body)
     except DecodeError as error:
         raise InvalidInput(f"The body is not a valid {request_type.DESCRIPTOR.name}.") from error
     verdict = Verdict()
-    judge_request(request, verdict, len(body) > LARGE, limits)
+    judge_request(request, verdict, len(body), limits)
+    check_expansion(
+        PROTOBUF_CODING,
+        len(body),
+        verdict.accepted,
+        lambda: shared(request),
+        lambda: own(request, body),
+        limits.expanded_bytes,
+    )
     return verdict
 
 
@@ -45,18 +54,13 @@ def success_answer(path: str, verdict: Verdict, headers: Mapping[str, str]) -> w
     return web.Response(body=answer.SerializeToString(), headers=headers, content_type=PROTOBUF)
 
 
-def _scopes(resources: Any, name: str) -> Iterator[tuple[int, Any]]:
-    """(bytes that its records share, the scope's part) of each scope."""
+def _scopes(resources: Any, name: str) -> Iterator[Any]:
     for of_resource in resources:
-        shared = of_resource.resource.ByteSize()
-        for of_scope in getattr(of_resource, name):
-            yield shared + of_scope.scope.ByteSize(), of_scope
+        yield from getattr(of_resource, name)
 
 
-def _judge_traces(request: Any, verdict: Verdict, large: bool, _limits: Limits) -> None:
-    for shared, of_scope in _scopes(request.resource_spans, "scope_spans"):
-        if large:
-            verdict.share(shared, len(of_scope.spans))
+def _judge_traces(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:
+    for of_scope in _scopes(request.resource_spans, "scope_spans"):
         for span in of_scope.spans:
             trace_id, span_id = span.trace_id, span.span_id
             if len(trace_id) != 16 or trace_id == _NO_TRACE:
@@ -69,28 +73,20 @@ def _judge_traces(request: Any, verdict: Verdict, large: bool, _limits: Limits) 
                 verdict.accept(1)
 
 
-def _judge_logs(request: Any, verdict: Verdict, large: bool, limits: Limits) -> None:
-    for shared, of_scope in _scopes(request.resource_logs, "scope_logs"):
-        if large:
-            verdict.share(shared, len(of_scope.log_records))
+def _judge_logs(request: Any, verdict: Verdict, size: int, limits: Limits) -> None:
+    for of_scope in _scopes(request.resource_logs, "scope_logs"):
         for record in of_scope.log_records:
-            if large and record.ByteSize() > limits.event_bytes:
+            if size > limits.event_bytes and record.ByteSize() > limits.event_bytes:
                 verdict.reject(f"a log record is over {limits.event_bytes} bytes")
             else:
                 verdict.accept(1)
 
 
-def _judge_metrics(request: Any, verdict: Verdict, large: bool, _limits: Limits) -> None:
-    for shared, of_scope in _scopes(request.resource_metrics, "scope_metrics"):
+def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:
+    for of_scope in _scopes(request.resource_metrics, "scope_metrics"):
         for metric in of_scope.metrics:
             kind = metric.WhichOneof("data")
-            if kind not in _KINDS:
-                continue
-            points = getattr(metric, kind).data_points
-            if large:
-                described = len(metric.name) + len(metric.description) + len(metric.unit)
-                verdict.share(shared + described, len(points))
-            for point in points:
+            for point in measure_protobuf.points_of(metric):
                 if not point.time_unix_nano:
                     verdict.reject(f"data point of {metric.name!r:.60}: it has no time_unix_nano")
                 elif (
@@ -104,11 +100,28 @@ def _judge_metrics(request: Any, verdict: Verdict, large: bool, _limits: Limits)
                     verdict.accept(1)
 
 
-_Judge = Callable[[Any, Verdict, bool, Limits], None]
-_REQUESTS: Mapping[str, tuple[type[Message], _Judge]] = {
-    "v1/traces": (traces.ExportTraceServiceRequest, _judge_traces),
-    "v1/logs": (logs.ExportLogsServiceRequest, _judge_logs),
-    "v1/metrics": (metrics.ExportMetricsServiceRequest, _judge_metrics),
+_Judge = Callable[[Any, Verdict, int, Limits], None]
+_Shared = Callable[[Any], int]
+_Own = Callable[[Any, bytes], int]
+_REQUESTS: Mapping[str, tuple[type[Message], _Judge, _Shared, _Own]] = {
+    "v1/traces": (
+        traces.ExportTraceServiceRequest,
+        _judge_traces,
+        measure_protobuf.shared_by_spans,
+        measure_protobuf.own_of_spans,
+    ),
+    "v1/logs": (
+        logs.ExportLogsServiceRequest,
+        _judge_logs,
+        measure_protobuf.shared_by_logs,
+        measure_protobuf.own_of_logs,
+    ),
+    "v1/metrics": (
+        metrics.ExportMetricsServiceRequest,
+        _judge_metrics,
+        measure_protobuf.shared_by_points,
+        measure_protobuf.own_of_points,
+    ),
 }
 _RESPONSES: Mapping[str, tuple[Any, str]] = {
     "v1/traces": (traces.ExportTraceServiceResponse, "rejected_spans"),

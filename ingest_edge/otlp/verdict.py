@@ -8,9 +8,6 @@ from pipeline_contracts.errors import PayloadTooLarge
 _MOST_REASONS = 5
 # In one insert.
 _MOST_RECORDS = 50_000
-# Each row has the attributes of its resource and scope. A large resource over many records would become far more than
-# what was sent.
-_MOST_SHARED_BYTES = 32 * 2**20
 
 
 @dataclass(slots=True)
@@ -21,7 +18,6 @@ class Verdict:
     rejected: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Of the first few."""
-    shared_bytes: int = 0
     left_out: int = 0
     """Rejected records that have no place: the body goes on without them."""
 
@@ -46,12 +42,3 @@ class Verdict:
         """Count records that could not be read, a reason for each."""
         self.left_out += len(reasons)
         self.reasons += reasons[: max(0, _MOST_REASONS - len(self.reasons))]
-
-    def share(self, size: int, records: int) -> None:
-        """Count what so many records will each carry of their resource or scope. Raises `PayloadTooLarge`."""
-        self.shared_bytes += size * records
-        if self.shared_bytes > _MOST_SHARED_BYTES:
-            raise PayloadTooLarge(
-                "The attributes of resources and scopes, which each of their records gets, come to over "
-                f"{_MOST_SHARED_BYTES} bytes. Send smaller batches."
-            )

@@ -39,7 +39,7 @@ LARGE_RESOURCE = {
     "resourceLogs": [
         {
             "resource": {"attributes": [attribute("a", stringValue="x" * 60_000)]},
-            "scopeLogs": [{"logRecords": [{}] * 2000}],
+            "scopeLogs": [{"logRecords": [{}] * 1200}],
         }
     ]
 }
@@ -169,7 +169,7 @@ CASES = [
         LARGE_RESOURCE,
         413,
         3,
-        "The attributes of resources and scopes",
+        "The request would become rows of up to 72",
         "logs",
     ),
     Case(

@@ -1,0 +1,100 @@
+"""Upper bounds of the rows' bytes of a request in JSON, for `check_expansion`."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from ingest_edge.otlp.expansion import EVENT_BYTES, EXEMPLAR_BYTES
+from pipeline_contracts.otlp.logs import LogsRequest
+from pipeline_contracts.otlp.metrics import (
+    DataPoint,
+    HistogramPoint,
+    MetricsRequest,
+    SummaryPoint,
+)
+from pipeline_contracts.otlp.traces import TracesRequest
+from pipeline_contracts.otlp.values import Resource, Scope
+
+# A bound or a quantile: `1e15` is written with seventeen digits.
+_NUMBER_BYTES = 24
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _OfResource(Protocol):
+    resource: Resource | None
+    schemaUrl: str | None
+
+
+class _OfScope(Protocol):
+    scope: Scope | None
+    schemaUrl: str | None
+
+
+def shared_by_logs(request: LogsRequest) -> int:
+    """Bytes that the rows of all log records repeat; the same for the other signals below."""
+    return sum(len(records) * _shared(resource, scope) for resource, scope, records in request.by_scope())
+
+
+def shared_by_spans(request: TracesRequest) -> int:
+    return sum(len(spans) * _shared(resource, scope) for resource, scope, spans in request.by_scope())
+
+
+def shared_by_points(request: MetricsRequest) -> int:
+    size = 0
+    for of_resource, of_scope, metrics in request.by_scope():
+        shared = _shared(of_resource, of_scope)
+        for metric in metrics:
+            described = len(_encode((metric.name, metric.description, metric.unit)))
+            size += (shared + described) * sum(len(data.dataPoints or ()) for _, data in metric.data())
+    return size
+
+
+def own_of_logs(_request: LogsRequest, body: bytes) -> int:
+    """Bytes of the rows that come from the records themselves; the same for the other signals below."""
+    return _with_escapes(body)
+
+
+def own_of_spans(request: TracesRequest, body: bytes) -> int:
+    children = sum(
+        len(span.events or ()) + len(span.links or ()) for _, _, spans in request.by_scope() for span in spans
+    )
+    return _with_escapes(body) + EVENT_BYTES * children
+
+
+def own_of_points(request: MetricsRequest, body: bytes) -> int:
+    return _with_escapes(body) + sum(
+        _added_by(data.dataPoints or ())
+        for _, _, metrics in request.by_scope()
+        for metric in metrics
+        for _, data in metric.data()
+    )
+
+
+def _added_by(points: Iterable[DataPoint]) -> int:
+    size = 0
+    for point in points:
+        if isinstance(point, SummaryPoint):
+            size += 2 * _NUMBER_BYTES * len(point.quantileValues or ())
+        else:
+            size += EXEMPLAR_BYTES * len(point.exemplars or ())  # type: ignore[attr-defined]
+            if isinstance(point, HistogramPoint):
+                size += _NUMBER_BYTES * len(point.explicitBounds or ())
+    return size
+
+
+def _shared(of_resource: _OfResource, of_scope: _OfScope) -> int:
+    resource = of_resource.resource
+    text = _encode((resource, of_scope.scope, of_resource.schemaUrl, of_scope.schemaUrl))
+    size = _with_escapes(text)
+    for attribute in (resource.attributes if resource is not None else None) or ():
+        if attribute.key == "service.name":
+            # It has a column of its own too.
+            size += _with_escapes(_encode(attribute.value))
+    return size
+
+
+def _with_escapes(text: bytes) -> int:
+    """Bytes of the text in a row. Lists and maps are text in it, whose escapes are escaped once more."""
+    return len(text) + 2 * text.count(b"\\")
