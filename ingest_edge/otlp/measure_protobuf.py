@@ -17,9 +17,8 @@ _OTHER_BYTES = 4
 _encode = msgspec.json.Encoder().encode
 
 
-def points_of(metric: Any) -> Any:
-    """The data points of the metric, of its one kind; none of a kind that is not stored."""
-    kind = metric.WhichOneof("data")
+def points_of(metric: Any, kind: str | None) -> Any:
+    """The data points of the metric, which is of this kind; none of a kind that is not stored."""
     return getattr(metric, kind).data_points if kind in _KINDS else ()
 
 
@@ -39,7 +38,7 @@ def shared_by_points(request: Any) -> int:
         nonlocal size
         points = 0
         for metric in of_scope.metrics:
-            found = len(points_of(metric))
+            found = len(points_of(metric, metric.WhichOneof("data")))
             size += found * sum(_text(text) for text in (metric.name, metric.description, metric.unit))
             points += found
         return points
@@ -69,8 +68,8 @@ def own_of_points(request: Any, body: bytes) -> int:
         for of_resource in request.resource_metrics
         for of_scope in of_resource.scope_metrics
         for metric in of_scope.metrics
-        if metric.WhichOneof("data") != "summary"
-        for point in points_of(metric)
+        if (kind := metric.WhichOneof("data")) != "summary"
+        for point in points_of(metric, kind)
     )
     return _own(body) + EXEMPLAR_BYTES * exemplars
 

@@ -86,7 +86,7 @@ def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) 
     for of_scope in _scopes(request.resource_metrics, "scope_metrics"):
         for metric in of_scope.metrics:
             kind = metric.WhichOneof("data")
-            for point in measure_protobuf.points_of(metric):
+            for point in measure_protobuf.points_of(metric, kind):
                 if not point.time_unix_nano:
                     verdict.reject(f"data point of {metric.name!r:.60}: it has no time_unix_nano")
                 elif (
