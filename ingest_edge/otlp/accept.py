@@ -13,7 +13,7 @@ from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
 from ingest_edge.otlp.decode import Decoder, nested_too_deeply
-from ingest_edge.otlp.expansion import JSON, check_expansion
+from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.judge_logs import judge_logs
 from ingest_edge.otlp.judge_metrics import judge_metrics
 from ingest_edge.otlp.judge_traces import judge_traces
@@ -41,7 +41,7 @@ class _Signal:
     decoder: Decoder
     judge: Callable[[Any, int, Limits], Verdict]
     shared: Callable[[Any], int]
-    own: Callable[[Any, bytes], int]
+    children: Callable[[Any], int]
     rejected_name: str
 
 
@@ -51,7 +51,7 @@ _SIGNALS: Mapping[str, _Signal] = {
         Decoder(TracesRequest),
         judge_traces,
         measure_json.shared_by_spans,
-        measure_json.own_of_spans,
+        measure_json.children_of_spans,
         "rejectedSpans",
     ),
     "v1/logs": _Signal(
@@ -59,7 +59,7 @@ _SIGNALS: Mapping[str, _Signal] = {
         Decoder(LogsRequest),
         judge_logs,
         measure_json.shared_by_logs,
-        measure_json.own_of_logs,
+        measure_json.children_of_logs,
         "rejectedLogRecords",
     ),
     "v1/metrics": _Signal(
@@ -67,7 +67,7 @@ _SIGNALS: Mapping[str, _Signal] = {
         Decoder(MetricsRequest),
         judge_metrics,
         measure_json.shared_by_points,
-        measure_json.own_of_points,
+        measure_json.children_of_points,
         "rejectedDataPoints",
     ),
 }
@@ -157,22 +157,22 @@ class AcceptOtlp:
 def _judge_json(signal: _Signal, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
     """The verdict, and the body as it goes on. What is decoded for it is not kept."""
     decoded = signal.decoder.decode(body, limits)
-    request, size = decoded.request, len(decoded.body)
+    request, body = decoded.request, decoded.body
     try:
-        verdict = signal.judge(request, size, limits)
+        verdict = signal.judge(request, len(body), limits)
         check_expansion(
-            JSON,
-            size,
+            measure_json.JSON,
+            body,
             verdict.accepted,
             lambda: signal.shared(request),
-            lambda: signal.own(request, decoded.body),
+            lambda: signal.children(request),
             limits.expanded_bytes,
         )
     except RecursionError:
         # What the decoder just managed may be too deep for measuring it.
         raise nested_too_deeply() from None
     verdict.leave_out(decoded.left_out)
-    return verdict, decoded.body
+    return verdict, body
 
 
 def _check_json(request: web.BaseRequest) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ingest_edge.otlp.expansion import EVENT_BYTES, EXEMPLAR_BYTES
+from ingest_edge.otlp.expansion import EVENT_BYTES, EXEMPLAR_BYTES, Coding
 
 _KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
 # What JSON escapes: up to seven bytes each in a list, which is text in the row.
@@ -47,22 +47,22 @@ def shared_by_points(request: Any) -> int:
     return shared + size
 
 
-def own_of_logs(_request: Any, body: bytes) -> int:
-    """Bytes of the rows that come from the records themselves; the same for the other signals below."""
-    return _own(body)
+def children_of_logs(_request: Any) -> int:
+    """Bytes that a row adds to those of its record in the body; the same for the other signals below."""
+    return 0
 
 
-def own_of_spans(request: Any, body: bytes) -> int:
+def children_of_spans(request: Any) -> int:
     children = sum(
         len(span.events) + len(span.links)
         for of_resource in request.resource_spans
         for of_scope in of_resource.scope_spans
         for span in of_scope.spans
     )
-    return _own(body) + EVENT_BYTES * children
+    return EVENT_BYTES * children
 
 
-def own_of_points(request: Any, body: bytes) -> int:
+def children_of_points(request: Any) -> int:
     exemplars = sum(
         len(point.exemplars)
         for of_resource in request.resource_metrics
@@ -71,12 +71,15 @@ def own_of_points(request: Any, body: bytes) -> int:
         if (kind := metric.WhichOneof("data")) != "summary"
         for point in points_of(metric, kind)
     )
-    return _own(body) + EXEMPLAR_BYTES * exemplars
+    return EXEMPLAR_BYTES * exemplars
 
 
-def _own(body: bytes) -> int:
+def _measure_text(body: bytes) -> int:
     escaped = len(body) - len(body.translate(None, _ESCAPED))
     return _ESCAPED_BYTES * escaped + _OTHER_BYTES * (len(body) - escaped)
+
+
+PROTOBUF = Coding(shared=14, own=64, text=_ESCAPED_BYTES, measure_text=_measure_text)
 
 
 def _shared(resources: Any, name: str, count: Callable[[Any], int]) -> int:

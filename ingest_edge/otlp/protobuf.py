@@ -11,7 +11,6 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_protobuf
-from ingest_edge.otlp.expansion import PROTOBUF as PROTOBUF_CODING
 from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.judge_metrics import NO_RECORDED_VALUE
 from ingest_edge.otlp.status import PROTOBUF, error_message
@@ -24,7 +23,7 @@ _NO_SPAN = bytes(8)
 
 def judge(path: str, body: bytes, limits: Limits) -> Verdict:
     """Which records of the body are taken. Raises `InvalidInput` and `PayloadTooLarge`."""
-    request_type, judge_request, shared, own = _REQUESTS[path]
+    request_type, judge_request, shared, children = _REQUESTS[path]
     request = request_type()
     try:
         request.ParseFromString(body)
@@ -33,11 +32,11 @@ def judge(path: str, body: bytes, limits: Limits) -> Verdict:
     verdict = Verdict()
     judge_request(request, verdict, len(body), limits)
     check_expansion(
-        PROTOBUF_CODING,
-        len(body),
+        measure_protobuf.PROTOBUF,
+        body,
         verdict.accepted,
         lambda: shared(request),
-        lambda: own(request, body),
+        lambda: children(request),
         limits.expanded_bytes,
     )
     return verdict
@@ -101,26 +100,25 @@ def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) 
 
 
 _Judge = Callable[[Any, Verdict, int, Limits], None]
-_Shared = Callable[[Any], int]
-_Own = Callable[[Any, bytes], int]
-_REQUESTS: Mapping[str, tuple[type[Message], _Judge, _Shared, _Own]] = {
+_Measure = Callable[[Any], int]
+_REQUESTS: Mapping[str, tuple[type[Message], _Judge, _Measure, _Measure]] = {
     "v1/traces": (
         traces.ExportTraceServiceRequest,
         _judge_traces,
         measure_protobuf.shared_by_spans,
-        measure_protobuf.own_of_spans,
+        measure_protobuf.children_of_spans,
     ),
     "v1/logs": (
         logs.ExportLogsServiceRequest,
         _judge_logs,
         measure_protobuf.shared_by_logs,
-        measure_protobuf.own_of_logs,
+        measure_protobuf.children_of_logs,
     ),
     "v1/metrics": (
         metrics.ExportMetricsServiceRequest,
         _judge_metrics,
         measure_protobuf.shared_by_points,
-        measure_protobuf.own_of_points,
+        measure_protobuf.children_of_points,
     ),
 }
 _RESPONSES: Mapping[str, tuple[Any, str]] = {
