@@ -94,9 +94,9 @@ async def _make_sure(
 ) -> None:
     """Insert what the table does not show after an insert.
 
-    The engine may have remembered the token of an insert whose part was lost: then it has dropped this one. That can be
-    so of the second token, too, but not of one that was never used: rows that are not there after that one were past the
-    retention of the table, and the engine has removed them at once.
+    The engine may have remembered the token of an insert whose part was lost: then it has dropped this one. The same
+    can happen with the second token, but not with one that was never used: rows that are not there after that one were
+    past the retention of the table, and the engine has removed them at once.
     """
     for other in ("again", uuid.uuid4().hex):
         pieces = [piece for piece in pieces if piece.offset not in refused]

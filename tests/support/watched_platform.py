@@ -29,8 +29,8 @@ class WatchedPlatform:
         self.port = free_port()
         self.requests: Counter[str] = Counter()
         self.tracker_id: str = platform.credentials["site"]["tracker_id"]
-        # Awaited before a collect request is answered; its events are stored by then.
-        self.before_answer: Callable[[], Awaitable[Any]] | None = None
+        # Awaited before a collect request is handed on; may raise an `HTTPException` instead.
+        self.before_taking: Callable[[], Awaitable[Any]] | None = None
         self._platform = platform
         self._sent: dict[str, dict[str, Any]] = {}
         self._accepted: set[str] = set()
@@ -88,6 +88,8 @@ class WatchedPlatform:
             self.requests[request.method] += 1
         body = await request.read()
         events = _events_of(body) if is_collect else []
+        if is_collect and self.before_taking is not None:
+            await self.before_taking()
         # Before they are handed on: what is stored may be asked for before the answer has come back here.
         for event in events:
             self._sent.setdefault(event["id"], event)
@@ -99,8 +101,6 @@ class WatchedPlatform:
                 for event in events:
                     self.requests["again"] += event["id"] in self._accepted
                     self._accepted.add(event["id"])
-            if is_collect and self.before_answer is not None:
-                await self.before_answer()
             back = {name: value for name, value in answer.headers.items() if name not in _HOP}
             return web.Response(status=answer.status, body=content, headers=back)
 

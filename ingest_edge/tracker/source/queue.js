@@ -8,7 +8,7 @@ const BATCH = 20;
 const BYTES = 6e4;
 const MOST = 1e3;
 // Requests of a page that leaves: the next page sends the rest.
-const LAST = 4;
+const LAST = 2;
 // How long the answer to a page that has left may take before the next page sends its events again.
 const PATIENCE = 3e3;
 // The server takes no older time.
@@ -30,8 +30,8 @@ const later = (milliseconds) => {
   timer = timer || setTimeout(flush, milliseconds);
 };
 
-// Each event lies in this tab's storage until the server has answered: a page that leaves may never see its answer, and
-// Chromium refuses the requests of a page that leaves while ten others are open. An item an event, so that the documents
+// Each event lies in this tab's storage until the server has answered: a page that has left never learns that its request
+// was refused or failed. An item an event, so that the documents
 // of a tab (frames, a page in the back/forward cache) never overwrite each other's. Before the event stands when it was
 // sent, 0 if it was not or that has failed.
 const item = (line) => prefix + line.slice(7, 43);

@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import itertools
 import json
 import sys
 import time
 
 import pytest
+from aiohttp import web
 
 from tests.support.chromium import until
 from tests.support.engines import skipping
@@ -108,32 +110,43 @@ async def test_what_waits_is_forgotten_after_a_day_and_with_an_opt_out(visit: Vi
     await visit.sent(page("plain"), ("Open", "links", {}))
 
 
-async def test_pages_left_before_their_answers_come_are_counted_once(visit: Visit) -> None:
-    # Chromium refuses the requests of a page that leaves while ten others of the tab are open.
+async def test_pages_whose_requests_are_refused_when_they_have_left_are_counted_once(visit: Visit) -> None:
     names = [f"page{number}" for number in range(14)]
-    answering = asyncio.Event()
-    visit.collector.before_answer = answering.wait
+    leaving = asyncio.Event()
+
+    async def refuse() -> None:
+        await leaving.wait()
+        raise web.HTTPServiceUnavailable
+
+    visit.collector.before_taking = refuse
     try:
         for name in names:
             await visit.open_and_leave(name)
     finally:
-        visit.collector.before_answer = None
-        answering.set()
+        visit.collector.before_taking = None
+        leaving.set()
     await visit.sent(*(page(name) for name in names), leave=False)
     await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
 
 
-# `test_pages_left_before_their_answers_come_are_counted_once` covers the rule.
+# `test_pages_whose_requests_are_refused_when_they_have_left_are_counted_once` covers the rule.
 @pytest.mark.full
 async def test_three_hundred_pages_left_on_a_loaded_machine_are_counted_once(visit: Visit) -> None:
     names = [f"page{number}" for number in range(300)]
-    visit.collector.before_answer = lambda: asyncio.sleep(1.5)
+    taken = itertools.count(1)
+
+    async def refuse_every_fourth() -> None:
+        await asyncio.sleep(0.3)
+        if next(taken) % 4 == 0:
+            raise web.HTTPServiceUnavailable
+
+    visit.collector.before_taking = refuse_every_fourth
     busy = [await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass") for _ in range(4)]
     try:
         for name in names:
             await visit.open_and_leave(name)
     finally:
-        visit.collector.before_answer = None
+        visit.collector.before_taking = None
         for process in busy:
             process.kill()
             await process.wait()
