@@ -7,6 +7,10 @@ from typing import Any
 from storage_backends.column_store.interface import QueryResult
 
 
+# More rows than a record has: all of them are there.
+_ALL_ROWS = 2**31
+
+
 class NullColumnStore:
     """Remembers the tokens of what it has taken: a consumer that looks whether its chunk is there finds it."""
 
@@ -27,7 +31,9 @@ class NullColumnStore:
             first, past_last = asked["first"], asked["past_last"]
             table = f"{asked['database']}.{asked['table']}"
             if f"{asked['log']}/{first}-{past_last}/{table}" in self._tokens:
-                return QueryResult(("log_offset",), [[offset] for offset in range(first, past_last)])
+                return QueryResult(
+                    ("log_offset", "rows"), [[offset, _ALL_ROWS] for offset in range(first, past_last)]
+                )
         return QueryResult((), [])
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:

@@ -44,7 +44,7 @@ class FaultyStore:
         self.fail_after: int | None = None
         self.refuse: bytes | None = None
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         number = len(self.tokens)
         self.tokens.append(token)
         self.sizes.append(len(lines))
@@ -52,7 +52,7 @@ class FaultyStore:
             raise RowsRefused("these rows are refused")
         if number == self.fail_before:
             raise StorageUnavailable("away")
-        await self._store.insert(table, lines, rows, token)
+        await self._store.insert(table, lines, rows, token, before)
         if number == self.fail_after:
             raise StorageUnavailable("away")
 

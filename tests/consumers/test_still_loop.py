@@ -9,6 +9,7 @@ import pytest
 from consumers import loop as loop_module
 from consumers.assemble import no_step
 from consumers.chunk import ChunkLimits
+from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from consumers.transforms.telemetry_topic import TelemetryTopic
@@ -28,10 +29,10 @@ class HangingStore(NullColumnStore):
         self.asked = asyncio.Event()
         self.answered = asyncio.Event()
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str) -> None:
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         self.asked.set()
         await self.answered.wait()
-        await super().insert(table, lines, rows, token)
+        await super().insert(table, lines, rows, token, before)
 
 
 class HangingConsumer(SqliteLogConsumer):
@@ -84,6 +85,7 @@ async def test_what_hangs_is_named(log: SqliteEventLog, hangs_in: str, expected:
         consumer=consumer,
         log=log,
         store=store,
+        clock=StoreClock(store),
         transform=TelemetryTopic(),
         limits=ChunkLimits(rows=1000, bytes=10**6, seconds=0.02),
         metrics=ConsumerMetrics(topics.TELEMETRY),
