@@ -6,7 +6,6 @@ from typing import Any
 
 from storage_backends.column_store.interface import QueryResult
 
-
 # More rows than a record has: all of them are there.
 _ALL_ROWS = 2**31
 
