@@ -46,12 +46,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     rotate = actions.add_parser(
         "rotate-key",
         help="seal all variables again under the newest key",
-        description="Seal the variables of all environments, those that wait for approval too, and the secrets of "
-        "webhooks again under the first secret of PHAROS_VARIABLES_KEY. To rotate: (1) put a new secret of 32 "
-        "characters or more before the old one, with a comma between them (PHAROS_VARIABLES_KEY=new,old; with `pharos "
-        "up` the same in the file DIR/variables.key, unless PHAROS_VARIABLES_KEY is set there), (2) restart `pharos "
-        "up`, or every `pharos control`, (3) run this command with the same setting, (4) take the old secret away and "
-        "restart again. It "
+        description="Seal the variables of all environments, those that wait for approval too, the secrets of "
+        "webhooks and the ping keys of heartbeats again under the first secret of PHAROS_VARIABLES_KEY. To rotate: "
+        "(1) put a new secret of 32 characters or more before the old one, with a comma between them "
+        "(PHAROS_VARIABLES_KEY=new,old; with `pharos up` the same in the file DIR/variables.key, unless "
+        "PHAROS_VARIABLES_KEY is set there), (2) restart `pharos up`, or every `pharos control`, (3) run this command "
+        "with the same setting, (4) take the old secret away and restart again. It "
         "can be stopped and run again at any time.",
     )
     named = {"show": show, "set": change, **protecting, "rotate-key": rotate}

@@ -25,7 +25,7 @@ async def add_ping_key(engines: Engines, heartbeat_id: int, now: datetime) -> di
     """Make one more ping key of the heartbeat; those before go on working. Raises `Refused`."""
     keys = engines.sealing_keys()
     secret = make_credential(CredentialKind.PING_KEY)
-    sealed = keys.seal({"key": secret}, _owner(heartbeat_id))
+    sealed = keys.seal({"key": secret}, sealed_for(heartbeat_id))
     key = MonitorKey(
         heartbeat_id=heartbeat_id,
         digest=digest_credential(secret),
@@ -78,11 +78,12 @@ def _open(keys: SealingKeys | None, key: MonitorKey) -> str | None:
     if keys is None or key.sealed is None or key.sealing_key_id is None:
         return None
     try:
-        return keys.open(Sealed(key.sealing_key_id, key.sealed), _owner(key.heartbeat_id))["key"]
+        return keys.open(Sealed(key.sealing_key_id, key.sealed), sealed_for(key.heartbeat_id))["key"]
     except CannotOpen:
         # Its secret is gone from PHAROS_VARIABLES_KEY. The key itself works on.
         return None
 
 
-def _owner(heartbeat_id: int | None) -> str:
+def sealed_for(heartbeat_id: int | None) -> str:
+    """The owner for whom a heartbeat's ping keys are sealed."""
     return f"heartbeat {heartbeat_id}"

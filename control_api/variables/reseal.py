@@ -10,6 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from control_api.configuration.reseal_actions import reseal_operations, reseal_reviews
 from control_api.configuration.tables import Operation, Review
+from control_api.monitors.reseal_ping_keys import count_stale_ping_keys, reseal_ping_keys
 from control_api.projects.tables import Environment
 from control_api.variables.sealing import Sealed, SealingKeys
 from control_api.variables.tables import VariableChange, VariableSet
@@ -31,7 +32,7 @@ class Resealed:
 
 async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Resealed:
     """Seal again, with the present key, up to `most` rows of each table that an older one has sealed: variables,
-    changes of them, what configurations are about to do, and the secrets of webhooks.
+    changes of them, what configurations are about to do, the secrets of webhooks, and ping keys.
 
     Until nothing is left the older key is needed. Raises `CannotOpen` for one whose key is gone.
     """
@@ -42,9 +43,11 @@ async def reseal(session: AsyncSession, keys: SealingKeys, most: int) -> Reseale
         await reseal_operations(session, keys, most),
         await reseal_reviews(session, keys, most),
         await _reseal_secrets(session, keys, most),
+        await reseal_ping_keys(session, keys, most),
     ]
-    left = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
-    return Resealed(sum(done), sum([(await session.execute(query)).scalar_one() for query in left]))
+    queries = [select(func.count()).select_from(table).where(_is_stale(table, keys)) for table in _TABLES]
+    left = [(await session.execute(query)).scalar_one() for query in queries]
+    return Resealed(sum(done), sum(left) + await count_stale_ping_keys(session, keys))
 
 
 def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:

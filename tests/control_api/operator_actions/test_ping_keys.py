@@ -58,3 +58,27 @@ async def test_a_heartbeat_without_one_gets_it_when_it_is_shown(operated: Operat
     )
     assert (await without.act("heartbeats/show", id=made["id"]))["ping_keys"] == [{**first, "key": None}]
     assert "There is no heartbeat 99" in await operated.refused("ping-keys/create", id=99)
+
+
+async def test_ping_keys_are_sealed_again_when_the_key_is_rotated(operated: Operated) -> None:
+    def use_keys(*keys: bytes) -> None:
+        engines = operated.engines
+        operated.engines = type(engines)(engines.sessions, engines.directory, variable_keys=SealingKeys(keys))
+
+    old, new = b"o" * 32, b"n" * 32
+    use_keys(old)
+    made = await operated.act("heartbeats/create", name="backup", period_seconds=3600)
+    other = await operated.act("ping-keys/create", id=made["id"])
+    await operated.act("monitor-keys/revoke", kind="heartbeat", id=made["id"], key_id=other["ping_key_id"])
+    use_keys(new)
+    # The secret that sealed it is gone: said, instead of "nothing is left".
+    assert "heartbeat" in await operated.refused("variables/rotate-key")
+    use_keys(new, old)
+    told = await operated.act("variables/rotate-key")
+    assert (told["resealed"], told["left"]) == (1, 0)
+    # The old key is needed no more.
+    use_keys(new)
+    (shown, revoked) = (await operated.act("heartbeats/show", id=made["id"]))["ping_keys"]
+    assert shown == {"id": made["ping_key_id"], "state": "live", "key": made["ping_key"]}
+    assert revoked["state"] == "revoked"
+    assert (await operated.act("variables/rotate-key"))["resealed"] == 0
