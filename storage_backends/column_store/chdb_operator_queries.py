@@ -5,6 +5,7 @@ a current database, limits) ends with it. `readonly` cannot be used on a session
 engine refuses to set it back.
 """
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,9 @@ _LIMITS = {
     "max_result_bytes": 64 * 2**20,
     "readonly": 1,
 }
+# The engine can stream the rows of these; the others are about names and have few rows.
+_STREAMED = ("SELECT", "WITH")
+_CHUNK_BYTES = 2**20
 _READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS")
 # `formatQuery` writes each of these at the beginning of a line, and no other text there: literals and quoted names
 # have their line breaks escaped.
@@ -43,14 +47,34 @@ def query_once(open_session: Callable[[], Any], sql: str) -> bytes:
         statement = _check_statement(session, sql)
         for name, value in _LIMITS.items():
             session.command(f"SET {name} = {value}")
-        rows: bytes = session.raw_query(statement, fmt="JSONEachRow")
+        return _read_rows(session, statement)
     except DatabaseError as error:
         raise QueryRefused(str(error)) from error
     except ClickHouseError as error:
         raise StorageUnavailable(f"The query failed: {error}") from error
     finally:
         session.close()
-    return rows
+
+
+def _read_rows(session: Any, statement: str) -> bytes:
+    """The rows as JSON. Raises `QueryRefused` once they have more than `max_result_bytes`.
+
+    The engine holds its columns to that limit, but JSON repeats the names of columns in each row: 64 MiB of one-byte
+    numbers are gigabytes of text, which the engine counts towards no limit.
+    """
+    if statement.split(maxsplit=1)[0] not in _STREAMED:
+        whole: bytes = session.raw_query(statement, fmt="JSONEachRow")
+        return whole
+    most = _LIMITS["max_result_bytes"]
+    rows = bytearray()
+    with contextlib.closing(session.raw_stream(statement, fmt="JSONEachRow")) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            rows += chunk
+            if len(rows) > most:
+                raise QueryRefused(
+                    f"The result has more than {most / 2**20:g} MiB as JSON. Add a LIMIT, or select fewer columns."
+                )
+    return bytes(rows)
 
 
 def _check_statement(session: Any, sql: str) -> str:

@@ -29,6 +29,7 @@ _READING = {
     "(SELECT '\nINTO OUTFILE ' AS text)": '{"text":"\\nINTO OUTFILE "}\n',
     "SELECT 1 AS one SETTINGS readonly = 1": '{"one":1}\n',
     "SELECT 1 AS one WHERE 0": "",
+    "SELECT 1 AS one UNION ALL SELECT 1": '{"one":1}\n{"one":1}\n',
 }
 _REFUSED = [
     # Settings of the session, and of the query.
@@ -73,6 +74,7 @@ _REFUSED = [
     "SELECT * FROM file('/etc/hostname', 'LineAsString')",
     # More than a query may take of this process.
     "SELECT number FROM numbers(100000000)",
+    "SELECT toUInt8(1) AS a_name_that_each_row_repeats FROM numbers(1000000)",
     "SELECT groupArray(number) FROM numbers(4000000000)",
     "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)",
     # What is no query.
