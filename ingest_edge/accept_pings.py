@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from ingest_edge.accept_monitors import BODY_SECONDS
+from ingest_edge.body import answer_expectation
 from ingest_edge.intake import Intake, now_ms
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
@@ -114,6 +115,8 @@ async def _read_output(request: web.BaseRequest) -> str | None:
     size = 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
+            if not request.content.is_eof():
+                await answer_expectation(request)
             while size < _READ_BYTES and (chunk := await request.content.readany()):
                 kept += chunk[: OUTPUT_BYTES - len(kept)]
                 size += len(chunk)

@@ -142,3 +142,18 @@ async def test_a_ping_counts_however_slow_its_output_is(
     assert answer is not None and (answer.status, answer.body) == (200, b"OK")
     (record,) = await edge.appended(topics.HEARTBEATS)
     assert json.loads(record.value)["output"] == "first line\n"
+
+
+async def test_a_client_that_waits_with_its_output_is_told_to_send_it(edge: RunningEdge) -> None:
+    """As curl does for a large body, and others for every body."""
+    key = await ping_key(edge)
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+    head = f"POST /ping/{key} HTTP/1.1\r\nHost: edge\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+    writer.write(head.encode())
+    async with asyncio.timeout(30):
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"done")
+        assert (await reader.readline()).split()[1] == b"200"
+    writer.close()
+    (record,) = await edge.appended(topics.HEARTBEATS)
+    assert json.loads(record.value)["output"] == "done"
