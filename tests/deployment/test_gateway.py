@@ -239,6 +239,11 @@ async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
     async with asyncio.timeout(60):
         assert (await reader.readline()).split()[1] == b"431"
     writer.close()
+
+
+def test_the_gateway_ends_slow_heads() -> None:
+    if shutil.which("caddy") is None:
+        pytest.skip("Caddy is not installed")
     adapted = subprocess.run(
         ["caddy", "adapt", "--config", str(ROOT / "Caddyfile"), "--adapter", "caddyfile"],
         check=True,
