@@ -19,14 +19,19 @@ logger = logging.getLogger(__name__)
 
 
 async def serve_metrics(
-    stack: AsyncExitStack, listen: str | None, server: socket.socket, registry: CollectorRegistry
+    stack: AsyncExitStack,
+    listen: str | None,
+    server: socket.socket,
+    registry: CollectorRegistry,
+    index: int = 0,
 ) -> None:
     """Serve the registry until the stack is left.
 
     `listen` is `PHAROS_METRICS_LISTEN`, host:port; without it loopback, 100 ports behind the process's own (`server`).
+    `index` is the number of the process among those that share its own port: each has a port of metrics.
     Raises `PortInUse` if that address was asked for and is taken. If the default is taken, the process runs without.
     """
-    host, _, port_text = metrics_address(listen, server.getsockname()[1]).rpartition(":")
+    host, _, port_text = metrics_address(listen, server.getsockname()[1], index).rpartition(":")
     host, port = host.strip("[]"), int(port_text)
     try:
         listener = bind(host, port)

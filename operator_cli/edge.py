@@ -1,6 +1,7 @@
 """`pharos edge`: the ingest edge as a process of its own."""
 
 import argparse
+from functools import partial
 
 from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.process_logs import start_logs
@@ -19,6 +20,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--shared-port", action="store_true", help="let other edges of this machine listen on the same port"
     )
+    # Its number among those that share the port.
+    parser.add_argument("--worker", type=int, default=0, help=argparse.SUPPRESS)
     parser.set_defaults(run=_run)
 
 
@@ -36,7 +39,7 @@ def _run(arguments: argparse.Namespace) -> int:
             with bind(arguments.host, arguments.port, shared=True) as holder:
                 port = holder.getsockname()[1]
                 print(f"pharos edge: {settings.edge_workers} workers on {arguments.host}:{port}", flush=True)
-                return run_edge_workers(settings.edge_workers, arguments.host, port, settings.metrics_listen)
+                return run_edge_workers(settings.edge_workers, arguments.host, port)
         except PortInUse as error:
             raise CommandFailed(str(error)) from error
     from embedded_app.allocator import keep_freed_memory
@@ -45,4 +48,5 @@ def _run(arguments: argparse.Namespace) -> int:
         from service_processes.edge import run_edge
 
     keep_freed_memory()
-    return run_service("edge", arguments, run_edge, shared_port=arguments.shared_port)
+    run = partial(run_edge, worker=arguments.worker)
+    return run_service("edge", arguments, run, shared_port=arguments.shared_port)

@@ -27,9 +27,9 @@ SLICE_SECONDS = 0.02
 
 
 @asynccontextmanager
-async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[Readiness]:
+async def run_edge(settings: Settings, server: socket.socket, *, worker: int = 0) -> AsyncIterator[Readiness]:
     """An edge on a bound socket, from listening to drained. It starts without its engines, unready, and finds
-    them when they come. Raises `BadSettings`."""
+    them when they come. `worker` is its number among those that share the port. Raises `BadSettings`."""
     redis_url, receipt_key, _ = need(settings, "redis_url", "receipt_key", "kafka_bootstrap")
     async with AsyncExitStack() as stack:
         log = await open_kafka_log(
@@ -60,7 +60,7 @@ async def run_edge(settings: Settings, server: socket.socket) -> AsyncIterator[R
                 registry=registry,
             )
         )
-        await serve_metrics(stack, settings.metrics_listen, server, registry)
+        await serve_metrics(stack, settings.metrics_listen, server, registry, worker)
         runner = edge_runner(edge, ServerLimits.from_settings(settings))
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

@@ -9,8 +9,6 @@ import threading
 import time
 from types import FrameType
 
-from ingest_edge.listening import metrics_address
-
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.5
@@ -20,7 +18,7 @@ _STEADY_SECONDS = 30.0
 _END_SECONDS = 28.0
 
 
-def run_edge_workers(count: int, host: str, port: int, metrics_listen: str | None) -> int:
+def run_edge_workers(count: int, host: str, port: int) -> int:
     """Run `count` edges until SIGTERM or SIGINT, and start those again that end by themselves. Gives the exit
     status: 0, or that of the first that could not even start."""
     stop = threading.Event()
@@ -30,7 +28,7 @@ def run_edge_workers(count: int, host: str, port: int, metrics_listen: str | Non
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    workers = [_Worker(index, host, port, metrics_listen) for index in range(count)]
+    workers = [_Worker(index, host, port) for index in range(count)]
     while not stop.wait(0.1):
         for worker in workers:
             worker.keep_running()
@@ -48,15 +46,14 @@ def run_edge_workers(count: int, host: str, port: int, metrics_listen: str | Non
 class _Worker:
     """One edge, started again with longer and longer pauses."""
 
-    def __init__(self, index: int, host: str, port: int, metrics_listen: str | None) -> None:
+    def __init__(self, index: int, host: str, port: int) -> None:
         self.index = index
         self.refused: int | None = None
         self._command = [
             *(sys.executable, "-m", "operator_cli.main", "edge"),
-            *("--host", host, "--port", str(port), "--shared-port"),
+            # Each counts for itself: its number is how far its port of /metrics is behind that of one edge.
+            *("--host", host, "--port", str(port), "--shared-port", "--worker", str(index)),
         ]
-        # Each counts for itself: the first has the port of one edge, the others the ports after it.
-        self._metrics_listen = metrics_address(metrics_listen, port, index)
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._start_at = 0.0
@@ -85,7 +82,7 @@ class _Worker:
                 self._command,
                 stdin=subprocess.DEVNULL,
                 # One worker: it must not start workers itself.
-                env={**os.environ, "PHAROS_EDGE_WORKERS": "1", "PHAROS_METRICS_LISTEN": self._metrics_listen},
+                env={**os.environ, "PHAROS_EDGE_WORKERS": "1"},
                 # Ctrl-C goes to this process alone, which then ends the workers in order.
                 start_new_session=True,
             )

@@ -41,5 +41,9 @@ async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was
                 assert (answer.status, "pharos_edge" in await answer.text()) == (200, True)
             await serve_metrics(stack, None, server, registry)
             assert f"127.0.0.1:{port} is in use. Set PHAROS_METRICS_LISTEN" in caplog.text
+            # The same for workers that share a port: the next ports may be those of consumers and control.
+            monkeypatch.setattr("ingest_edge.listening._METRICS_BEHIND", port - 1 - server.getsockname()[1])
+            await serve_metrics(stack, None, server, registry, 1)
+            assert caplog.text.count(f"127.0.0.1:{port} is in use") == 2
             with pytest.raises(PortInUse, match="PHAROS_METRICS_LISTEN"):
                 await serve_metrics(stack, f"127.0.0.1:{port}", server, registry)
