@@ -78,7 +78,8 @@ class RedisPublication:
 
     async def _begin(self, client: Any) -> tuple[str, bytes, int]:
         run = await _run_of(client)
-        data, number = await self._begin_publication(keys=[_ORDER], args=[secrets.token_hex(8)])
+        keys = [_ORDER, _REVOKED, _PUBLISHED]
+        data, number = await self._begin_publication(keys=keys, args=[secrets.token_hex(8)])
         return run, data, int(number)
 
     async def _place(self, entries: Sequence[KeyEntry], data: bytes, number: int) -> None:

@@ -332,6 +332,17 @@ async def test_a_list_is_not_put_in_place_in_a_redis_that_lost_data_meanwhile(
     await until(lambda: _finds(directories.edges[0], key))
 
 
+async def test_an_ended_key_ends_also_where_redis_lost_the_order_of_changes(directories: Directories) -> None:
+    """As by an eviction: the numbers of changes begin again."""
+    ended, key = entry(), entry()
+    for _ in range(5):
+        await directories.control.publish(key)
+    await directories.control.publish(ended)
+    await directories.control._connection.client.delete("pharos:keys:order")
+    await directories.control.publish_all(listing([key]))
+    assert await unknown(directories.control, ended) and await _finds(directories.control, key)
+
+
 async def test_a_user_who_may_not_ask_redis_about_itself_publishes_too(
     server: RedisServer, directories: Directories
 ) -> None:
