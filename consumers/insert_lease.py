@@ -17,6 +17,10 @@ from storage_backends.event_log.interface import LogConsumer
 
 # Less than the time in which a table takes more inserts than its window has tokens: 10,000, that is 500 a second.
 LEASE_SECONDS = 20.0
+# A store under load, or behind a slow network, may need longer to read an insert: after each refusal that was slow, the
+# lease is twice as long, up to four times, for some minutes. 10,000 tokens then cover 125 inserts a second.
+_MOST_TIMES = 4
+_LONGER_FOR_SECONDS = 300.0
 # Clocks drift apart, and a store's clock can be set back.
 _MEASURE_AGAIN_SECONDS = 300.0
 
@@ -31,10 +35,18 @@ class StoreClock:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self.lease_seconds = lease_seconds
+        self._usual_seconds = lease_seconds
+        self._times = 1
+        self._longer_until = 0.0
         self._ahead = 0.0
         self._measured: float | None = None
         self.monotonic = monotonic
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long a lease lasts that begins now."""
+        longer = self.monotonic() < self._longer_until
+        return self._usual_seconds * (self._times if longer else 1)
 
     @property
     def ahead(self) -> float | None:
@@ -54,9 +66,15 @@ class StoreClock:
         self._ahead = told_ms / 1000 - self.monotonic()
         self._measured = asked
 
-    def forget(self) -> None:
-        """Have it measured again before the next insert."""
+    def take_refusal(self, seconds: float) -> None:
+        """Note that an insert came too late, `seconds` after it was sent: have the time measured again, and make leases
+        longer if the store was slow. Otherwise a slow store would refuse the same insert for ever."""
         self._measured = None
+        lease = self.lease_seconds
+        # An insert is sent with half of its time left, or more. One that was refused sooner met another clock.
+        if seconds > lease / 4:
+            self._times = min(_MOST_TIMES, 2 * round(lease / self._usual_seconds))
+            self._longer_until = self.monotonic() + _LONGER_FOR_SECONDS
 
 
 class InsertLease:
@@ -71,6 +89,7 @@ class InsertLease:
         self._planned = planned
         self._clock = clock
         self._taken = 0.0
+        self._seconds = clock.lease_seconds
         self._before: int | None = None
 
     async def commit_plan(self) -> None:
@@ -80,7 +99,8 @@ class InsertLease:
         self._before = None
         await self._consumer.commit(self._partition, self._planned)
         self._taken = taken
-        self._before = None if ahead is None else int(taken + ahead + self._clock.lease_seconds)
+        self._seconds = self._clock.lease_seconds
+        self._before = None if ahead is None else int(taken + ahead + self._seconds)
 
     async def before(self) -> int:
         """Return the deadline of an insert that is sent now: seconds since 1970 by the store's clock.
@@ -88,7 +108,7 @@ class InsertLease:
         Commits the plan again once half of the time is over, so that a chunk may take longer than that. Raises
         `PartitionLost` and `StorageUnavailable`.
         """
-        while self._before is None or self._clock.monotonic() - self._taken > self._clock.lease_seconds / 2:
+        while self._before is None or self._clock.monotonic() - self._taken > self._seconds / 2:
             await self._clock.measure()
             await self.commit_plan()
         return self._before
@@ -104,10 +124,12 @@ class LeasedStore:
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         """Insert as the column store does, until the end of the lease. Raises `PartitionLost` beside its errors."""
+        before = await self._lease.before()
+        sent = self._clock.monotonic()
         try:
-            await self._store.insert(table, lines, rows, token, await self._lease.before())
+            await self._store.insert(table, lines, rows, token, before)
         except InsertTooLate:
-            self._clock.forget()
+            self._clock.take_refusal(self._clock.monotonic() - sent)
             raise
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
