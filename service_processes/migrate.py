@@ -15,6 +15,9 @@ from storage_backends.column_store.clickhouse_server import open_clickhouse_serv
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import TopicSettings, create_topics
 
+# A migration may read a whole table: a statement that is given up would begin anew with the next run, and never end.
+_STATEMENT_SECONDS = 6 * 3600.0
+
 
 async def migrate(settings: Settings) -> AsyncIterator[tuple[str, str]]:
     """(engine, what was done), engine by engine. Doing it again, or twice at once, is harmless.
@@ -30,7 +33,7 @@ async def migrate(settings: Settings) -> AsyncIterator[tuple[str, str]]:
         store = await open_clickhouse_server(
             clickhouse_url,
             cluster=settings.clickhouse_cluster,
-            statement_seconds=settings.clickhouse_timeout_seconds,
+            statement_seconds=max(_STATEMENT_SECONDS, settings.clickhouse_timeout_seconds),
         )
         stack.push_async_callback(store.close)
         applied = await apply_schema(store, settings.clickhouse_cluster)

@@ -1,9 +1,12 @@
 """Numbered schema files, applied once each and in order; what was applied is written down in the store."""
 
+import logging
 from pathlib import Path
 
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.column_store.replicated_schema import replicated
+
+logger = logging.getLogger(__name__)
 
 _FOLDER = Path(__file__).with_name("schema")
 _FIRST = (
@@ -36,6 +39,9 @@ async def apply_schema(store: ColumnStore, cluster: str | None = None) -> list[s
     for path in sorted(_FOLDER.glob("[0-9]*.sql")):
         if path.stem in applied:
             continue
+        if applied:
+            # An update of what is there may take minutes, and `pharos up` answers nobody meanwhile.
+            logger.info("column store: applying %s", path.stem)
         for statement in _statements(path.read_text() + "\n"):
             await run(statement)
         # The name is a file's of this package.
