@@ -6,7 +6,11 @@ _METRICS_BEHIND = 100
 
 
 class PortInUse(Exception):
-    """Something else listens on the address."""
+    """The address cannot be listened on: something else does, or it is not this machine's."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
@@ -21,7 +25,8 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
         server.bind((host, port))
     except OSError as error:
         server.close()
-        raise PortInUse(f"{host}:{port} cannot be used ({error.strerror}). Choose another --port.") from None
+        reason = error.strerror or str(error)
+        raise PortInUse(f"{host}:{port} cannot be used ({reason}). Choose another --port.", reason) from None
     return server
 
 

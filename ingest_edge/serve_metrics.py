@@ -36,7 +36,9 @@ async def serve_metrics(
     try:
         listener = bind(host, port)
     except PortInUse as error:
-        message = f"No /metrics: {host}:{port} is in use. Set PHAROS_METRICS_LISTEN to a free host:port."
+        message = (
+            f"No /metrics at {host}:{port}: {error.reason}. Set PHAROS_METRICS_LISTEN to a free host:port."
+        )
         if listen is not None:
             raise PortInUse(message) from error
         logger.warning(message)

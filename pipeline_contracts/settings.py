@@ -292,6 +292,10 @@ def read_settings(environment: Mapping[str, str], read_file: Callable[[str], str
     return Settings(**values)
 
 
+def _is_address(text: str) -> bool:
+    return _ADDRESS.fullmatch(text) is not None and int(text.rpartition(":")[2]) < 2**16
+
+
 def _parse(setting: Field[Any], text: str) -> Any:
     types = get_args(setting.type) or (setting.type,)
     value: Any
@@ -319,7 +323,7 @@ def _parse(setting: Field[Any], text: str) -> Any:
     choices = setting.metadata["choices"]
     if choices and value not in choices:
         raise ValueError(f"{text!r} is none of {', '.join(choices)}")
-    if setting.metadata["is_address"] and not _ADDRESS.fullmatch(value):
+    if setting.metadata["is_address"] and not _is_address(value):
         raise ValueError(f"{text!r} is not host:port")
     if setting.metadata["secret"] and len(value) < setting.metadata["shortest"]:
         raise ValueError(f"it needs {setting.metadata['shortest']} characters or more")

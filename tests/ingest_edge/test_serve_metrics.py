@@ -40,10 +40,13 @@ async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was
             async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
                 assert (answer.status, "pharos_edge" in await answer.text()) == (200, True)
             await serve_metrics(stack, None, server, registry)
-            assert f"127.0.0.1:{port} is in use. Set PHAROS_METRICS_LISTEN" in caplog.text
+            assert f"127.0.0.1:{port}: Address already in use. Set PHAROS_METRICS_LISTEN" in caplog.text
             # The same for workers that share a port: the next ports may be those of consumers and control.
             monkeypatch.setattr("ingest_edge.listening._METRICS_BEHIND", port - 1 - server.getsockname()[1])
             await serve_metrics(stack, None, server, registry, 1)
-            assert caplog.text.count(f"127.0.0.1:{port} is in use") == 2
+            assert caplog.text.count(f"127.0.0.1:{port}: Address already in use") == 2
             with pytest.raises(PortInUse, match="PHAROS_METRICS_LISTEN"):
                 await serve_metrics(stack, f"127.0.0.1:{port}", server, registry)
+            # An address of no interface here (RFC 5737).
+            with pytest.raises(PortInUse, match="192.0.2.1:9100: Cannot assign requested address"):
+                await serve_metrics(stack, "192.0.2.1:9100", server, registry)

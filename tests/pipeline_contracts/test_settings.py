@@ -47,6 +47,8 @@ def test_a_secret_may_come_from_a_file() -> None:
         {"PHAROS_RECEIPT_KEY_FILE": "/missing"},
         {"PHAROS_RECEIPT_KEY_FILE": "/secret", "PHAROS_RECEIPT_KEY": SECRET},
         {"PHAROS_LOG_LEVEL_FILE": "/secret"},
+        {"PHAROS_METRICS_LISTEN": "9100"},
+        {"PHAROS_METRICS_LISTEN": "127.0.0.1:99999"},
     ],
 )
 def test_a_bad_variable_stops_the_start_and_is_named(variables: dict[str, str]) -> None:
