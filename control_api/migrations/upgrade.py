@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_api.database_errors import translate_errors
 from control_api.postgres import open_postgres_for_migrations
+from pipeline_contracts.errors import StorageUnavailable
 
 _FOLDER = Path(__file__).parent
 # Any number that all versions agree on: upgrades of one database wait for each other at it.
@@ -31,8 +32,15 @@ def _present_revision(connection: Connection) -> str | None:
 
 def _upgrade(connection: Connection) -> None:
     _wait_for_other_upgrades(connection)
-    if _present_revision(connection) == newest_revision():
+    present, newest = _present_revision(connection), newest_revision()
+    if present == newest:
         return
+    if present is not None and present > newest:
+        # Revisions are numbers of four digits.
+        raise StorageUnavailable(
+            f"A newer version of Pharos has upgraded the control plane's database to revision {present}; this version "
+            f"knows revisions up to {newest}. Start the newer version, or restore a backup from before the upgrade."
+        )
     # Only where there is something to do: it takes 15 MB that a long-lived process would keep.
     from alembic import command
     from alembic.config import Config
@@ -70,7 +78,8 @@ async def _engine_without_hurry(engine: AsyncEngine) -> AsyncIterator[AsyncEngin
 async def upgrade_database(engine: AsyncEngine) -> None:
     """Run what is missing, in one transaction. Several processes may do it at once: one does, the others wait.
 
-    Raises `StorageUnavailable` where the database is away or a lock is not given in time; nothing was changed then.
+    Raises `StorageUnavailable` where the database is away, a lock is not given in time, or a newer version has upgraded
+    it; nothing was changed then.
     """
     async with _engine_without_hurry(engine) as own, own.begin() as connection:
         await connection.run_sync(_upgrade)

@@ -29,6 +29,7 @@ import control_api.workflows.tables  # noqa: F401  (fills the metadata)
 from control_api.database import Base, open_engine
 from control_api.migrations import upgrade
 from control_api.migrations.upgrade import newest_revision, upgrade_database
+from pipeline_contracts.errors import StorageUnavailable
 from tests.support.databases import KINDS, empty_database
 
 
@@ -194,3 +195,14 @@ def test_the_newest_file_is_the_head() -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(upgrade.__file__).parent))
     assert ScriptDirectory.from_config(config).get_heads() == [newest_revision()]
+
+
+@pytest.mark.both_databases
+async def test_a_database_of_a_newer_version_is_refused_with_what_to_do(database_url: str) -> None:
+    engine = open_engine(database_url)
+    await upgrade_database(engine)
+    async with engine.begin() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StorageUnavailable, match=r"revision 9999.*restore a backup"):
+        await upgrade_database(engine)
+    await engine.dispose()
