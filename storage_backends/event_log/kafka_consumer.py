@@ -127,8 +127,8 @@ class KafkaLogConsumer:
             member.look_soon()
             raise StorageUnavailable(
                 f"{self._topic}/{partition} is shorter than what was read of it: offset {start} was asked for, and it "
-                f"begins with {first}. If the topic was recreated, the next look at its ID notices; otherwise run "
-                "`pharos migrate`."
+                f"begins with {first}. A recreated topic is noticed within 10 s. If this goes on, the brokers have "
+                "lost records: see 'Kafka has lost records' in docs/operation.md before you reset a position."
             )
         self._next[partition] = records[-1].offset + 1
         if first > start:
