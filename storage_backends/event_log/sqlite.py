@@ -7,8 +7,10 @@ during the last fsync: nobody waits for a timer, and under load a commit costs a
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,11 @@ from storage_backends.event_log.sqlite_writer import (
     SqliteWriter,
     is_short_of_room,
 )
+
+logger = logging.getLogger(__name__)
+
+# A flood of records that cannot be stored must not fill the disk with lines.
+_SECONDS_BETWEEN_LINES = 60.0
 
 
 class _Committed(asyncio.Future[None]):
@@ -47,6 +54,7 @@ class SqliteEventLog:
         self._appended: dict[str, asyncio.Event] = {}
         self.dead_letters_removed = 0
         """Dead letters that left since the start because newer ones needed the room."""
+        self._removal_logged = -_SECONDS_BETWEEN_LINES
         connection = connect(path)
         self.log_id = prepare_file(connection)
         self._held: dict[str, int] = {}
@@ -166,7 +174,8 @@ class SqliteEventLog:
             self._failure = f"the event log cannot be written ({commit.failure})"
         elif commit.proves_writable:
             self._failure = None
-            self.dead_letters_removed += commit.trimmed
+            if commit.trimmed:
+                self._note_removed(commit.trimmed)
         self._limit_appends(commit.is_short)
         self._count_stored(commit.stored)
         self._unwritten -= sum(job.size for job in commit.jobs if isinstance(job, Appends))
@@ -185,6 +194,17 @@ class SqliteEventLog:
                         event.set()
             else:
                 job.done.set_result(commit.results[index])
+
+    def _note_removed(self, removed: int) -> None:
+        self.dead_letters_removed += removed
+        if time.monotonic() - self._removal_logged >= _SECONDS_BETWEEN_LINES:
+            self._removal_logged = time.monotonic()
+            logger.warning(
+                "dead letters: the oldest %d were removed, because a topic holds over %d MiB of them "
+                "(PHAROS_DEAD_LETTER_BYTES). `pharos dead-letters list` shows why records cannot be stored",
+                removed,
+                self._bounds.dead_letter_bytes >> 20,
+            )
 
     def _count_stored(self, stored: dict[str, int]) -> None:
         for topic, size in stored.items():

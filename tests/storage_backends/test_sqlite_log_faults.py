@@ -218,7 +218,9 @@ async def test_a_consumer_that_is_canceled_in_its_commit_leaves_the_size_true(tm
         assert believed(log) == held(tmp_path) == (0, 0)
 
 
-async def test_dead_letters_have_their_own_bound_and_the_oldest_leave(tmp_path: Path) -> None:
+async def test_dead_letters_have_their_own_bound_and_the_oldest_leave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with opened(tmp_path, max_bytes=300_000, dead_bytes=300_000) as log:
         # More dead letters than the whole log may hold: nothing of it counts towards the log's limit.
         for number in range(8):
@@ -226,6 +228,8 @@ async def test_dead_letters_have_their_own_bound_and_the_oldest_leave(tmp_path: 
             assert believed(log) == held(tmp_path)
             await log.append(TOPIC, b"k", b"", b"waiting")
         assert log.dead_letters_removed == 5
+        # Said once for many: a flood of bad records must not become one of lines.
+        assert caplog.text.count("dead letters: the oldest 1 were removed") == 1
         kept = [record.value[:1] for record in await log.read_frames(DEAD, 0, 100 * MB)]
         assert kept == [b"5", b"6", b"7"]
         # One that is larger than the bound stays until the next comes.
