@@ -15,7 +15,7 @@ from storage_backends.event_log import kafka, kafka_member
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_identities import choose_log_id, read_identities
+from storage_backends.event_log.kafka_identities import _write, choose_log_id, read_identities
 from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 
@@ -137,3 +137,33 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
         assert choose_log_id(await read_identities(connection), topic, described.topic_id) == consumer.log_id
     assert "pharos migrate" in caplog.text
     assert "deleted and created again" in caplog.text
+
+
+async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operator_gives_it(
+    kafka_bootstrap: str, exits: AsyncExitStack
+) -> None:
+    """As docs/operation.md has it. Under its old ID new records would look like stored ones."""
+    connection = KafkaConnection(kafka_bootstrap)
+    topic = f"test.{secrets.token_hex(6)}"
+    await create_topics(connection, [topic], topic_settings(1))
+    log = await open_kafka_log(connection, [topic], buffer_bytes=8 * MB, acknowledge_seconds=5.0)
+    exits.push_async_callback(log.close)
+    await until_connected(log)
+    values = {b"%d" % n for n in range(4)}
+    async with asyncio.timeout(120):
+        await append_all(log, topic, values)
+        consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
+        await claimed(consumer)
+        # What was read of the log before it was restored.
+        await consumer.commit(0, Position(10))
+        with pytest.raises(StorageUnavailable, match="the brokers have lost records"):
+            while True:
+                await consumer.read(0, 10, None, MB, 0.2)
+        await consumer.close()
+
+        await _write(connection, {topic: "0123456789ab"})
+        consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
+        exits.push_async_callback(consumer.close)
+        await claimed(consumer)
+        assert consumer.log_id == "0123456789ab"
+        assert await read_all(consumer, values) == values
