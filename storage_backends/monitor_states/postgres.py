@@ -106,10 +106,15 @@ class PostgresMonitorStates:
 
     async def prune_runs(self, before_ms: int, most: int) -> int:
         async def run(connection: Any) -> int:
-            rows = await connection.fetch(sql.READ_PRUNABLE, before_ms, most)
-            runs = runs_of(rows)
+            found = runs_of(await connection.fetch(sql.READ_PRUNABLE, before_ms, most))
+            if not found:
+                return 0
             # No consumer changes the heartbeats until the end. In the order of their IDs, as everywhere.
-            await connection.execute(sql.LOCK, sorted(runs))
+            await connection.execute(sql.LOCK, sorted(found))
+            # Read again: while this waited, another scan may have pruned the same runs and kept their failures.
+            rows = await connection.fetch(sql.READ_PRUNABLE, before_ms, most)
+            rows = [row for row in rows if row[0] in found]
+            runs = runs_of(rows)
             watched = by_id(await connection.fetch(sql.READ, sorted(runs)))
             changed = [one for n, one in watched.items() if forget_runs(one.heartbeat, runs[n])]
             await _write(connection, changed)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import pass_deadlines, settle, take_signal
@@ -23,6 +24,10 @@ from tests.support.monitored import HOUR, MINUTE, T0, Monitored, open_states
 pytestmark = pytest.mark.both_databases
 
 TOPIC = "pharos.heartbeats"
+_WAITING = """
+SELECT count(*) AS waiting FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 
 def taking(*signals: tuple[int, str, Any, int]) -> tuple[dict[int, set[str]], Change]:
@@ -289,3 +294,18 @@ async def test_pruned_failures_stay_counted(monitored: Monitored) -> None:
     await states.change(*taking((heartbeat, "g", "failure", T0 + 21)), None)
     state = await monitored.state_of(heartbeat)
     assert (state["state"], state["failures_in_row"], state["last_success_ms"]) == ("down", 4, T0 + 1)
+
+
+async def test_scans_that_prune_at_once_keep_each_failure_once(monitored: Monitored) -> None:
+    (heartbeat,) = await monitored.add_heartbeats(1, failures_before_down=9)
+    await monitored.states.change(*taking((heartbeat, "f", "failure", T0)), None)
+    async with monitored.engine.connect() as other, asyncio.TaskGroup() as scans:
+        if is_postgres := other.dialect.name == "postgresql":
+            # Both have found the run before one of them may go on.
+            await other.execute(text("SELECT FROM heartbeat_states FOR UPDATE"))
+        pruning = [scans.create_task(monitored.states.prune_runs(T0 + HOUR, 9)) for _ in range(2)]
+        while is_postgres and (await monitored.rows(_WAITING))[0]["waiting"] < len(pruning):
+            assert not any(scan.done() for scan in pruning)
+        await other.rollback()
+    assert sum(scan.result() for scan in pruning) == 1
+    assert (await monitored.state_of(heartbeat))["missed_ms"] == f"[{T0}]"
