@@ -20,6 +20,7 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, is
 from pipeline_contracts.errors import (
     FieldError,
     InvalidInput,
+    MalformedRequest,
     MethodNotAllowed,
     NotFound,
     StorageUnavailable,
@@ -109,11 +110,14 @@ def _read_run_id(rid: str | None) -> uuid.UUID | None:
 async def _read_output(request: web.BaseRequest) -> str | None:
     """The first 10 KiB of the body. What comes too slowly is cut as well: the ping counts, whatever becomes of it.
 
-    Held outside of the budget of memory: it is less than the connection's own buffer.
+    Held outside of the budget of memory: it is less than the connection's own buffer. Raises `MalformedRequest` for
+    chunks that are none.
     """
     kept = bytearray()
     size = 0
     try:
+        if not request.content.is_eof():
+            await answer_expectation(request)
         async with asyncio.timeout(BODY_SECONDS):
             if not request.content.is_eof():
                 await answer_expectation(request)
@@ -122,5 +126,7 @@ async def _read_output(request: web.BaseRequest) -> str | None:
                 size += len(chunk)
     except TimeoutError:
         pass
+    except web.RequestPayloadError as error:
+        raise MalformedRequest("The body's transfer coding is broken.") from error
     # Postgres has no text with NUL.
     return kept.decode(errors="replace").replace("\0", "\ufffd") or None

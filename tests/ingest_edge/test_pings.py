@@ -144,16 +144,25 @@ async def test_a_ping_counts_however_slow_its_output_is(
     assert json.loads(record.value)["output"] == "first line\n"
 
 
-async def test_a_client_that_waits_with_its_output_is_told_to_send_it(edge: RunningEdge) -> None:
-    """As curl does for a large body, and others for every body."""
+@pytest.mark.parametrize(
+    ("length", "output", "status", "written"),
+    [
+        ("Content-Length: 4", b"done", b"200", ["done"]),
+        ("Transfer-Encoding: chunked", b"no length\r\n", b"400", []),
+    ],
+)
+async def test_a_client_that_waits_for_100_may_send_its_output(
+    edge: RunningEdge, length: str, output: bytes, status: bytes, written: list[str]
+) -> None:
+    """As curl does with more than 1 MiB: unanswered, it waits for one of the three seconds that a body has."""
     key = await ping_key(edge)
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
-    head = f"POST /ping/{key} HTTP/1.1\r\nHost: edge\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
-    writer.write(head.encode())
-    async with asyncio.timeout(30):
-        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
-        writer.write(b"done")
-        assert (await reader.readline()).split()[1] == b"200"
+    writer.write(
+        f"POST /ping/{key} HTTP/1.1\r\nHost: edge\r\n{length}\r\nExpect: 100-continue\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(60):
+        assert (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1] == b"100"
+        writer.write(output)
+        assert (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1] == status
     writer.close()
-    (record,) = await edge.appended(topics.HEARTBEATS)
-    assert json.loads(record.value)["output"] == "done"
+    assert [json.loads(ping.value)["output"] for ping in await edge.appended(topics.HEARTBEATS)] == written
