@@ -5,6 +5,7 @@ account's ingest rate.
 """
 
 import asyncio
+import contextlib
 import hmac
 import uuid
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, is
 from pipeline_contracts.errors import (
     FieldError,
     InvalidInput,
-    MalformedRequest,
     MethodNotAllowed,
     NotFound,
     StorageUnavailable,
@@ -108,25 +108,17 @@ def _read_run_id(rid: str | None) -> uuid.UUID | None:
 
 
 async def _read_output(request: web.BaseRequest) -> str | None:
-    """The first 10 KiB of the body. What comes too slowly is cut as well: the ping counts, whatever becomes of it.
+    """The first 10 KiB of the body, or what has come of it: too slow, broken or cut off, the ping counts.
 
-    Held outside of the budget of memory: it is less than the connection's own buffer. Raises `MalformedRequest` for
-    chunks that are none.
+    Held outside of the budget of memory: it is less than the connection's own buffer.
     """
     kept = bytearray()
     size = 0
-    try:
-        if not request.content.is_eof():
-            await answer_expectation(request)
+    with contextlib.suppress(TimeoutError, web.RequestPayloadError, ConnectionError):
         async with asyncio.timeout(BODY_SECONDS):
-            if not request.content.is_eof():
-                await answer_expectation(request)
+            await answer_expectation(request)
             while size < _READ_BYTES and (chunk := await request.content.readany()):
                 kept += chunk[: OUTPUT_BYTES - len(kept)]
                 size += len(chunk)
-    except TimeoutError:
-        pass
-    except web.RequestPayloadError as error:
-        raise MalformedRequest("The body's transfer coding is broken.") from error
     # Postgres has no text with NUL.
     return kept.decode(errors="replace").replace("\0", "\ufffd") or None
