@@ -1,7 +1,7 @@
 """Upper bounds of the rows' bytes of a request in JSON, for `check_expansion`."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from pipeline_contracts.otlp.values import Resource, Scope
 # A bound or a quantile: `1e15` is written with seventeen digits.
 _NUMBER_BYTES = 24
 
+T = TypeVar("T")
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -34,17 +36,16 @@ class _OfScope(Protocol):
 
 def shared_by_logs(request: LogsRequest) -> int:
     """Bytes that the rows of all log records repeat; the same for the other signals below."""
-    return sum(len(records) * _shared(resource, scope) for resource, scope, records in request.by_scope())
+    return sum(len(records) * shared for shared, records in _by_scope(request.by_scope()))
 
 
 def shared_by_spans(request: TracesRequest) -> int:
-    return sum(len(spans) * _shared(resource, scope) for resource, scope, spans in request.by_scope())
+    return sum(len(spans) * shared for shared, spans in _by_scope(request.by_scope()))
 
 
 def shared_by_points(request: MetricsRequest) -> int:
     size = 0
-    for of_resource, of_scope, metrics in request.by_scope():
-        shared = _shared(of_resource, of_scope)
+    for shared, metrics in _by_scope(request.by_scope()):
         for metric in metrics:
             described = len(_encode((metric.name, metric.description, metric.unit)))
             size += (shared + described) * sum(len(data.dataPoints or ()) for _, data in metric.data())
@@ -85,10 +86,22 @@ def _added_by(points: Iterable[DataPoint]) -> int:
     return size
 
 
-def _shared(of_resource: _OfResource, of_scope: _OfScope) -> int:
+def _by_scope(scopes: Iterable[tuple[_OfResource, _OfScope, T]]) -> Iterator[tuple[int, T]]:
+    """Yield the bytes that each record of a scope repeats, and what is in the scope.
+
+    Each resource is measured once: a large one may have a hundred thousand scopes.
+    """
+    measured: _OfResource | None = None
+    size = 0
+    for of_resource, of_scope, held in scopes:
+        if of_resource is not measured:
+            measured, size = of_resource, _of_resource(of_resource)
+        yield size + _with_escapes(_encode((of_scope.scope, of_scope.schemaUrl))), held
+
+
+def _of_resource(of_resource: _OfResource) -> int:
     resource = of_resource.resource
-    text = _encode((resource, of_scope.scope, of_resource.schemaUrl, of_scope.schemaUrl))
-    size = _with_escapes(text)
+    size = _with_escapes(_encode((resource, of_resource.schemaUrl)))
     for attribute in (resource.attributes if resource is not None else None) or ():
         if attribute.key == "service.name":
             # It has a column of its own too.

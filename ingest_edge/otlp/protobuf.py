@@ -85,16 +85,18 @@ def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) 
     for of_scope in _scopes(request.resource_metrics, "scope_metrics"):
         for metric in of_scope.metrics:
             kind = metric.WhichOneof("data")
+            # Made once: a long name would otherwise be written anew for each of a million points.
+            named = f"data point of {metric.name!r:.60}"
             for point in measure_protobuf.points_of(metric, kind):
                 if not point.time_unix_nano:
-                    verdict.reject(f"data point of {metric.name!r:.60}: it has no time_unix_nano")
+                    verdict.reject(f"{named}: it has no time_unix_nano")
                 elif (
                     # A count that is 0 does not show in a message: the other kinds always have a value.
                     kind in ("gauge", "sum")
                     and point.WhichOneof("value") is None
                     and not point.flags & NO_RECORDED_VALUE
                 ):
-                    verdict.reject(f"data point of {metric.name!r:.60}: it has no value of its kind")
+                    verdict.reject(f"{named}: it has no value of its kind")
                 else:
                     verdict.accept(1)
 
