@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 _LONGEST = 270
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+# A host name has 253 characters. What is longer must not be kept: anybody may send it.
+_LONGEST_ORIGIN = 512
 _ANY = "*."
 
 
@@ -105,9 +107,13 @@ def _registered(origins: tuple[str, ...]) -> _Registered:
     return _Registered(frozenset(exact), tuple(below))
 
 
-@lru_cache(16_384)
 def is_registered(origin: str, origins: tuple[str, ...]) -> bool:
     """Whether a browser's origin is one of those registered (each as `register_origin` gives it)."""
+    return len(origin) <= _LONGEST_ORIGIN and _is_registered(origin, origins)
+
+
+@lru_cache(16_384)
+def _is_registered(origin: str, origins: tuple[str, ...]) -> bool:
     given = parse_origin(origin)
     if given is None:
         return False

@@ -108,7 +108,8 @@ def name_source(utm_source: str, referrer_host: str, origins: tuple[str, ...]) -
     given = utm_source.strip()
     if given:
         return given[:_LONGEST]
-    if not referrer_host:
+    # A host with its port and blanks is shorter. What is longer must not be kept: anybody may send it.
+    if not referrer_host or len(referrer_host) > 2 * _LONGEST:
         return DIRECT
     return _by_host(referrer_host, origins)
 

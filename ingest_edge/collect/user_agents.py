@@ -42,11 +42,14 @@ class UserAgents:
         self._bots = [re.compile("|".join(patterns[i : i + 25])) for i in range(0, len(patterns), 25)]
         self._parse: Callable[[str, Any], Any] = Resolver(load_builtins())
         self._domains = Domain.USER_AGENT | Domain.OS
-        self.read = lru_cache(16_384)(self._read)
+        self._read = lru_cache(16_384)(self._find)
 
-    def _read(self, user_agent: str) -> Client | None:
+    def read(self, user_agent: str) -> Client | None:
         """The client behind it; None for a bot, and for one that says nothing."""
-        text = user_agent[:_LONGEST]
+        # What is kept is cut too: anybody may send User-Agents of 30 KB.
+        return self._read(user_agent[:_LONGEST])
+
+    def _find(self, text: str) -> Client | None:
         if not text.strip() or any(bots.search(text) for bots in self._bots):
             return None
         found = self._parse(text, self._domains)
