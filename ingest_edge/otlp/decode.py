@@ -15,6 +15,9 @@ from pipeline_contracts.surrogates import replace_lone_surrogates
 # Each object costs a hundred bytes while it is decoded, and takes three to write.
 _COUNTED_FROM = 2 * 2**20
 _MOST_OBJECTS = 1_000_000
+# Of a body that is repaired: it is decoded as a whole, with the members that nobody reads. A body of 20 MiB could hold
+# seven million lists, which take half a gigabyte and three seconds.
+_MOST_VALUES = 2_000_000
 
 
 class Decoded(NamedTuple):
@@ -58,7 +61,7 @@ class Decoder:
             raise InvalidInput(f"The body is not valid JSON: {error}.") from error
 
     def _decode_repaired(self, sent: bytes, refused: msgspec.DecodeError) -> Decoded:
-        """What is left of a body that was `refused`. Raises as the decoder does."""
+        """What is left of a body that was `refused`. Raises as the decoder does, and `PayloadTooLarge`."""
         body = replace_lone_surrogates(sent)
         if body is not sent:
             # What there is most often: one emoji that was cut.
@@ -68,6 +71,8 @@ class Decoder:
                 refused = error
         if not isinstance(refused, msgspec.ValidationError):
             raise refused
+        if body.count(b",") > _MOST_VALUES:
+            raise PayloadTooLarge(f"The body has more than {_MOST_VALUES} values. Send smaller batches.")
         document = read_document(body)
         repair(document, self._type)
         body = msgspec.json.encode(document)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from ingest_edge.otlp.repair import shape_of
+from ingest_edge.otlp.verdict import MOST_RECORDS, too_many_records
 from pipeline_contracts.otlp.logs import OtlpLogRecord
 from pipeline_contracts.otlp.metrics import (
     ExponentialHistogramPoint,
@@ -33,7 +34,7 @@ def leave_out_unreadable(document: Any, type_: type[msgspec.Struct]) -> list[str
     """Remove the records that are not of their type; return the reason for each of them.
 
     A resource, scope or metric that cannot be read takes its records with it. One that has none stays, and so does
-    what is no object or no list where one should be: such a body has the wrong shape.
+    what is no object or no list where one should be: such a body has the wrong shape. Raises `PayloadTooLarge`.
     """
     reasons: list[str] = []
     _filter(document, type_, reasons)
@@ -47,6 +48,8 @@ def _filter(node: Any, type_: type[msgspec.Struct], reasons: list[str]) -> bool:
         fault = _fault(node, type_)
         if fault is not None:
             reasons.append(f"{record}: {fault}")
+            if len(reasons) > MOST_RECORDS:
+                raise too_many_records()
         return fault is None
     if not isinstance(node, dict):
         return True

@@ -15,10 +15,12 @@ from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.judge_metrics import NO_RECORDED_VALUE
 from ingest_edge.otlp.status import PROTOBUF, error_message
 from ingest_edge.otlp.verdict import Verdict
-from pipeline_contracts.errors import InvalidInput
+from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 
 _NO_TRACE = bytes(16)
 _NO_SPAN = bytes(8)
+# Resources and scopes. An empty one is two bytes: two million of them would hold up the edge for seconds.
+_MOST_HOLDERS = 100_000
 
 
 def judge(path: str, body: bytes, limits: Limits) -> Verdict:
@@ -54,8 +56,16 @@ def success_answer(path: str, verdict: Verdict, headers: Mapping[str, str]) -> w
 
 
 def _scopes(resources: Any, name: str) -> Iterator[Any]:
+    """The scopes of all resources. Raises `PayloadTooLarge`."""
+    holders = len(resources)
     for of_resource in resources:
-        yield from getattr(of_resource, name)
+        scopes = getattr(of_resource, name)
+        holders += len(scopes)
+        if holders > _MOST_HOLDERS:
+            raise PayloadTooLarge(
+                f"There are more than {_MOST_HOLDERS} resources and scopes. Send smaller batches."
+            )
+        yield from scopes
 
 
 def _judge_traces(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:

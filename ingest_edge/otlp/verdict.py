@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pipeline_contracts.errors import PayloadTooLarge
 
 _MOST_REASONS = 5
-# In one insert.
-_MOST_RECORDS = 50_000
+# In one insert. Of rejected ones too: each has its place in the record's head, and takes time without taking tokens.
+MOST_RECORDS = 50_000
 
 
 @dataclass(slots=True)
@@ -29,12 +29,14 @@ class Verdict:
     def accept(self, count: int) -> None:
         """Take so many records. Raises `PayloadTooLarge` for more than go into one insert."""
         self.accepted += count
-        if self.accepted > _MOST_RECORDS:
-            raise PayloadTooLarge(f"There are more than {_MOST_RECORDS} records. Send smaller batches.")
+        if self.accepted > MOST_RECORDS:
+            raise too_many_records()
 
     def reject(self, reason: str) -> None:
-        """Leave the next record out."""
+        """Leave the next record out. Raises `PayloadTooLarge` for more than may be rejected."""
         self.rejected.append(self.accepted + len(self.rejected))
+        if len(self.rejected) > MOST_RECORDS:
+            raise too_many_records()
         if len(self.reasons) < _MOST_REASONS:
             self.reasons.append(reason)
 
@@ -42,3 +44,8 @@ class Verdict:
         """Count records that could not be read, a reason for each."""
         self.left_out += len(reasons)
         self.reasons += reasons[: max(0, _MOST_REASONS - len(self.reasons))]
+
+
+def too_many_records() -> PayloadTooLarge:
+    """For more records than are taken, or than may be rejected."""
+    return PayloadTooLarge(f"There are more than {MOST_RECORDS} records. Send smaller batches.")

@@ -1,0 +1,86 @@
+"""Bodies of many small parts, which take no tokens: refused before they hold up the edge for seconds.
+
+Each is a few kilobytes in gzip.
+"""
+
+import pytest
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_service
+
+from ingest_edge.limits import Limits
+from ingest_edge.otlp import protobuf
+from ingest_edge.otlp.accept import _SIGNALS, _judge_json
+from pipeline_contracts.errors import PayloadTooLarge
+from pipeline_contracts.settings import Settings
+
+_LIMITS = Limits.from_settings(Settings())
+_MANY = 50_001
+
+
+def _many(part: bytes, count: int = _MANY) -> bytes:
+    return b",".join([part] * count)
+
+
+@pytest.mark.parametrize(
+    ("signal", "body", "of"),
+    [
+        (
+            "traces",
+            b'{"resourceSpans":[{"scopeSpans":[{"spans":[%b]}]}]}' % _many(b"{}"),
+            "records",
+        ),
+        (
+            "metrics",
+            b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"sum":{"dataPoints":[%b]}}]}]}]}'
+            % _many(b"{}"),
+            "records",
+        ),
+        (
+            "logs",
+            b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[%b]}]}]}' % _many(b'{"body":1}'),
+            "records",
+        ),
+        (
+            "logs",
+            b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":"x"}]}]}],"x":[%b]}'
+            % _many(b"[]", 2_000_001),
+            "values",
+        ),
+    ],
+    ids=["spans", "points", "unreadable", "unread"],
+)
+def test_in_json(signal: str, body: bytes, of: str) -> None:
+    with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
+        _judge_json(_SIGNALS[f"v1/{signal}"], body, _LIMITS)
+
+
+def _spans() -> bytes:
+    request = trace_service.ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for _ in range(_MANY):
+        spans.add()
+    data: bytes = request.SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "of"),
+    [
+        ("v1/traces", _spans(), "records"),
+        # A field of two bytes with nothing in it: an empty resource.
+        ("v1/logs", b"\x0a\x00" * 100_001, "resources and scopes"),
+        # A resource of empty scopes.
+        ("v1/metrics", b"\x0a\xc2\x9a\x0c" + b"\x12\x00" * 100_001, "resources and scopes"),
+    ],
+    ids=["spans", "resources", "scopes"],
+)
+def test_in_protobuf(path: str, body: bytes, of: str) -> None:
+    with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
+        protobuf.judge(path, body, _LIMITS)
+
+
+def test_as_many_as_allowed_are_judged() -> None:
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[%b]}]}]}' % _many(b"{}", _MANY - 1)
+    verdict, _ = _judge_json(_SIGNALS["v1/traces"], body, _LIMITS)
+    assert verdict.rejections == _MANY - 1
+    resources = b"\x0a\x00" * 100_000
+    assert protobuf.judge("v1/logs", resources, _LIMITS).rejections == 0
