@@ -38,9 +38,9 @@ class Decoder:
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(type_, strict=False).decode
         self._type = type_
 
-    def decode(self, body: bytes, _limits: Limits) -> Decoded:
+    def decode(self, body: bytes, limits: Limits) -> Decoded:
         """Raises `InvalidInput` for what is not JSON or whose envelope is not of this shape, `PayloadTooLarge` for too
-        many objects."""
+        many objects, and for a repaired body that is over the limit of bodies."""
         if not body.isascii() and (bad := first_bad_byte(body)) is not None:
             raise InvalidInput(f"The body is not valid UTF-8 (byte {bad}).")
         if len(body) > _COUNTED_FROM and body.count(b"{") > _MOST_OBJECTS:
@@ -52,13 +52,19 @@ class Decoder:
         except msgspec.DecodeError as error:
             refused = error
         try:
-            return self._decode_repaired(body, refused)
+            decoded = self._decode_repaired(body, refused)
         except RecursionError:
             raise nested_too_deeply() from None
         except msgspec.ValidationError as error:
             raise InvalidInput(f"The body has the wrong shape: {error}.") from error
         except msgspec.DecodeError as error:
             raise InvalidInput(f"The body is not valid JSON: {error}.") from error
+        if len(decoded.body) > limits.decompressed_bytes:
+            # Numbers are written anew, up to five times as long: `1e15`. The log takes no larger records.
+            raise PayloadTooLarge(
+                f"The repaired body is over {limits.decompressed_bytes} bytes. Send smaller batches."
+            )
+        return decoded
 
     def _decode_repaired(self, sent: bytes, refused: msgspec.DecodeError) -> Decoded:
         """What is left of a body that was `refused`. Raises as the decoder does, and `PayloadTooLarge`."""

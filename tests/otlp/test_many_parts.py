@@ -84,3 +84,13 @@ def test_as_many_as_allowed_are_judged() -> None:
     assert verdict.rejections == _MANY - 1
     resources = b"\x0a\x00" * 100_000
     assert protobuf.judge("v1/logs", resources, _LIMITS).rejections == 0
+
+
+def test_a_repaired_body_that_is_longer_is_refused() -> None:
+    """The log takes no larger records than bodies are."""
+    records = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":1e30}]}]}],"x":[%b]}'
+    body = records % _many(b"1e15", 1_200_000)
+    assert len(body) < _LIMITS.decompressed_bytes / 3
+    with pytest.raises(PayloadTooLarge, match="The repaired body is over"):
+        _judge_json(_SIGNALS["v1/logs"], body, _LIMITS)
+    _judge_json(_SIGNALS["v1/logs"], records % b"1e15", _LIMITS)
