@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.http import HttpVersion11
 
 from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.bounded_head import BoundedServer
 from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
 from deployer.traffic.proxy.exchange import Exchange
 from deployer.traffic.proxy.heads import HEAD_BYTES, RequestHead, read_host, write_request
@@ -102,7 +103,7 @@ class StreamingProxy:
         # aiohttp logs each request that it cannot read, with the caller's address: anybody could fill the log.
         quiet = logging.getLogger("deployer.traffic.unreadable")
         quiet.setLevel(logging.CRITICAL)
-        return web.Server(
+        return BoundedServer(
             self._answer,
             handler_cancellation=True,
             access_log=None,

@@ -233,3 +233,59 @@ async def test_a_body_is_sent_when_the_instance_says_so(proxy: Carrier) -> None:
             assert got.startswith(b"HTTP/1.1 403 No") and b"Connection: close" in got
             assert await reader.read() == b""
         writer.close()
+
+
+async def _answer_to_what_never_ends(port: int, pieces: list[bytes]) -> bytes:
+    """All that comes back until the proxy closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with contextlib.suppress(ConnectionError):
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+    answer = b""
+    async with asyncio.timeout(60):
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                answer += data
+    writer.close()
+    return answer
+
+
+async def test_a_head_that_never_ends_is_refused(proxy: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its bytes nor its connection are held; the requests before it are answered."""
+    port = int(proxy.url.rpartition(":")[2])
+    flood = [b"X-%d: %s\r\n" % (number, b"a" * 5000) for number in range(100)]
+    answer = await _answer_to_what_never_ends(port, [GET, *flood])
+    assert not answer or b" 431 " in answer
+    monkeypatch.setattr("deployer.traffic.proxy.bounded_head.HEAD_SECONDS", 0.2)
+    assert b" 408 " in await _answer_to_what_never_ends(port, [GET, b"X-1: a\r\n"])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(GET + b"\r\n")
+    async with asyncio.timeout(60):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 404 ")
+        writer.write(GET)
+        assert b" 408 " in await reader.read()
+    writer.close()
+
+
+async def test_a_slow_body_is_no_slow_head(proxy: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployer.traffic.proxy.bounded_head.HEAD_SECONDS", 0.1)
+    port = int(proxy.url.rpartition(":")[2])
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(50_000)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+    async with raw_server(serve) as target:
+        await proxy.traffic.set_route(1, to(target))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(POST + b"Content-Length: 50000\r\n\r\n")
+        for _ in range(5):
+            writer.write(b"x" * 10_000)
+            await asyncio.sleep(0.06)
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).split()[1] == b"200"
+        writer.close()
