@@ -5,6 +5,7 @@ it continues, another consumer may have stored the chunk so long ago that the st
 each insert has a deadline, which the store checks by its own clock: a later insert is refused.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,11 +34,15 @@ class StoreClock:
         store: ColumnStore,
         lease_seconds: float = LEASE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
+        inserts_at_once: int = 4,
     ) -> None:
         self._store = store
         self._usual_seconds = lease_seconds
         self._times = 1
         self._longer_until = 0.0
+        self.turns = asyncio.Semaphore(inserts_at_once)
+        """Inserts that the store works on at the same time. An insert that waits for the store must not have its deadline
+        yet: a slow store would refuse it after the wait."""
         self._ahead = 0.0
         self._measured: float | None = None
         self.monotonic = monotonic
@@ -124,13 +129,14 @@ class LeasedStore:
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         """Insert as the column store does, until the end of the lease. Raises `PartitionLost` beside its errors."""
-        before = await self._lease.before()
-        sent = self._clock.monotonic()
-        try:
-            await self._store.insert(table, lines, rows, token, before)
-        except InsertTooLate:
-            self._clock.take_refusal(self._clock.monotonic() - sent)
-            raise
+        async with self._clock.turns:
+            before = await self._lease.before()
+            sent = self._clock.monotonic()
+            try:
+                await self._store.insert(table, lines, rows, token, before)
+            except InsertTooLate:
+                self._clock.take_refusal(self._clock.monotonic() - sent)
+                raise
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         return await self._store.query(sql, parameters)

@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
+from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumersCollector
 from consumers.scan_heartbeats import running_scan
@@ -290,8 +291,10 @@ async def _start_consumers(
     counters = ConsumersCollector()
     registry.register(counters)
     consumers: dict[str, _Consumer] = {}
+    # The embedded engine inserts one at a time.
+    clock = StoreClock(store, inserts_at_once=1)
     for name, transform in transforms.items():
-        loop = _assemble(settings, transform, log, store, on_step)
+        loop = _assemble(settings, transform, log, store, on_step, clock)
         counters.add(loop.metrics)
         consumers[name] = (loop, asyncio.create_task(loop.run(), name=f"{name} consumer"))
     stack.push_async_callback(_drain, list(consumers.values()), settings.drain_seconds)
@@ -308,10 +311,17 @@ async def _list_partitions(topic: str) -> Sequence[int]:
 
 
 def _assemble(
-    settings: Settings, transform: Transform, log: SqliteEventLog, store: ChdbColumnStore, on_step: OnStep
+    settings: Settings,
+    transform: Transform,
+    log: SqliteEventLog,
+    store: ChdbColumnStore,
+    on_step: OnStep,
+    clock: StoreClock,
 ) -> ConsumerLoop:
     consumer = SqliteLogConsumer(log, topics.CONSUMER_GROUP, transform.topic)
-    return assemble_loop(settings, transform, consumer=consumer, log=log, store=store, on_step=on_step)
+    return assemble_loop(
+        settings, transform, consumer=consumer, log=log, store=store, on_step=on_step, clock=clock
+    )
 
 
 def _consumer_state(loop: ConsumerLoop, working: "asyncio.Task[None]") -> str | None:

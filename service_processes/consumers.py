@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
 from consumers.chunk import OnStep, Transform
+from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumersCollector
 from consumers.scan_heartbeats import running_scan
@@ -66,6 +67,7 @@ async def run_consumers(
         if monitors:
             states = await _open_states(stack, settings, registry, connection)
             transforms += [MONITORS[name](states) for name in monitors]
+        clock = StoreClock(store)
         for transform in transforms:
             consumer = KafkaLogConsumer(
                 connection,
@@ -74,7 +76,7 @@ async def run_consumers(
                 session_seconds=settings.kafka_session_seconds,
             )
             loop = assemble_loop(
-                settings, transform, consumer=consumer, log=log, store=store, on_step=on_step
+                settings, transform, consumer=consumer, log=log, store=store, on_step=on_step, clock=clock
             )
             counters.add(loop.metrics)
             working = asyncio.create_task(loop.run(), name=transform.topic)
