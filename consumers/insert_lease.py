@@ -41,7 +41,7 @@ class StoreClock:
         self._times = 1
         self._longer_until = 0.0
         self.turns = asyncio.Semaphore(inserts_at_once)
-        """Inserts that the store works on at the same time. An insert that waits for the store must not have its deadline
+        """Inserts that the store works on at the same time. An insert that waits must not have its deadline
         yet: a slow store would refuse it after the wait."""
         self._ahead = 0.0
         self._measured: float | None = None
