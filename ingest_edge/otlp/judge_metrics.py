@@ -21,15 +21,18 @@ def judge_metrics(request: MetricsRequest, _size: int, _limits: Limits) -> Verdi
 
 
 def _judge_points(metric: Metric, points: Sequence[DataPoint], verdict: Verdict) -> None:
-    # Made once: a long name would otherwise be written anew for each of a million points.
-    named = f"data point of {metric.name or ''!r:.60}"
+    named = ""
     for point in points:
         if not point.timeUnixNano:
-            verdict.reject(f"{named}: it has no timeUnixNano")
+            fault = "it has no timeUnixNano"
         elif not _has_value(point) and not (point.flags or 0) & NO_RECORDED_VALUE:
-            verdict.reject(f"{named}: it has no value of its kind")
+            fault = "it has no value of its kind"
         else:
             verdict.accept(1)
+            continue
+        # Made once: a long name would otherwise be written anew for each of many points.
+        named = named or f"data point of {metric.name or ''!r:.60}"
+        verdict.reject(f"{named}: {fault}")
 
 
 def _has_value(point: DataPoint) -> bool:

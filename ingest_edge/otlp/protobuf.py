@@ -95,20 +95,23 @@ def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) 
     for of_scope in _scopes(request.resource_metrics, "scope_metrics"):
         for metric in of_scope.metrics:
             kind = metric.WhichOneof("data")
-            # Made once: a long name would otherwise be written anew for each of a million points.
-            named = f"data point of {metric.name!r:.60}"
+            named = ""
             for point in measure_protobuf.points_of(metric, kind):
                 if not point.time_unix_nano:
-                    verdict.reject(f"{named}: it has no time_unix_nano")
+                    fault = "it has no time_unix_nano"
                 elif (
                     # A count that is 0 does not show in a message: the other kinds always have a value.
                     kind in ("gauge", "sum")
                     and point.WhichOneof("value") is None
                     and not point.flags & NO_RECORDED_VALUE
                 ):
-                    verdict.reject(f"{named}: it has no value of its kind")
+                    fault = "it has no value of its kind"
                 else:
                     verdict.accept(1)
+                    continue
+                # Made once: a long name would otherwise be written anew for each of many points.
+                named = named or f"data point of {metric.name!r:.60}"
+                verdict.reject(f"{named}: {fault}")
 
 
 _Judge = Callable[[Any, Verdict, int, Limits], None]
