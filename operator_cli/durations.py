@@ -35,6 +35,11 @@ def show_moment(time: str | None) -> str:
     return "-" if time is None else f"{time[5:10]} {time[11:16]}"
 
 
+def show_second(time: str) -> str:
+    """Month, day, hour, minute and second of a time as answers have it."""
+    return f"{time[5:10]} {time[11:19]}"
+
+
 def show_ago(time: str) -> str:
     """How long a time as answers have it has been over: `2h 5m ago`, or `now`."""
     seconds = int((datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds())

@@ -10,14 +10,14 @@ from operator_cli.durations import parse_duration
 from operator_cli.monitor_actions import add_actions, add_environment_argument, ping_root, run_action
 
 _ACTIONS = {
-    "create": "make one; its key is shown once, its ping URL also by `show`",
+    "create": "make one; its key is shown once, its ping URL as often as you like by `show`",
     "list": "show each with its state",
     "show": "show one with its ping URL and its newest runs",
     "set": "change its schedule and limits; they hold at once, and what was counted stays counted",
     "pause": "record its signals, but do not judge them",
     "resume": "judge it again, from its next signal on",
     "new-key": "make one more key; those before go on working",
-    "new-ping-key": "make one more ping URL; those before go on working",
+    "new-ping-key": "make one more ping URL; existing ones keep working",
     "revoke-key": "let no edge take a key any more, within 5 s",
     "remove": "remove one with its keys and runs",
 }
@@ -98,16 +98,20 @@ def _tell_key(arguments: argparse.Namespace, told: dict[str, Any]) -> None:
     if "key" in told:
         _tell_monitor_key(arguments, told)
     if "ping_key" in told:
-        _tell_ping_url(ping_root(arguments) + told["ping_key"], told["ping_key_id"])
+        url = ping_root(arguments) + told["ping_key"]
+        # A heartbeat with a period, or a key made later, has no schedule to show here: 3 a.m. is an example.
+        cron = getattr(arguments, "cron", None) or "0 3 * * *"
+        _tell_ping_url(told["id"], url, told["ping_key_id"], cron)
 
 
-def _tell_ping_url(url: str, key_id: int) -> None:
+def _tell_ping_url(heartbeat_id: int, url: str, key_id: int, cron: str) -> None:
     print(
-        f"\nPing URL (key {key_id}), for all that can only call a URL; `pharos heartbeat show` shows it again:"
+        f"\nPing URL (key {key_id}), for jobs that can only call a URL; "
+        f"`pharos heartbeat show {heartbeat_id}` shows it again:"
     )
     print(f"{url}\n")
     print("In a crontab:")
-    print(f"  0 3 * * *  /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
+    print(f"  {cron}  /usr/local/bin/backup; curl -fsS -m 10 --retry 5 -o /dev/null {url}/$?")
     print("In a script, with the time it takes and its output:")
     print(f"  curl -fsS -m 10 --retry 5 -o /dev/null {url}/start")
     print("  output=$(your-command 2>&1); status=$?")

@@ -123,5 +123,5 @@ def _show_one(arguments: argparse.Namespace, kind: Kind, monitor: dict[str, Any]
 
 
 def ping_root(arguments: argparse.Namespace) -> str:
-    """What ping URLs begin with; a ping key follows."""
+    """Return the part of ping URLs before the ping key."""
     return base_url_of(arguments.data).removesuffix("/api") + "/ping/"

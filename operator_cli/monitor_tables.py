@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from operator_cli.durations import show_duration, show_moment
+from operator_cli.durations import show_duration, show_moment, show_second
 
 _COLOURS = {
     "up": "green",
@@ -55,7 +55,7 @@ def schedule(heartbeat: dict[str, Any]) -> str:
 
 
 def show_heartbeat(heartbeat: dict[str, Any], ping_root: str) -> None:
-    """All of one, its ping URLs, and its newest runs. `ping_root`: what ping URLs begin with."""
+    """Print a heartbeat with its ping URLs and newest runs. `ping_root` is the part of ping URLs before the key."""
     console = Console()
     state = heartbeat["state"]
     console.print(Text(heartbeat["name"], style="bold"), _coloured(state), f"since {heartbeat['since']}")
@@ -71,7 +71,7 @@ def show_heartbeat(heartbeat: dict[str, Any], ping_root: str) -> None:
         console.print(f"{label:<12} {value}", highlight=False)
     for key in heartbeat["ping_keys"]:
         shown = key["state"] if key["key"] is None else f"{ping_root}{key['key']}"
-        # In one line, however long: it is copied.
+        # Never wrapped: people copy it.
         label = f"ping key {key['id']}"
         console.print(f"{label:<12} {shown}", highlight=False, soft_wrap=True)
     if not heartbeat["runs"]:
@@ -84,19 +84,22 @@ def show_heartbeat(heartbeat: dict[str, Any], ping_root: str) -> None:
         table.add_row(
             run["run_id"],
             _coloured(run["outcome"]),
-            run["first_signal_at"],
+            show_second(run["first_signal_at"]),
             show_duration(run["duration_seconds"]),
             "-" if run["exit_status"] is None else str(run["exit_status"]),
         )
     console.print(table)
     written = next((run for run in heartbeat["runs"] if run["output"] is not None), None)
     if written is not None:
-        console.print(f"\nThe newest output, of {written['run_id']}; --json has all:", highlight=False)
+        console.print(
+            f"\nThe newest output, of run {written['run_id']} (--json prints the output of each run):",
+            highlight=False,
+        )
         console.print(Text(_printable(written["output"])), highlight=False, soft_wrap=True)
 
 
 def _printable(text: str) -> str:
-    """Without what would steer the terminal: a job writes what it likes."""
+    """Replace control characters: output of a job must not steer the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 

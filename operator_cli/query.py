@@ -15,7 +15,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="ask the column store in SQL",
         description="Run one reading query in ClickHouse's SQL, for example: "
         "SELECT type, count() FROM pharos.telemetry_events GROUP BY type. "
-        "It may take 60 s, 1 GiB of memory and 64 MiB of result.",
+        "Its limits are 60 s, 1 GiB of memory and 64 MiB of result.",
     )
     parser.add_argument("sql", help="the query; - reads it from standard input")
     add_data_argument(parser)

@@ -20,7 +20,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("Variable", "Default", "Meaning", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    # Names are never cut: people copy them.
+    table.add_column("Variable", no_wrap=True, min_width=max(len(variable) for variable, _, _ in rows))
+    table.add_column("Default", overflow="fold")
+    table.add_column("Meaning", overflow="fold")
     for row in rows:
         table.add_row(*row)
     Console(soft_wrap=False).print(table)
