@@ -1,4 +1,4 @@
-"""The embedded event log's bounds out of the settings, and what it counts, shown to Prometheus when asked."""
+"""Limits of the embedded event log from the settings, and its Prometheus metrics."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ _REMOVED: MetricName = "pharos_log_dead_letters_removed"
 
 
 def log_bounds(settings: Settings) -> Bounds:
-    """What the settings let the log take."""
+    """Return the limits of the log from the settings."""
     return Bounds(settings.log_max_bytes, settings.dead_letter_bytes, settings.min_free_bytes)
 
 
@@ -33,6 +33,6 @@ class LogMetrics(Collector):
         )
         yield CounterMetricFamily(
             _REMOVED,
-            "Dead letters that left because newer ones needed the room",
+            "Dead letters removed because newer ones needed the space",
             value=self._log.dead_letters_removed,
         )

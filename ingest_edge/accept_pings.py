@@ -1,4 +1,4 @@
-"""Ping URLs: a job that can only call a URL reports by it. From the request to a durable 200.
+"""Accepts pings: reports of jobs that can only call a URL. From the request to a durable 200.
 
 The key is part of the path, so no path may reach a log or an answer. Like signals, pings take no tokens of the
 account's ingest rate.
@@ -33,10 +33,13 @@ PINGS = "/ping/"
 
 _METHODS = ("GET", "HEAD", "POST")
 OUTPUT_BYTES = 10 * 1024
-# What is longer is cut, but has to be read: who is still sending cannot read the answer. More than this is not read.
+# Longer output is cut, but read up to this size: a client that is still sending does not read the response.
 _READ_BYTES = 1024 * 1024
 _HEADERS = {hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "text/plain; charset=utf-8"}
-_UNKNOWN = "There is no heartbeat of this ping key."
+_UNKNOWN = (
+    "No heartbeat has this ping key: it is mistyped, expired or revoked. "
+    "`pharos heartbeat show ID` prints the ping URL."
+)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -66,7 +69,7 @@ class AcceptPings:
         return web.Response(body=b"OK", headers=_HEADERS)
 
     async def _find(self, secret: str, received_ms: int) -> tuple[KeyEntry, int]:
-        """The key's entry, and the ID of its heartbeat. Raises `NotFound`, whatever is wrong with the key."""
+        """Return the key's entry and the ID of its heartbeat. Raises `NotFound` for every key that cannot be used."""
         if not is_well_formed(secret, CredentialKind.PING_KEY):
             raise NotFound(_UNKNOWN)
         digest = digest_credential(secret)
@@ -83,7 +86,7 @@ class AcceptPings:
 
 
 def _read_action(action: str) -> tuple[Signal, int | None]:
-    """What the end of the path says: the signal, and the exit status if it is one."""
+    """Return the signal that the end of the path names, and the exit status if there is one."""
     if action == "":
         return "success", None
     if action == "start":
@@ -92,7 +95,7 @@ def _read_action(action: str) -> tuple[Signal, int | None]:
         return "failure", None
     if action.isascii() and action.isdigit() and len(action) <= 3 and int(action) <= 255:
         return ("failure" if int(action) else "success"), int(action)
-    raise NotFound("A ping URL ends behind the key, or in /start, /fail or an exit status of 0 to 255.")
+    raise NotFound("A ping URL ends after the key, or with /start, /fail or an exit status of 0 to 255.")
 
 
 def _read_run_id(rid: str | None) -> uuid.UUID | None:
@@ -108,9 +111,9 @@ def _read_run_id(rid: str | None) -> uuid.UUID | None:
 
 
 async def _read_output(request: web.BaseRequest) -> str | None:
-    """The first 10 KiB of the body, or what has come of it: too slow, broken or cut off, the ping counts.
+    """Return the first 10 KiB of the body, less if it arrives too slowly or breaks off: the ping counts in any case.
 
-    Held outside of the budget of memory: it is less than the connection's own buffer.
+    No body memory budget counts these bytes: they are fewer than the connection's own buffer holds.
     """
     kept = bytearray()
     size = 0

@@ -31,9 +31,11 @@ class BodyBudget:
         """
         held = self._held.get(sender, 0)
         if held > own and held + size > self._share:
-            raise Unavailable("Too much data of this sender is in work. Send the same request again.")
+            raise Unavailable(
+                "Too much data of this sender is in flight. Send the same request again, with fewer at once."
+            )
         if self.bytes > own and self.bytes + size > self._limit:
-            raise Unavailable("The edge is at its limit of data in work. Send the same request again.")
+            raise Unavailable("The edge is at its limit of data in flight. Send the same request again.")
         self._held[sender] = held + size
         self.bytes += size
 
@@ -48,7 +50,7 @@ class BodyBudget:
 
 
 class BodyLease:
-    """What one request holds of a budget. The handler gives it back in `finally`, whatever happened."""
+    """Bytes of a budget that one request holds. The handler returns them in `finally`."""
 
     __slots__ = ("_budget", "_sender", "_bytes")
 

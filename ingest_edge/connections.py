@@ -57,7 +57,7 @@ class Connections:
 
     def refuse(self, transport: asyncio.Transport) -> None:
         """Answer a connection without a place, whatever it asks for, and close it."""
-        # Whose address it was is nobody's business, and a flood must not fill the disk with lines.
+        # No address in the log, for privacy; a rate-limited line, because a flood must not fill the disk.
         if time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
             logger.warning(
@@ -65,7 +65,9 @@ class Connections:
                 "PHAROS_TRUSTED_PROXIES",
                 self._most,
             )
-        problem = Unavailable(f"An address may have {self._most} connections. Use those that are open.")
+        problem = Unavailable(
+            f"This address has {self._most} connections already. Reuse or close some of them."
+        )
         transport.write(raw_answer(problem))
         transport.close()
 

@@ -212,7 +212,7 @@ class BoundedProtocol(RequestHandler):
         self._give_up(b"")
 
     def _give_up(self, data: bytes) -> None:
-        """Drop all further bytes: what follows an unreadable head cannot be told apart."""
+        """Drop all further bytes: after an unreadable head, the bounds of the next request are unknown."""
         start = self._head_start or data[:_START_BYTES]
         self._end_head()
         self._head_start = start
@@ -234,7 +234,7 @@ class BoundedProtocol(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what is no request, or to a handler that failed. The connection ends with it."""
+        """Respond to an unreadable request, or for a handler that failed, and close the connection."""
         self.log_exception("a request failed", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("The answer has begun already.")
@@ -242,7 +242,7 @@ class BoundedProtocol(RequestHandler):
         problem = _problem_of(exc, self._limits, b"" if line is None else line[1])
         path = line[2].partition(b"?")[0].decode("latin-1") if line is not None else ""
         response = self._server.refuse(request, path, problem)
-        # Said in so many words: aiohttp answers what it cannot read as HTTP/1.0.
+        # Explicit, because aiohttp responds to an unreadable request as HTTP/1.0.
         response.headers[hdrs.CONNECTION] = "close"
         response.force_close()
         return response
@@ -250,11 +250,21 @@ class BoundedProtocol(RequestHandler):
 
 def _problem_of(error: BaseException | None, limits: ServerLimits, method: bytes) -> Problem:
     if isinstance(error, BadHttpMethod) and method and method.decode() not in hdrs.METH_ALL:
-        return MethodNotImplemented("The method is unknown.")
+        return MethodNotImplemented(
+            "The server does not know this method. Use one that the API reference lists, like GET or POST."
+        )
     if isinstance(error, LineTooLong) or (isinstance(error, HttpProcessingError) and error.code == 431):
-        return HeadTooLarge(f"Request line and headers may have {limits.head_bytes} bytes together.")
+        return HeadTooLarge(
+            f"The request line and the headers are over {limits.head_bytes} bytes together. "
+            "Send fewer or shorter headers."
+        )
     if isinstance(error, HttpProcessingError) and error.code == 408:
-        return RequestTimeout(f"The head of the request did not arrive within {limits.head_seconds:g} s.")
+        return RequestTimeout(
+            f"The head of the request did not arrive within {limits.head_seconds:g} s. Send the request again."
+        )
     if isinstance(error, HttpProcessingError):
-        return MalformedRequest("The request is not valid HTTP.")
+        return MalformedRequest(
+            "The request line, a header or the length of the body cannot be read. Check that the client speaks "
+            "HTTP/1.1, and that https:// is not used on a port for http://."
+        )
     return Problem("The request failed here. It is safe to send it again.")

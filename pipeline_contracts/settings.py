@@ -14,7 +14,7 @@ PREFIX = "PHAROS_"
 # environment.
 _RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL", "PHAROS_INSTANCE")
 
-# Settings that are gone: an update must not stop an installation that still has them.
+# Removed settings are ignored: an upgrade must not stop an installation that still sets them.
 _REMOVED = ("PHAROS_MAX_JSON_DEPTH",)
 
 
@@ -134,7 +134,7 @@ class Settings:
     max_batch_events: int = _setting(1000, "Most events in a batch", minimum=1)
     max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
     max_in_flight_bytes: int = _setting(
-        64 * 2**20, "Bytes of ingest and OTLP bodies in work before the edge answers 503", minimum=1024
+        64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge answers 503", minimum=1024
     )
     max_account_in_flight_bytes: int = _setting(
         32 * 2**20, "The same for the bodies of one account", minimum=1024
@@ -170,7 +170,7 @@ class Settings:
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
     body_grace_seconds: float = _setting(
         5.0,
-        "Time after which a body has to keep its lowest rate, and over which the rate is taken",
+        "Time after which a body has to keep the lowest rate, and over which the rate is measured",
         minimum=0.1,
     )
     min_body_rate: int = _setting(
@@ -241,12 +241,12 @@ class Settings:
     )
     min_free_bytes: int = _setting(
         128 * 2**20,
-        "Free room on the disk of `pharos up` below which the edge answers 503 (rows are inserted down to 64 MiB)",
+        "Free disk space of `pharos up` below which the edge answers 503 (rows are inserted down to 64 MiB)",
         minimum=0,
     )
     dead_letter_bytes: int = _setting(
         64 * 2**20,
-        "Bytes of dead letters that the embedded event log keeps for each topic; the oldest leave",
+        "Bytes of dead letters that the embedded event log keeps for each topic; then it removes the oldest",
         minimum=2**20,
     )
     chunk_rows: int = _setting(50_000, "Most rows in one insert", minimum=1)
@@ -324,7 +324,7 @@ def _parse(setting: Field[Any], text: str) -> Any:
     if choices and value not in choices:
         raise ValueError(f"{text!r} is none of {', '.join(choices)}")
     if setting.metadata["is_address"] and not _is_address(value):
-        raise ValueError(f"{text!r} is not host:port")
+        raise ValueError(f"{text!r} is not host:port, like 127.0.0.1:9100")
     if setting.metadata["secret"] and len(value) < setting.metadata["shortest"]:
         raise ValueError(f"it needs {setting.metadata['shortest']} characters or more")
     return value

@@ -78,7 +78,10 @@ class BoundedProtocol(H11Protocol):
 
     def _head_is_late(self) -> None:
         self._refuse(
-            RequestTimeout(f"The head of the request did not arrive within {self._limits.head_seconds:g} s.")
+            RequestTimeout(
+                f"The head of the request did not arrive within {self._limits.head_seconds:g} s. "
+                "Send the request again."
+            )
         )
 
     def send_400_response(self, msg: str) -> None:
@@ -86,9 +89,18 @@ class BoundedProtocol(H11Protocol):
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             most = self._limits.head_bytes
-            self._refuse(HeadTooLarge(f"Request line and headers may have {most} bytes together."))
+            self._refuse(
+                HeadTooLarge(
+                    f"The request line and the headers are over {most} bytes together. Send fewer or shorter headers."
+                )
+            )
         else:
-            self._refuse(MalformedRequest("The request is not valid HTTP."))
+            self._refuse(
+                MalformedRequest(
+                    "The request line, a header or the length of the body cannot be read. Check that the client speaks "
+                    "HTTP/1.1, and that https:// is not used on a port for http://."
+                )
+            )
 
     def _refuse(self, problem: Problem) -> None:
         self._end_head()

@@ -491,7 +491,7 @@ TABLE = [
     Refusal(
         "too many bytes of other bodies are in work",
         503,
-        "The edge is at its limit of data in work. Send the same request again.",
+        "The edge is at its limit of data in flight. Send the same request again.",
         posting(batch({"type": "log", "details": "x" * 200})),
         edge={"in_flight_bytes": 1000, "body_timeout": 600.0},
         prepare=_occupy,
