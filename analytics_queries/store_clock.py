@@ -1,4 +1,4 @@
-"""What time is it in the column store?"""
+"""Reads the column store's clock."""
 
 from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore

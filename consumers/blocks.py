@@ -43,7 +43,7 @@ def blocks_of(parts: Sequence[RecordRows]) -> Iterator[list[Piece]]:
 
 
 def missing_of(pieces: Sequence[Piece], stored: Mapping[int, int]) -> list[Piece]:
-    """What is not there of the pieces, by the number of rows of each record that are."""
+    """Return the pieces that are not stored yet, given how many rows of each record are stored."""
     if not stored:
         return list(pieces)
     return [rest for piece in pieces if (rest := _rest(piece, stored.get(piece.offset, 0) - piece.first))]

@@ -42,7 +42,7 @@ async def insert_chunk(
             parts = [part for part in parts if part.offset not in refused]
             parts += _told(chunk, refused, transform, table)
         await on_step(f"before insert {table}")
-        # Kept apart: a row that tells of a record which an earlier table has refused is inserted.
+        # Kept apart: a row about a record that an earlier table has refused is still inserted.
         refused_here: dict[int, str] = {}
         await _insert_table(
             store, chunk, table, parts, refused_here, tried_before=tried_before, on_step=on_step

@@ -128,7 +128,7 @@ class LeasedStore:
         self._clock = clock
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
-        """Insert as the column store does, until the end of the lease. Raises `PartitionLost` beside its errors."""
+        """Insert as the column store does, until the lease ends; raise `PartitionLost` after that."""
         async with self._clock.turns:
             before = await self._lease.before()
             sent = self._clock.monotonic()

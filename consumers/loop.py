@@ -31,7 +31,7 @@ _CLAIM_SECONDS = 0.5
 # Chunks in work at once: they overlap the waits for the store, and bound the memory that chunks take.
 _CHUNKS_AT_ONCE = 4
 _TELL_MS = 1000
-# Readiness reports a partition that is at the same step for longer: more than any engine may take to answer.
+# Readiness reports a partition that is at the same step for longer than this. No engine may take that long to respond.
 _STILL_SECONDS = 180.0
 
 

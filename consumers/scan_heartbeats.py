@@ -116,7 +116,7 @@ class HeartbeatScan(Collector):
         await self._states.prune_runs(now_ms - _KEEP_RUNS_MS, _PRUNED_AT_ONCE)
 
     async def _look_for_partitions(self) -> None:
-        """Learn which partitions there are, and forget the progress of those that are gone."""
+        """Read which partitions exist, and delete the progress of those that no longer do."""
         if self._partitions is None or time.monotonic() - self._looked < _LOOK_SECONDS:
             return
         try:

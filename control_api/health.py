@@ -68,7 +68,7 @@ def database_check(sessions: Sessions) -> AsyncCheck:
 
 
 def add_health(app: FastAPI, checks: Mapping[str, AsyncCheck]) -> CollectorRegistry:
-    """Add the two routes and the counting; gives what shows the counts."""
+    """Add the two routes and the counting; return the registry of the counts."""
     requests = _Requests()
     registry = CollectorRegistry(auto_describe=False)
     registry.register(requests)

@@ -1,4 +1,4 @@
-"""What every answer of the control plane has in common, as ASGI layers around the application."""
+"""ASGI layers around the control plane's application: request IDs and `HEAD`."""
 
 import logging
 
@@ -33,7 +33,7 @@ class RequestIds:
         try:
             await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            # In mid-body: nobody reads an answer, and it is no fault of ours.
+            # The client hung up in mid-body: nobody reads a response, and the service did not fail.
             logger.debug("the caller hung up", extra={"request_id": identity})
 
 

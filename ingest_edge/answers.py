@@ -8,7 +8,7 @@ from aiohttp import web
 from pipeline_contracts.errors import Problem
 
 SERVER = "pharos"
-"""The `Server` header of every answer. It tells no version."""
+"""The `Server` header of every response. It has no version."""
 
 REQUEST_ID = web.RequestKey("request_id", str)
 

@@ -96,7 +96,7 @@ class Edge:
                 logger.warning("refused: %s", problem.detail, extra={"request_id": identity})
         except Exception as error:
             if isinstance(error, ConnectionError) and request.transport is None:
-                # The caller went away in mid-body: nobody reads the answer, which only counts.
+                # The caller hung up in mid-body: nobody reads the response, it only counts in the metrics.
                 logger.debug("the caller hung up", extra={"request_id": identity})
                 response = web.Response(status=_HUNG_UP)
             else:

@@ -14,7 +14,7 @@ Outcome = Literal["open", "succeeded", "failed", "timed out"]
 
 @dataclass(slots=True)
 class Run:
-    """One run of a job, as far as it was told of."""
+    """One run of a job, as far as its signals describe it."""
 
     run_id: str
     first_ms: int
@@ -24,7 +24,7 @@ class Run:
     timed_out_ms: int | None = None
     exit_status: int | None = None
     output: str | None = None
-    """What the job has written, as a ping brought it."""
+    """Output of the job, from the body of a ping."""
 
     @property
     def outcome(self) -> Outcome:
@@ -50,7 +50,7 @@ class Run:
         return self.ended_ms - self.started_ms
 
     def take(self, signal: Signal, received_ms: int) -> bool:
-        """Add a signal; whether it told something new."""
+        """Add a signal; return whether it changed the run."""
         before = (self.first_ms, self.started_ms, self.succeeded_ms, self.failed_ms)
         self.first_ms = min(self.first_ms, received_ms)
         match signal:

@@ -53,7 +53,7 @@ class Heartbeat:
     """Failures of which no run tells, by their times: deadlines that passed without a run, and ends of failed runs that
     were pruned. Only the newest are kept, as many as make the heartbeat `down`."""
     pings: PingPairs | None = None
-    """What pairs pings that name no run; None until the first one."""
+    """State that pairs pings without a run ID; None until the first one."""
     recount: bool = field(default=False)
     """Whether the counts have to be made anew from all runs: an end came that is older than others."""
 
@@ -106,7 +106,7 @@ def hear(heartbeat: Heartbeat, received_ms: int) -> None:
 
 
 def _pass_dues(heartbeat: Heartbeat, received_ms: int) -> None:
-    """What was due before the signal was missed, whether or not a scan has come by."""
+    """Count runs as missed that were due before the signal, even if no scan has run since."""
     while not heartbeat.open_runs and not heartbeat.recount:
         if heartbeat.deadline_ms is None or heartbeat.deadline_ms > received_ms:
             return

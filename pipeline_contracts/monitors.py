@@ -26,7 +26,7 @@ class HeartbeatSignal(Struct, gc=False):
 
 
 class Ping(Struct, gc=False):
-    """What the edge writes of a request to a ping URL."""
+    """Record that the edge writes for a request to a ping URL."""
 
     ping_id: UUID
     """Made by the edge. It is the run's ID where the ping names no run and begins one."""

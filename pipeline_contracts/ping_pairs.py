@@ -1,8 +1,8 @@
-"""Which run a ping belongs to that names none. Pure: what is remembered between pings is an argument.
+"""Finds the run of a ping that names none. Pure: the state kept between pings is an argument.
 
-A start pairs with the next result. Of several open runs the newest is ended first: a run that crashed without a word
-then runs into its time limit, and the ones after it are timed rightly. A ping that comes again within a short time, as
-clients send one whose answer got lost, belongs to the run of the first.
+A start pairs with the next result. Of several open runs the newest is ended first: a run whose job crashed then runs
+into its time limit, and the runs after it are timed correctly. A ping that is repeated within a short time belongs to
+the run of the first one: clients send a ping again when the response was lost.
 """
 
 from typing import TypeGuard
@@ -13,7 +13,7 @@ from pipeline_contracts.monitors import Signal
 
 # `curl -m 10 --retry 5` sends again after 11 to 26 s.
 _REPEAT_MS = 60_000
-# Open runs of a job that always crashes are not remembered without end.
+# Bounds the open runs of a job that always crashes.
 _MOST_OPEN = 10
 
 
@@ -33,18 +33,18 @@ class EndedRun(Struct, array_like=True, gc=False):
 
 
 class PingPairs(Struct, gc=False):
-    """What is remembered of a heartbeat's pings without a run's ID."""
+    """State of one heartbeat's pings without a run ID."""
 
     log: str = ""
-    """Names the partition of the log, for good, that `next_offset` is of."""
+    """Permanent name of the log partition that `next_offset` belongs to."""
     next_offset: int = 0
-    """Pings before it are applied: a chunk that is read again pairs nothing twice."""
+    """Offset after the last applied ping: a chunk that is read again pairs nothing twice."""
     open: list[OpenRun] = []
     """The newest last."""
     ended: EndedRun | None = None
 
     def run_ids(self) -> list[str]:
-        """The runs that the next ping may belong to."""
+        """Return the runs that the next ping may belong to."""
         ids = [run.run_id for run in self.open]
         return ids if self.ended is None else [*ids, self.ended.run_id]
 

@@ -1,4 +1,4 @@
-"""What the signals and pings of heartbeats become: runs, and the states of their heartbeats. No rows: jobs are watched
+"""Turns the signals and pings of heartbeats into runs and states of heartbeats. No rows: jobs are watched
 whether or not the column store is there."""
 
 import logging
@@ -84,7 +84,7 @@ def _take(received: Sequence[_Received], log: str, watched: Mapping[int, Watched
             if paired is None:
                 continue
             run_id = paired
-            # What is remembered of it has to be written, whatever it told.
+            # The pairing state has to be written, whatever the ping reported.
             changed[one.heartbeat_id] = found
         run = found.runs.get(run_id)
         if run is None:
@@ -109,6 +109,6 @@ def _pair(heartbeat: Heartbeat, one: _Received, log: str) -> str | None:
     within_ms = repeat_ms(heartbeat.schedule.period_seconds)
     run_id = run_of_ping(heartbeat.pings, ping, within_ms, heartbeat.max_runtime_ms)
     if run_id is not None:
-        # One that was sent again tells its run nothing new, but that the job is there.
+        # A repeated ping adds nothing to its run, but shows that the job is alive.
         hear(heartbeat, one.received_ms)
     return run_id

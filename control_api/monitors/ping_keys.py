@@ -80,7 +80,7 @@ def _open(keys: SealingKeys | None, key: MonitorKey) -> str | None:
     try:
         return keys.open(Sealed(key.sealing_key_id, key.sealed), sealed_for(key.heartbeat_id))["key"]
     except CannotOpen:
-        # Its secret is gone from PHAROS_VARIABLES_KEY. The key itself works on.
+        # PHAROS_VARIABLES_KEY no longer has the secret that sealed it. The ping key itself keeps working.
         return None
 
 

@@ -61,7 +61,7 @@ class HeartbeatState(Base):
     missed_ms: Mapped[str | None] = mapped_column(Text)
     """Failures of which there is no run, by their times: a JSON list."""
     pings: Mapped[str | None] = mapped_column(Text)
-    """What pairs pings that name no run (`pipeline_contracts.ping_pairs`), as JSON."""
+    """State that pairs pings without a run ID (`pipeline_contracts.ping_pairs`), as JSON."""
 
 
 class HeartbeatRun(Base):
@@ -80,7 +80,7 @@ class HeartbeatRun(Base):
     timed_out_ms: Mapped[int | None] = mapped_column(BigInteger)
     exit_status: Mapped[int | None]
     output: Mapped[str | None] = mapped_column(Text)
-    """What the job has written, as a ping brought it."""
+    """Output of the job, from the body of a ping."""
 
 
 class Queue(Base):

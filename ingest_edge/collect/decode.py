@@ -36,7 +36,7 @@ _split = msgspec.json.Decoder(_RawEvents).decode
 
 
 class DecodedEvents(NamedTuple):
-    """The events of a request that keep all rules, and what is wrong with the others."""
+    """The valid events of a request, and the errors of the others."""
 
     valid: list[SentEvent]
     invalid: Mapping[str, int] = {}

@@ -1,4 +1,4 @@
-"""Leap seconds in the events of a body: looked for only once the decoder has refused it, which knows none."""
+"""Replaces leap seconds in the events of a body, only after the decoder, which knows none, has refused the body."""
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType

@@ -70,7 +70,7 @@ class Decoder:
         """What is left of a body that was `refused`. Raises as the decoder does, and `PayloadTooLarge`."""
         body = replace_lone_surrogates(sent)
         if body is not sent:
-            # What there is most often: one emoji that was cut.
+            # The most frequent case: one emoji that was cut.
             try:
                 return Decoded(self._decode(body), body, [])
             except msgspec.DecodeError as error:

@@ -84,7 +84,7 @@ def _holders(type_: type[msgspec.Struct]) -> Mapping[str, type[msgspec.Struct]]:
 
 
 def _count_records(node: Any, type_: type[msgspec.Struct]) -> tuple[int, str]:
-    """(how many records there are below, what they are called)."""
+    """Return the number of records below the node, and their kind."""
     if type_ in _RECORDS:
         return 1, _RECORDS[type_]
     found, called = 0, ""

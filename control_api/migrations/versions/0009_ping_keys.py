@@ -1,4 +1,4 @@
-"""Ping keys, what pings tell of runs, and what the state of a heartbeat needs to outlive pauses and pruned runs."""
+"""Add ping keys, exit status and output of runs, and the state of heartbeats that outlives pauses and pruned runs."""
 
 import json
 
