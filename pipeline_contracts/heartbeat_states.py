@@ -114,9 +114,13 @@ def _pass_dues(heartbeat: Heartbeat, received_ms: int) -> None:
 
 
 def _withdraw(heartbeat: Heartbeat, after_ms: int, before_ms: int | None) -> None:
-    gone = {ms for ms in heartbeat.missed_ms if ms > after_ms and (before_ms is None or ms < before_ms)}
-    heartbeat.failures_in_row -= sum(_counts(heartbeat, ms) for ms in gone)
-    heartbeat.missed_ms = [ms for ms in heartbeat.missed_ms if ms not in gone]
+    left = [ms for ms in heartbeat.missed_ms if ms <= after_ms or (before_ms is not None and ms >= before_ms)]
+    # One by one: several failures may have the same time, as after an upgrade.
+    for ms in heartbeat.missed_ms:
+        heartbeat.failures_in_row -= _counts(heartbeat, ms)
+    for ms in left:
+        heartbeat.failures_in_row += _counts(heartbeat, ms)
+    heartbeat.missed_ms = left
 
 
 def _close(heartbeat: Heartbeat, started_ms: int | None) -> None:

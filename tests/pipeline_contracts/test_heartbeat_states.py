@@ -316,6 +316,17 @@ def test_down_is_withdrawn_where_the_run_began_in_time(signal: Any) -> None:
     assert watch.heartbeat.state == expected[signal]
 
 
+def test_failures_of_one_time_are_withdrawn_together() -> None:
+    """An upgrade gives all failures of a heartbeat that is down the time since when it is."""
+    missed = {"failures_before_down": 3, "failures_in_row": 3, "state": "down", "since_ms": T0 + HOUR}
+    watch = Watch(**missed, last_signal_ms=T0 - HOUR)
+    watch.heartbeat.missed_ms = [T0 + HOUR] * 3
+    watch.signal("a", "start", T0)
+    assert watch.counts() == ("running", 0, None, None, 1, T0)
+    watch.signal("a", "failure", T0 + 1)
+    assert watch.counts() == ("up", 1, None, T0 + 1, 0, None)
+
+
 def test_nothing_from_before_a_pause_is_an_alarm_after_it() -> None:
     """A run that was open, failures, and a signal that was on its way when the heartbeat was resumed."""
     watch = Watch(failures_before_down=2)
