@@ -85,6 +85,8 @@ class KafkaEventLog:
         self._late = 0
         self._given_up = -_STALLED_SECONDS
         self._tasks: set[asyncio.Task[None]] = set()
+        # Producers that are replaced, until they have delivered or given up what they hold.
+        self._retiring: set[asyncio.Task[None]] = set()
         self._closing = False
         self._away = "is not connected to the brokers yet"
         self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
@@ -131,6 +133,8 @@ class KafkaEventLog:
         await end_task(self._connecting)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._timeout)
+        for retiring in list(self._retiring):
+            await end_task(retiring)
         if self._producer is not None:
             await close_within(1.0, self._producer.stop())
             self._producer = None
@@ -227,16 +231,22 @@ class KafkaEventLog:
                 self._reconnect(producer, "connects again because its topics changed")
 
     def _reconnect(self, failed: AIOKafkaProducer, reason: str) -> None:
-        if self._producer is not failed or self._closing:
+        if self._producer is None or self._producer is not failed or self._closing:
             return
         self._producer = None
         self._away = reason
-        self._connecting = self._loop.create_task(self._connect(failed), name="kafka producer")
+        # Records of the next producer must not join batches that this one may never deliver.
+        self._open.clear()
+        # Closing waits for batches that may have no partition any more; other topics must not wait for them.
+        retiring = self._loop.create_task(
+            close_within(self._timeout, failed.stop()), name="old kafka producer"
+        )
+        self._retiring.add(retiring)
+        retiring.add_done_callback(self._retiring.discard)
+        self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
 
-    async def _connect(self, failed: AIOKafkaProducer | None = None) -> None:
+    async def _connect(self) -> None:
         """Make a producer, however long it takes."""
-        if failed is not None:
-            await close_within(self._timeout, failed.stop())
         pause = _FIRST_PAUSE
         while True:
             try:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 
@@ -167,3 +168,35 @@ async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operat
         await claimed(consumer)
         assert consumer.log_id == "0123456789ab"
         assert await read_all(consumer, values) == values
+
+
+def key_of(partition: int, partitions: int) -> bytes:
+    """Return a key whose records go to this partition."""
+    return next(key for key in (b"%d" % n for n in range(999)) if zlib.crc32(key) % partitions == partition)
+
+
+async def test_records_without_a_partition_do_not_stop_other_topics(
+    kafka_bootstrap: str, exits: AsyncExitStack, watched_closely: None
+) -> None:
+    connection = KafkaConnection(kafka_bootstrap)
+    topic, other = (f"test.{secrets.token_hex(6)}" for _ in range(2))
+    await create_topics(connection, [topic, other], topic_settings(3))
+    log = await open_kafka_log(connection, [topic, other], buffer_bytes=8 * MB, acknowledge_seconds=60.0)
+    exits.push_async_callback(log.close)
+    await until_connected(log)
+    async with asyncio.timeout(120):
+        # The producer knows the partition from now on.
+        await log.append(topic, key_of(2, 3), b"", b"before")
+        log._watching.cancel()
+        await recreate(connection, topic, 1)
+        # The partition is gone: the record waits for the brokers.
+        waiting = log.append(topic, key_of(2, 3), b"", b"waits")
+        log._watching = asyncio.create_task(log._watch())
+        while log._partitions[topic] != 1:
+            await asyncio.sleep(0.05)
+        await append_all(log, other, {b"of the other topic"})
+        await append_all(log, topic, {b"of the same one"})
+        assert not waiting.done()
+        # With its partition back, the record is delivered.
+        await recreate(connection, topic, 3)
+        await waiting
