@@ -23,6 +23,8 @@ class Piece(NamedTuple):
     first: int
     lines: bytes
     rows: int
+    is_splittable: bool = False
+    """As `RecordRows` has it."""
 
 
 def blocks_of(parts: Sequence[RecordRows]) -> Iterator[list[Piece]]:
@@ -53,24 +55,22 @@ def _rest(piece: Piece, stored: int) -> Piece | None:
     """The piece without its first `stored` rows."""
     if stored <= 0:
         return piece
-    # Rows of transforms that split no record may have line breaks in them; they are always there as a whole.
-    if stored >= piece.rows or piece.lines.count(b"\n") != piece.rows:
+    if stored >= piece.rows or not piece.is_splittable:
         return None
-    return Piece(
-        piece.offset, piece.first + stored, piece.lines.split(b"\n", stored)[stored], piece.rows - stored
-    )
+    lines = piece.lines.split(b"\n", stored)[stored]
+    return piece._replace(first=piece.first + stored, lines=lines, rows=piece.rows - stored)
 
 
 def _joined(block: list[Piece]) -> list[Piece]:
     """With one piece for each record: a block that the store refuses is halved between records only."""
     joined: list[Piece] = []
-    for offset, some in groupby(block, attrgetter("offset")):
+    for _, some in groupby(block, attrgetter("offset")):
         pieces = list(some)
         if len(pieces) == 1:
             joined += pieces
         else:
             lines = b"".join([piece.lines for piece in pieces])
-            joined.append(Piece(offset, pieces[0].first, lines, sum(piece.rows for piece in pieces)))
+            joined.append(pieces[0]._replace(lines=lines, rows=sum(piece.rows for piece in pieces)))
     return joined
 
 
@@ -78,9 +78,9 @@ def _pieces_of(parts: Sequence[RecordRows]) -> Iterator[tuple[Piece, bool]]:
     """The pieces of all records, and whether they are made now."""
     for part in parts:
         if part.make is None:
-            yield Piece(part.offset, 0, part.lines, part.rows), False
+            yield Piece(part.offset, 0, part.lines, part.rows, part.is_splittable), False
             continue
         first = 0
         for lines, rows in part.make():
-            yield Piece(part.offset, first, lines, rows), True
+            yield Piece(part.offset, first, lines, rows, part.is_splittable), True
             first += rows

@@ -45,6 +45,9 @@ class RecordRows(NamedTuple):
     make: Callable[[], Iterator[Piece]] | None = None
     """Makes the lines piece by piece, always the same rows in the same order. For a record whose rows are not to be
     held in memory all at once; `lines` is empty then."""
+    is_splittable: bool = False
+    """True if the record always becomes the same rows, so that the number of rows in the table says which ones are
+    missing. Otherwise any row in the table means that the record is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def made(offset: int, *pieces: int) -> RecordRows:
         for rows in pieces:
             yield b"123456789\n" * rows, rows
 
-    return RecordRows(offset, b"", sum(pieces), make)
+    return RecordRows(offset, b"", sum(pieces), make, is_splittable=True)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,9 @@ def test_a_block_has_no_more_rows_than_the_store_takes_as_one(monkeypatch: pytes
     assert cut == [[0, 1], [2, 3], [4]]
 
 
-_PIECE = Piece(7, 10, b"a\nb\nc\n", 3)
-_WITH_LINE_BREAKS = Piece(7, 0, b'{"a":\n1}\n{"a":\n2}\n', 2)
+_PIECE = Piece(7, 10, b"a\nb\nc\n", 3, is_splittable=True)
+# Page views can become more rows when they are read again. Telemetry can have line breaks in a row.
+_WHOLE = Piece(7, 0, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +69,13 @@ _WITH_LINE_BREAKS = Piece(7, 0, b'{"a":\n1}\n{"a":\n2}\n', 2)
         (_PIECE, {}, [_PIECE]),
         (_PIECE, {6: 99}, [_PIECE]),
         (_PIECE, {7: 10}, [_PIECE]),
-        (_PIECE, {7: 11}, [Piece(7, 11, b"b\nc\n", 2)]),
-        (_PIECE, {7: 12}, [Piece(7, 12, b"c\n", 1)]),
+        (_PIECE, {7: 11}, [_PIECE._replace(first=11, lines=b"b\nc\n", rows=2)]),
+        (_PIECE, {7: 12}, [_PIECE._replace(first=12, lines=b"c\n", rows=1)]),
         (_PIECE, {7: 13}, []),
         (_PIECE, {7: 99}, []),
-        # Cannot be cut by lines, and is never inserted in parts.
-        (_WITH_LINE_BREAKS, {7: 0}, [_WITH_LINE_BREAKS]),
-        (_WITH_LINE_BREAKS, {7: 1}, []),
+        # Never inserted in parts: any row means all of them.
+        (_WHOLE, {7: 0}, [_WHOLE]),
+        (_WHOLE, {7: 1}, []),
     ],
 )
 def test_what_is_missing_of_a_piece(piece: Piece, stored: dict[int, int], expected: list[Piece]) -> None:

@@ -88,9 +88,9 @@ class OtlpTopic(RowsOnly):
             if not held.given_up:
                 left -= held.size
             for table, (parts, count) in held.tables.items():
-                rows = RecordRows(record.offset, b"".join(parts), count)
+                rows = RecordRows(record.offset, b"".join(parts), count, is_splittable=True)
                 if held.given_up:
-                    rows = RecordRows(record.offset, b"", count, partial(self._again, record, place, table))
+                    rows = rows._replace(lines=b"", make=partial(self._again, record, place, table))
                 result.tables.setdefault(table, []).append(rows)
         return result
 
