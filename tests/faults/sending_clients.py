@@ -1,0 +1,84 @@
+"""Clients that send to an edge without end and remember each answer."""
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from pipeline_contracts.identifiers import open_receipt
+from tests.otlp.requests import logs
+
+EVENTS = 5
+"""Events in each batch."""
+RECEIPT_KEY = secrets.token_urlsafe(32)
+"""What the edge must get as PHAROS_RECEIPT_KEY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of the edge."""
+
+    batch: str
+    status: int
+    at: float
+    seconds: float
+    receipt: str = ""
+    """Name of the receipt, as the column store has it."""
+
+
+@dataclass(slots=True)
+class Client:
+    """Sends small batches, one after the other; a batch that is refused is sent again, as senders do."""
+
+    session: aiohttp.ClientSession
+    account: str
+    sending: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: list[Answer] = field(default_factory=list)
+
+    async def run(self) -> None:
+        for number in range(10**6):
+            batch = f"{self.account} {number}"
+            await self.sending.wait()
+            while (await self.send(batch)).status != 202:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.02)
+
+    async def send(self, batch: str) -> Answer:
+        events = [{"type": "log", "id": f"{batch} {n}"} for n in range(EVENTS)]
+        begun = time.monotonic()
+        async with self.session.post(
+            "/api/v1/ingest", json={"batch_id": batch, "events": events}
+        ) as response:
+            body = await response.json()
+        now = time.monotonic()
+        receipt = ""
+        if response.status == 202:
+            receipt = open_receipt(body["data"]["id"], self.account, RECEIPT_KEY.encode()) or ""
+            assert receipt
+        self.answers.append(Answer(batch, response.status, now, now - begun, receipt))
+        return self.answers[-1]
+
+    def taken(self, since: float = 0.0) -> dict[str, str]:
+        """Receipts of the batches that were acknowledged after this time, by batch."""
+        return {a.batch: a.receipt for a in self.answers if a.status == 202 and a.at > since}
+
+
+@dataclass(slots=True)
+class OtherTopicClient:
+    """Sends log records of OTLP, which have a topic of their own; each request once."""
+
+    session: aiohttp.ClientSession
+    answers: list[Answer] = field(default_factory=list)
+
+    async def run(self) -> None:
+        for number in range(10**6):
+            mark = f"mark {number}"
+            body = logs({"body": {"stringValue": mark}})
+            begun = time.monotonic()
+            async with self.session.post("/api/v1/otlp/v1/logs", json=body) as response:
+                await response.read()
+            now = time.monotonic()
+            self.answers.append(Answer(mark, response.status, now, now - begun))
+            await asyncio.sleep(0.02)
