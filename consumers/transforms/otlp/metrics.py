@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, field
@@ -10,7 +11,6 @@ from msgspec import Raw, field
 from consumers.transforms.otlp.shared_columns import Chosen, Place, TablePiece, hex_id, in_pieces
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.metrics import (
-    Data,
     Exemplar,
     ExponentialHistogramPoint,
     HistogramPoint,
@@ -61,26 +61,16 @@ class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
     exemplar_traces: Sequence[str] = field(name="Exemplars.TraceId", default=())
 
 
-class _Taken(NamedTuple):
-    """The points of a metric that the edge has taken."""
-
-    metric: Metric
-    kind: str
-    data: Data
-    points: list[Any]
-
-
 def metric_rows(request: MetricsRequest, place: Place) -> Iterator[TablePiece]:
     """The rows of all data points that the edge has taken, a piece or more for a scope and table."""
     chosen = Chosen(place.meta.rejected)
     for of_resource, of_scope, metrics in request.by_scope():
-        taken = _taken_of_scope(metrics, chosen)
-        if not taken:
-            # The edge bounds what rows repeat, not what scopes without rows do.
+        make_shared = partial(place.shared, of_resource, of_scope, dropped=True)
+        tables, shared = _rows_of_scope(metrics, chosen, place, make_shared)
+        if shared is None:
             continue
-        shared = place.shared(of_resource, of_scope, dropped=True)
         size = memoryview(shared).nbytes + max(map(_described, metrics))
-        for table, rows in _rows_of_scope(taken, place, shared).items():
+        for table, rows in tables.items():
             for some in in_pieces(rows, size):
                 yield table, _encode_lines(some), len(some)
 
@@ -90,28 +80,29 @@ def _described(metric: Metric) -> int:
     return 6 * (len(metric.name or "") + len(metric.description or "") + len(metric.unit or ""))
 
 
-def _taken_of_scope(metrics: list[Metric], chosen: Chosen) -> list[_Taken]:
-    taken: list[_Taken] = []
+def _rows_of_scope(
+    metrics: list[Metric], chosen: Chosen, place: Place, make_shared: Callable[[], Raw]
+) -> tuple[dict[str, list[PointRow]], Raw | None]:
+    """The rows by table, and the columns that they share."""
+    tables: dict[str, list[PointRow]] = {}
+    shared: Raw | None = None
     for metric in metrics:
         for kind, data in metric.data():
             points: list[Any] = chosen.of(data.dataPoints or [])
-            if points:
-                taken.append(_Taken(metric, kind, data, points))
-    return taken
-
-
-def _rows_of_scope(taken: list[_Taken], place: Place, shared: Raw) -> dict[str, list[PointRow]]:
-    tables: dict[str, list[PointRow]] = {}
-    for metric, kind, data, points in taken:
-        table, fill = _KINDS[kind]
-        rows = tables.setdefault(_PREFIX + table, [])
-        for point in points:
-            row = _begin(metric, point, place, shared)
-            fill(row, point, place)
-            row.AggregationTemporality = getattr(data, "aggregationTemporality", None) or 0
-            row.IsMonotonic = bool(getattr(data, "isMonotonic", False))
-            rows.append(row)
-    return tables
+            if not points:
+                continue
+            if shared is None:
+                # Not before: the edge bounds what rows repeat, but not what scopes without rows do.
+                shared = make_shared()
+            table, fill = _KINDS[kind]
+            rows = tables.setdefault(_PREFIX + table, [])
+            for point in points:
+                row = _begin(metric, point, place, shared)
+                fill(row, point, place)
+                row.AggregationTemporality = getattr(data, "aggregationTemporality", None) or 0
+                row.IsMonotonic = bool(getattr(data, "isMonotonic", False))
+                rows.append(row)
+    return tables, shared
 
 
 def _begin(metric: Metric, point: Any, place: Place, shared: Raw) -> PointRow:
