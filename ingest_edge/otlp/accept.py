@@ -1,18 +1,20 @@
 """One OTLP request from its head to a durable answer: traces, logs or metrics."""
 
+import asyncio
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 from aiohttp import hdrs, web
 
 from ingest_edge.body import check_content_type
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
-from ingest_edge.otlp.decode import Decoder, nested_too_deeply
+from ingest_edge.otlp.decode import Decoded, Decoder, nested_too_deeply
 from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.judge_logs import judge_logs
 from ingest_edge.otlp.judge_metrics import judge_metrics
@@ -32,6 +34,8 @@ OTLP = "/api/v1/otlp/"
 
 # Requests need no order: they go round the partitions, so that one environment can be worked on by all consumers.
 _TURNS = 4096
+# Bytes of a body whose repair takes no more time than decoding a large one.
+_REPAIRED_AT_ONCE = 256 * 1024
 _turns = itertools.count(secrets.randbelow(_TURNS))
 
 
@@ -82,6 +86,7 @@ class AcceptOtlp:
     """Whether bodies in protobuf are taken too."""
     _protobuf: Any = field(init=False, default=None)
     _protobuf_limits: Limits = field(init=False)
+    _repairs: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
 
     def __post_init__(self) -> None:
         limits = self.intake.limits
@@ -120,7 +125,10 @@ class AcceptOtlp:
             if in_protobuf:
                 verdict = self._protobuf.judge(path, body, limits)
             else:
-                verdict, body = _judge_json(signal, body, limits)
+                decoded = signal.decoder.decode_sent(body)
+                if isinstance(decoded, msgspec.DecodeError):
+                    decoded = await self._repair(signal.decoder, body, decoded, limits)
+                verdict, body = _judge_json(signal, decoded, limits)
             coding: Coding = "protobuf" if in_protobuf else "json"
             headers = await self._store(key, signal.topic, coding, verdict, body, received_ms)
         finally:
@@ -128,6 +136,16 @@ class AcceptOtlp:
         if in_protobuf:
             return self._protobuf.success_answer(path, verdict, headers)  # type: ignore[no-any-return]
         return success_answer(signal.rejected_name, verdict.rejections, verdict.reasons, headers)
+
+    async def _repair(
+        self, decoder: Decoder, body: bytes, refused: msgspec.DecodeError, limits: Limits
+    ) -> Decoded:
+        if len(body) <= _REPAIRED_AT_ONCE:
+            return decoder.decode_repaired(body, refused, limits)
+        # The largest bodies take seconds: in a thread, other requests are answered meanwhile. One at a time, because
+        # a body takes several times its size in memory.
+        async with self._repairs:
+            return await asyncio.to_thread(decoder.decode_repaired, body, refused, limits)
 
     async def _store(
         self, key: KeyEntry, topic: str, coding: Coding, verdict: Verdict, body: bytes, received_ms: int
@@ -154,9 +172,8 @@ class AcceptOtlp:
         return True
 
 
-def _judge_json(signal: _Signal, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
+def _judge_json(signal: _Signal, decoded: Decoded, limits: Limits) -> tuple[Verdict, bytes]:
     """The verdict, and the body as it goes on. What is decoded for it is not kept."""
-    decoded = signal.decoder.decode(body, limits)
     request, body = decoded.request, decoded.body
     try:
         verdict = signal.judge(request, len(body), limits)

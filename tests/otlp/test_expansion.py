@@ -10,12 +10,12 @@ from consumers.transforms.otlp.shared_columns import Place
 from consumers.transforms.otlp.topic import OtlpTopic, logs_topic, metrics_topic, traces_topic
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import protobuf
-from ingest_edge.otlp.accept import _SIGNALS, _judge_json
 from pipeline_contracts.errors import PayloadTooLarge
 from pipeline_contracts.otlp.records import OtlpMeta
 from pipeline_contracts.settings import Settings
 from tests.hostile.expanding_bodies import BODIES
 from tests.otlp.requests import SPAN_ID, TRACE_ID, attribute, logs, metrics, nested, span, traces
+from tests.support.otlp_judged import judge_json
 
 _TOPICS: dict[str, Callable[[], OtlpTopic]] = {
     "traces": traces_topic,
@@ -98,7 +98,7 @@ def _refuses(signal: str, coding: str, body: bytes, limit: int) -> bool:
     object.__setattr__(limits, "expanded_bytes", limit)
     try:
         if coding == "json":
-            _judge_json(_SIGNALS[f"v1/{signal}"], body, limits)
+            judge_json(signal, body, limits)
         else:
             protobuf.judge(f"v1/{signal}", body, limits)
     except PayloadTooLarge as error:

@@ -8,9 +8,9 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_se
 
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import protobuf
-from ingest_edge.otlp.accept import _SIGNALS, _judge_json
 from pipeline_contracts.errors import PayloadTooLarge
 from pipeline_contracts.settings import Settings
+from tests.support.otlp_judged import judge_json
 
 _LIMITS = Limits.from_settings(Settings())
 _MANY = 50_001
@@ -50,7 +50,7 @@ def _many(part: bytes, count: int = _MANY) -> bytes:
 )
 def test_in_json(signal: str, body: bytes, of: str) -> None:
     with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
-        _judge_json(_SIGNALS[f"v1/{signal}"], body, _LIMITS)
+        judge_json(signal, body, _LIMITS)
 
 
 def _spans() -> bytes:
@@ -80,7 +80,7 @@ def test_in_protobuf(path: str, body: bytes, of: str) -> None:
 
 def test_as_many_as_allowed_are_judged() -> None:
     body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[%b]}]}]}' % _many(b"{}", _MANY - 1)
-    verdict, _ = _judge_json(_SIGNALS["v1/traces"], body, _LIMITS)
+    verdict, _ = judge_json("traces", body, _LIMITS)
     assert verdict.rejections == _MANY - 1
     resources = b"\x0a\x00" * 100_000
     assert protobuf.judge("v1/logs", resources, _LIMITS).rejections == 0
@@ -92,5 +92,5 @@ def test_a_repaired_body_that_is_longer_is_refused() -> None:
     body = records % _many(b"1e15", 1_200_000)
     assert len(body) < _LIMITS.decompressed_bytes / 3
     with pytest.raises(PayloadTooLarge, match="The repaired body is over"):
-        _judge_json(_SIGNALS["v1/logs"], body, _LIMITS)
-    _judge_json(_SIGNALS["v1/logs"], records % b"1e15", _LIMITS)
+        judge_json("logs", body, _LIMITS)
+    judge_json("logs", records % b"1e15", _LIMITS)
