@@ -7,7 +7,6 @@ record that a table has are always its first ones, and their number says what is
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
 from consumers.chunk import RecordRows
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
@@ -16,21 +15,24 @@ MOST_MADE_BYTES = 16 * 2**20
 """Of a block with rows that are made when it is inserted: no more of them are in memory."""
 
 
-class Piece(NamedTuple):
-    """Some rows of a record, JSON lines; `first` of its rows come before them."""
-
-    offset: int
-    first: int
-    lines: bytes
-    rows: int
-    is_splittable: bool = False
-    """As `RecordRows` has it."""
+_make = attrgetter("make")
+_lines = attrgetter("lines")
+_rows = attrgetter("rows")
 
 
-def blocks_of(parts: Sequence[RecordRows]) -> Iterator[list[Piece]]:
+def size_of(pieces: Sequence[RecordRows]) -> tuple[int, int]:
+    """Rows and bytes of the pieces together."""
+    return sum(map(_rows, pieces)), sum(map(len, map(_lines, pieces)))
+
+
+def blocks_of(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]:
     """The rows of the records, in their order, by blocks; in a block, a record has one piece. A piece that is too large
     for a block is one of its own, which the store refuses."""
-    block: list[Piece] = []
+    if parts and _are_one_block(parts):
+        # As a rule. Records that are pieces already need not be copied.
+        yield list(parts)
+        return
+    block: list[RecordRows] = []
     rows = size = 0
     for piece, is_made in _pieces_of(parts):
         most = MOST_MADE_BYTES if is_made else MAX_BYTES
@@ -44,14 +46,21 @@ def blocks_of(parts: Sequence[RecordRows]) -> Iterator[list[Piece]]:
         yield _joined(block)
 
 
-def missing_of(pieces: Sequence[Piece], stored: Mapping[int, int]) -> list[Piece]:
+def _are_one_block(parts: Sequence[RecordRows]) -> bool:
+    if any(map(_make, parts)):
+        return False
+    rows, size = size_of(parts)
+    return rows <= MAX_ROWS and size <= MAX_BYTES
+
+
+def missing_of(pieces: Sequence[RecordRows], stored: Mapping[int, int]) -> list[RecordRows]:
     """Return the pieces that are not stored yet, given how many rows of each record are stored."""
     if not stored:
         return list(pieces)
     return [rest for piece in pieces if (rest := _rest(piece, stored.get(piece.offset, 0) - piece.first))]
 
 
-def _rest(piece: Piece, stored: int) -> Piece | None:
+def _rest(piece: RecordRows, stored: int) -> RecordRows | None:
     """The piece without its first `stored` rows."""
     if stored <= 0:
         return piece
@@ -61,9 +70,9 @@ def _rest(piece: Piece, stored: int) -> Piece | None:
     return piece._replace(first=piece.first + stored, lines=lines, rows=piece.rows - stored)
 
 
-def _joined(block: list[Piece]) -> list[Piece]:
+def _joined(block: list[RecordRows]) -> list[RecordRows]:
     """With one piece for each record: a block that the store refuses is halved between records only."""
-    joined: list[Piece] = []
+    joined: list[RecordRows] = []
     for _, some in groupby(block, attrgetter("offset")):
         pieces = list(some)
         if len(pieces) == 1:
@@ -74,13 +83,13 @@ def _joined(block: list[Piece]) -> list[Piece]:
     return joined
 
 
-def _pieces_of(parts: Sequence[RecordRows]) -> Iterator[tuple[Piece, bool]]:
+def _pieces_of(parts: Sequence[RecordRows]) -> Iterator[tuple[RecordRows, bool]]:
     """The pieces of all records, and whether they are made now."""
     for part in parts:
         if part.make is None:
-            yield Piece(part.offset, 0, part.lines, part.rows, part.is_splittable), False
+            yield part, False
             continue
         first = 0
         for lines, rows in part.make():
-            yield Piece(part.offset, first, lines, rows, part.is_splittable), True
+            yield part._replace(lines=lines, rows=rows, make=None, first=first), True
             first += rows

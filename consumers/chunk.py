@@ -48,6 +48,8 @@ class RecordRows(NamedTuple):
     is_splittable: bool = False
     """True if the record always becomes the same rows, so that the number of rows in the table says which ones are
     missing. Otherwise any row in the table means that the record is stored."""
+    first: int = 0
+    """Rows of the record that come before these: more than 0 for a later piece of a record."""
 
 
 @dataclass(frozen=True, slots=True)

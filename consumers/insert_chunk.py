@@ -10,7 +10,7 @@ import uuid
 
 from analytics_queries.refill_trace_times import refill_trace_times
 from analytics_queries.stored_offsets import stored_offsets
-from consumers.blocks import Piece, blocks_of, missing_of
+from consumers.blocks import blocks_of, missing_of, size_of
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
@@ -88,7 +88,7 @@ async def _make_sure(
     store: ColumnStore,
     chunk: Chunk,
     table: str,
-    pieces: list[Piece],
+    pieces: list[RecordRows],
     token: str,
     refused: dict[int, str],
 ) -> None:
@@ -99,7 +99,8 @@ async def _make_sure(
     past the retention of the table, and the engine has removed them at once.
     """
     for other in ("again", uuid.uuid4().hex):
-        pieces = [piece for piece in pieces if piece.offset not in refused]
+        if refused:
+            pieces = [piece for piece in pieces if piece.offset not in refused]
         if not pieces:
             return
         pieces = missing_of(pieces, await stored_offsets(store, table, chunk.log, chunk.start, chunk.end))
@@ -110,13 +111,14 @@ async def _make_sure(
 
 
 async def _insert_pieces(
-    store: ColumnStore, table: str, pieces: list[Piece], token: str, refused: dict[int, str]
+    store: ColumnStore, table: str, pieces: list[RecordRows], token: str, refused: dict[int, str]
 ) -> None:
     """Insert as one block; where the store refuses it, halve until the records at fault are alone."""
-    pieces = [piece for piece in pieces if piece.offset not in refused]
+    if refused:
+        pieces = [piece for piece in pieces if piece.offset not in refused]
     if not pieces:
         return
-    rows, size = sum(piece.rows for piece in pieces), sum(len(piece.lines) for piece in pieces)
+    rows, size = size_of(pieces)
     try:
         if rows > MAX_ROWS or size > MAX_BYTES:
             raise RowsRefused(f"{rows} rows, {size} bytes: more than one block holds.")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from consumers import blocks
-from consumers.blocks import Piece, blocks_of, missing_of
+from consumers.blocks import blocks_of, missing_of
 from consumers.chunk import RecordRows
 
 
@@ -58,9 +58,9 @@ def test_a_block_has_no_more_rows_than_the_store_takes_as_one(monkeypatch: pytes
     assert cut == [[0, 1], [2, 3], [4]]
 
 
-_PIECE = Piece(7, 10, b"a\nb\nc\n", 3, is_splittable=True)
+_PIECE = RecordRows(7, b"a\nb\nc\n", 3, is_splittable=True, first=10)
 # Page views can become more rows when they are read again. Telemetry can have line breaks in a row.
-_WHOLE = Piece(7, 0, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
+_WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,7 @@ _WHOLE = Piece(7, 0, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
         (_WHOLE, {7: 1}, []),
     ],
 )
-def test_what_is_missing_of_a_piece(piece: Piece, stored: dict[int, int], expected: list[Piece]) -> None:
+def test_what_is_missing_of_a_piece(
+    piece: RecordRows, stored: dict[int, int], expected: list[RecordRows]
+) -> None:
     assert missing_of([piece], stored) == expected
