@@ -54,9 +54,8 @@ class ClientAddresses:
         return address
 
     def _look_up(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
+        parsed = _parse(address)
+        if parsed is None:
             return False
         mapped = getattr(parsed, "ipv4_mapped", None)
         return any((mapped or parsed) in network for network in self._trusted)
@@ -74,11 +73,8 @@ def read_trusted(text: str | None) -> ClientAddresses:
 def network_of(address: str) -> str:
     """Whose address this is, for limits: an IPv4 address itself, of IPv6 the /64 network, in which one caller may have
     any address."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
+    parsed = _parse(address.partition("%")[0])
+    if parsed is None or isinstance(parsed, ipaddress.IPv4Address):
         return address
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
@@ -96,10 +92,14 @@ def _without_port(hop: str) -> str:
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
 
 
-@lru_cache(4096)
 def _is_address(text: str) -> bool:
+    return _parse(text) is not None
+
+
+# Parsing is most of what an address costs, and each request asks about its client's address several times.
+@lru_cache(4096)
+def _parse(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None

@@ -114,7 +114,7 @@ class AcceptCollect:
         lease = intake.budgets.collect.lease(network_of(address))
         try:
             decoded = decode_events(await intake.read(request, self._limits, lease))
-            sent, invalid = decoded.valid, sum(decoded.invalid.values())
+            sent, invalid = decoded.valid, sum(decoded.invalid.values()) if decoded.invalid else 0
             if not sent:
                 self._count_invalid(site, decoded)
                 raise refuse_events(decoded.faults)
