@@ -57,17 +57,19 @@ def missing_of(pieces: Sequence[RecordRows], stored: Mapping[int, int]) -> list[
     """Return the pieces that are not stored yet, given how many rows of each record are stored."""
     if not stored:
         return list(pieces)
-    return [rest for piece in pieces if (rest := _rest(piece, stored.get(piece.offset, 0) - piece.first))]
+    missing = []
+    for piece in pieces:
+        there = stored.get(piece.offset, 0) - piece.first
+        if there <= 0:
+            missing.append(piece)
+        elif there < piece.rows and piece.is_splittable:
+            missing.append(_without_first(piece, there))
+    return missing
 
 
-def _rest(piece: RecordRows, stored: int) -> RecordRows | None:
-    """The piece without its first `stored` rows."""
-    if stored <= 0:
-        return piece
-    if stored >= piece.rows or not piece.is_splittable:
-        return None
-    lines = piece.lines.split(b"\n", stored)[stored]
-    return piece._replace(first=piece.first + stored, lines=lines, rows=piece.rows - stored)
+def _without_first(piece: RecordRows, rows: int) -> RecordRows:
+    lines = piece.lines.split(b"\n", rows)[rows]
+    return piece._replace(first=piece.first + rows, lines=lines, rows=piece.rows - rows)
 
 
 def _joined(block: list[RecordRows]) -> list[RecordRows]:
