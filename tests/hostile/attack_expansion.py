@@ -135,7 +135,7 @@ def _post(platform: PlatformProcess, path: str, content_type: str, body: bytes) 
 
 def _consumed(platform: PlatformProcess, *topics: str) -> int:
     """Requests that the consumers have worked through. Not the size of the log: dead letters stay in it."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{platform.port}/metrics", timeout=60) as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{platform.metrics_port}/metrics", timeout=60) as response:
         lines = response.read().decode().splitlines()
     name = "pharos_consumer_records_total{topic="
     return sum(
