@@ -13,14 +13,13 @@ from consumers.transforms.telemetry_topic import TelemetryTopic
 from ingest_edge.decoders.monitors import decode_heartbeat
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.decode import Decoder
 from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.monitors import MonitorMeta, encode_monitor_meta
 from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
-from pipeline_contracts.otlp.traces import TracesRequest
 from pipeline_contracts.records import LogRecord, encode_meta
 from pipeline_contracts.settings import Settings
 from tests.otlp.requests import SPAN_ID, TRACE_ID
+from tests.support.otlp_judged import judge_json
 from tests.support.telemetry_records import meta
 
 T = TypeVar("T")
@@ -93,7 +92,7 @@ async def test_the_deepest_body_that_the_edge_takes_becomes_rows(kind: str) -> N
         body = _deepest(_batch, lambda body: decode_batch(body, _LIMITS))
         head, transform = encode_meta(meta("env_1", "b", 1)), TelemetryTopic()
     elif kind == "traces":
-        body = _deepest(_traces, lambda body: Decoder(TracesRequest).decode(body, _LIMITS))
+        body = _deepest(_traces, lambda body: judge_json("traces", body, _LIMITS))
         head, transform = encode_otlp_meta(OtlpMeta("a", "p", "e", 1, 1)), traces_topic()
     else:
         body = _deepest(_signal, decode_heartbeat)
