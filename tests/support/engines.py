@@ -20,6 +20,8 @@ _SHARE = 10_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _FIRST = 10_000 + _SHARE * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _PORTS = range(_FIRST, _FIRST + _SHARE)
 _drawn: set[int] = set()
+# A platform takes its own port, that of applications 90 above it and that of metrics 100 above it.
+_TAKEN_BESIDE = (0, -90, 90, -100, 100)
 
 
 class EngineMissing(Exception):
@@ -52,7 +54,7 @@ def free_port() -> int:
     """
     while True:
         port = _DICE.choice(_PORTS)
-        if port in _drawn:
+        if any(port + distance in _drawn for distance in _TAKEN_BESIDE):
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
