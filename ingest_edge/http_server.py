@@ -248,23 +248,38 @@ class BoundedProtocol(RequestHandler):
         return response
 
 
+def head_too_large(limits: ServerLimits) -> HeadTooLarge:
+    """For a request line and headers over the limit together."""
+    return HeadTooLarge(
+        f"The request line and the headers are over {limits.head_bytes} bytes together. "
+        "Send fewer or shorter headers."
+    )
+
+
+def head_is_late(limits: ServerLimits) -> RequestTimeout:
+    """For a head that is not complete in time."""
+    return RequestTimeout(
+        f"The head of the request did not arrive within {limits.head_seconds:g} s. Send the request again."
+    )
+
+
+def unreadable_request() -> MalformedRequest:
+    """For what is no HTTP request."""
+    return MalformedRequest(
+        "The request line, a header or the length of the body cannot be read. Check that the client speaks "
+        "HTTP/1.1, and that https:// is not used on a port for http://."
+    )
+
+
 def _problem_of(error: BaseException | None, limits: ServerLimits, method: bytes) -> Problem:
     if isinstance(error, BadHttpMethod) and method and method.decode() not in hdrs.METH_ALL:
         return MethodNotImplemented(
             "The server does not know this method. Use one that the API reference lists, like GET or POST."
         )
     if isinstance(error, LineTooLong) or (isinstance(error, HttpProcessingError) and error.code == 431):
-        return HeadTooLarge(
-            f"The request line and the headers are over {limits.head_bytes} bytes together. "
-            "Send fewer or shorter headers."
-        )
+        return head_too_large(limits)
     if isinstance(error, HttpProcessingError) and error.code == 408:
-        return RequestTimeout(
-            f"The head of the request did not arrive within {limits.head_seconds:g} s. Send the request again."
-        )
+        return head_is_late(limits)
     if isinstance(error, HttpProcessingError):
-        return MalformedRequest(
-            "The request line, a header or the length of the body cannot be read. Check that the client speaks "
-            "HTTP/1.1, and that https:// is not used on a port for http://."
-        )
+        return unreadable_request()
     return Problem("The request failed here. It is safe to send it again.")

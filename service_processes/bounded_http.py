@@ -10,8 +10,8 @@ import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ingest_edge.connections import Connections
-from ingest_edge.http_server import ServerLimits
-from pipeline_contracts.errors import HeadTooLarge, MalformedRequest, Problem, RequestTimeout
+from ingest_edge.http_server import ServerLimits, head_is_late, head_too_large, unreadable_request
+from pipeline_contracts.errors import Problem
 from pipeline_contracts.request_ids import request_id
 
 # As long as the edge keeps an idle connection.
@@ -77,30 +77,15 @@ class BoundedProtocol(H11Protocol):
             self._head_timer = None
 
     def _head_is_late(self) -> None:
-        self._refuse(
-            RequestTimeout(
-                f"The head of the request did not arrive within {self._limits.head_seconds:g} s. "
-                "Send the request again."
-            )
-        )
+        self._refuse(head_is_late(self._limits))
 
     def send_400_response(self, msg: str) -> None:
         """Answer what h11 could not read. Called while its error is being handled."""
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
-            most = self._limits.head_bytes
-            self._refuse(
-                HeadTooLarge(
-                    f"The request line and the headers are over {most} bytes together. Send fewer or shorter headers."
-                )
-            )
+            self._refuse(head_too_large(self._limits))
         else:
-            self._refuse(
-                MalformedRequest(
-                    "The request line, a header or the length of the body cannot be read. Check that the client speaks "
-                    "HTTP/1.1, and that https:// is not used on a port for http://."
-                )
-            )
+            self._refuse(unreadable_request())
 
     def _refuse(self, problem: Problem) -> None:
         self._end_head()
