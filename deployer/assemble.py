@@ -19,6 +19,7 @@ from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.names import Names
 from deployer.environments.overview import read_overview
 from deployer.identity import Identity
+from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
 from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_files
@@ -57,11 +58,14 @@ async def running_local_deployer(
     deployer: Deployer
     gateways = read_trusted(settings.trusted_proxies)
     port = server.getsockname()[1]
+    listeners = ListenerOwners.of_this_machine()
     if settings.caddy_admin_url is None:
-        proxy = StreamingProxy(lambda number: deployer.wake(number), trusts=gateways.is_trusted)
+        proxy = StreamingProxy(
+            lambda number: deployer.wake(number), trusts=gateways.is_trusted, listeners=listeners
+        )
         traffic: Traffic = proxy
     else:
-        proxy = StreamingProxy(lambda number: deployer.wake(number), trusts=_is_loopback)
+        proxy = StreamingProxy(lambda number: deployer.wake(number), trusts=_is_loopback, listeners=listeners)
         traffic = CaddyTraffic(settings.caddy_admin_url, settings.caddy_listen, Target(port), proxy)
         port = int(settings.caddy_listen.rpartition(":")[2])
     limits = Limits(processes=settings.deploy_processes, memory_bytes=settings.deploy_memory_bytes)
@@ -72,6 +76,7 @@ async def running_local_deployer(
         hidden=hidden,
         limits=limits,
         drain_seconds=settings.deploy_drain_seconds,
+        listeners=listeners,
     )
     metrics = DeployerMetrics()
     registry.register(metrics)
@@ -97,6 +102,7 @@ async def running_local_deployer(
         await traffic.close()
         if traffic is not proxy:
             await proxy.close()
+        listeners.close()
 
 
 async def _read_live(sessions: Sessions, identity: Identity, names: Names) -> Sequence[tuple[Tenancy, int]]:

@@ -42,12 +42,14 @@ class Supervised:
         on_change: Callable[["Supervised"], None],
         adopted: RunningProcess | None = None,
         clock: Callable[[], float] = time.monotonic,
+        renew: Callable[[], tuple[str, Mapping[str, str]]] | None = None,
     ) -> None:
         """`on_change` is called in the loop after every change of `state`, and must not raise.
 
         `output_bytes` is how long the file may become before it is cut; as much again is kept in `<output>.1`.
-        `adopted` is a process that an earlier deployer started for the same mark; `clock` is in seconds. Raises
-        ValueError for what can never be started.
+        `adopted` is a process that an earlier deployer started for the same mark; `clock` is in seconds.
+        `renew` is called before each start but the first one, and returns the mark and variables from then on; it may
+        raise OSError. Raises ValueError for what can never be started.
         """
         check_start(command, variables=variables, confinement=confinement, mark=mark)
         self._command = command
@@ -57,6 +59,7 @@ class Supervised:
         self._output_bytes = output_bytes
         self._on_change = on_change
         self._clock = clock
+        self._renew = renew
         self._adopted = adopted
         self._process: RunningProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -132,6 +135,8 @@ class Supervised:
             await self._process.end(0)
 
     def _launch(self) -> RunningProcess:
+        if self.restarts and self._renew is not None:
+            self.mark, self._variables = self._renew()
         output = open_output(self._output, self._confinement.owner)
         try:
             return start_process(

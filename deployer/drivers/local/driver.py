@@ -12,8 +12,9 @@ from deployer.drivers.local.build import Builder
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.instance import Instance, Mark
-from deployer.drivers.local.ports import free_port
+from deployer.drivers.local.ports import NoPort, Ports
 from deployer.identity import Identity
+from deployer.listeners.owners import Expected, ListenerOwners
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.marks import MarkedProcess, end_all, find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
@@ -40,6 +41,7 @@ class LocalDriver:
         hidden: tuple[Path, ...],
         limits: Limits,
         drain_seconds: float,
+        listeners: ListenerOwners,
     ) -> None:
         self._identity = identity
         self._traffic = traffic
@@ -48,6 +50,8 @@ class LocalDriver:
         self._hidden = hidden
         self._limits = limits
         self._drain_seconds = drain_seconds
+        self._listeners = listeners
+        self._ports = Ports()
         self._builder = Builder(self._folders, limits, hidden)
         self._fleets: dict[int, Fleet] = {}
         self._orphans: dict[Mark, RunningProcess] = {}
@@ -62,7 +66,9 @@ class LocalDriver:
             leader = None if mark is None else next(filter(partial(self._leads, mark), found), None)
             try:
                 if mark is not None and leader is not None:
-                    self._orphans[mark] = adopt_process(leader.pid, text)
+                    self._orphans[mark] = orphan = adopt_process(leader.pid, text)
+                    self._ports.avoid(mark.port)
+                    self._expect(mark, partial(_pid_of, orphan))
                     continue
             except ProcessLookupError:
                 # It has ended just now; what it has started may not have.
@@ -205,9 +211,6 @@ class LocalDriver:
     ) -> Instance:
         process = run.workflow.processes[name]
         mark, orphan = self._take_orphan(tenancy, run, name, number)
-        variables = dict(run.variables)
-        if name == WEB:
-            variables["PORT"] = str(mark.port)
         owner = self._folders.runner(tenancy)
         confinement = Confinement(
             folder=self._folders.artefact(run.artefact),
@@ -222,16 +225,23 @@ class LocalDriver:
         def changed(_: Supervised) -> None:
             instance.changed()
 
+        def renew() -> tuple[str, Mapping[str, str]]:
+            instance.mark = self._new_mark(mark)
+            self._expect(instance.mark, instance.find_leader)
+            return str(instance.mark), _variables(run, instance.mark)
+
         supervised = Supervised(
             command=process.command,
-            variables=variables,
+            variables=_variables(run, mark),
             confinement=confinement,
             mark=str(mark),
             output=self._folders.output(tenancy, run.deployment_id, name, number),
             on_change=changed,
             adopted=orphan,
+            renew=renew,
         )
-        instance = Instance(mark, process, tenancy.hosts[0], on_change, supervised)
+        instance = Instance(mark, process, tenancy.hosts[0], on_change, supervised, self._listeners)
+        self._expect(mark, instance.find_leader if orphan is None else partial(_pid_of, orphan))
         supervised.start()
         return instance
 
@@ -242,8 +252,23 @@ class LocalDriver:
         for mark in self._orphans:
             if mark[1:5] == (tenancy.environment_id, run.deployment_id, name, number):
                 return mark, self._orphans.pop(mark)
-        port = free_port({mark.port for mark in self._marks()}) if name == WEB else 0
-        return Mark(self._identity.id, tenancy.environment_id, run.deployment_id, name, number, port), None
+        mark = Mark(self._identity.id, tenancy.environment_id, run.deployment_id, name, number, 0)
+        try:
+            return self._new_mark(mark), None
+        except NoPort as error:
+            raise WorkFailed(f"{name}.{number} could not be started: {error.strerror}.") from error
+
+    def _new_mark(self, mark: Mark) -> Mark:
+        """Give the instance a port that it never had. Raises `NoPort`."""
+        if mark.process != WEB:
+            return mark
+        return mark._replace(port=self._ports.give({one.port for one in self._marks()}))
+
+    def _expect(self, mark: Mark, leader: Callable[[], int | None]) -> None:
+        """Have requests sent to this instance alone on its port."""
+        if mark.port:
+            uid = self._folders.runner_uid(mark.environment_id)
+            self._listeners.expect(mark.port, Expected(uid, str(mark), leader))
 
     def _marks(self) -> set[Mark]:
         """Of all that runs."""
@@ -260,6 +285,7 @@ class LocalDriver:
         process = self._orphans.pop(mark, None)
         if process is not None:
             await process.end(_GRACE_SECONDS)
+            self._listeners.forget(mark.port, str(mark))
 
     def _artefact(self, run: Run) -> Path:
         folder = self._folders.artefact(run.artefact)
@@ -274,6 +300,14 @@ class LocalDriver:
             self._folders.output(tenancy, run.deployment_id, name, number)
             for name, number in run.instances(replicas)
         ]
+
+
+def _variables(run: Run, mark: Mark) -> Mapping[str, str]:
+    return {**run.variables, "PORT": str(mark.port)} if mark.process == WEB else run.variables
+
+
+def _pid_of(process: RunningProcess) -> int | None:
+    return process.pid if process.is_running else None
 
 
 async def _tell_output(path: Path, log: WorkLog) -> None:

@@ -62,8 +62,7 @@ class Fleet:
                 async with self._changes:
                     await self._changes.wait_for(lambda: _are_ready(fresh) or _ended(fresh))
         except TimeoutError:
-            late = ", ".join(_called(one) for one in fresh if not one.is_ready)
-            raise WorkFailed(f"{late} was not healthy within {_health_seconds(run):.0f} s.") from None
+            raise WorkFailed(await _explain(fresh, _health_seconds(run))) from None
         if (ended := _ended(fresh)) is not None:
             raise WorkFailed(f"{_called(ended)} {ended.supervised.last_exit} before it was healthy.")
 
@@ -212,6 +211,18 @@ def _are_ready(instances: Sequence[Instance]) -> bool:
 def _ended(instances: Sequence[Instance]) -> Instance | None:
     """One that has ended since it was started."""
     return next((one for one in instances if one.supervised.last_exit is not None), None)
+
+
+async def _explain(instances: Sequence[Instance], seconds: float) -> str:
+    """Why they are not ready: instances with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for one in instances:
+        if not one.is_ready:
+            reasons.setdefault(await one.explain(), []).append(_called(one))
+    return " ".join(
+        f"{', '.join(names)} was not healthy within {seconds:.0f} s: {reason}"
+        for reason, names in reasons.items()
+    )
 
 
 def _called(instance: Instance) -> str:

@@ -1,47 +1,108 @@
-"""Whether a process answers."""
+"""Probes whether a process answers, and says why it does not."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
+from deployer.listeners.owners import ListenerOwners, Verdict
 from deployer.traffic.interface import Target
 
 _PROBE_SECONDS = 5.0
 # A process that starts fast need not wait for the second look.
 _PAUSES = (0.05, 0.05, 0.1, 0.1, 0.2, 0.3, 0.5)
 _LAST_PAUSE = 1.0
+_LONGEST_ANSWER = 80
 
 
-async def wait_healthy(target: Target, path: str | None, host: str) -> None:
-    """Return once it answers a GET of `path` with 200 to 399; without a path, once it takes connections. Looks about
-    each second, and gives each look five."""
-    for pause in _PAUSES:
-        if await _answers(target, path, host):
+class Unhealthy(Exception):
+    """The probe failed. The message is a sentence without its full stop."""
+
+
+class NothingListens(Unhealthy):
+    """No socket listens on the port."""
+
+
+async def wait_healthy(
+    target: Target,
+    path: str | None,
+    host: str,
+    listeners: ListenerOwners,
+    on_fault: Callable[[Unhealthy], None],
+) -> None:
+    """Return once the instance answers a GET of `path` with 200 to 399; without a path, once it takes connections.
+
+    Probes about once a second, each time for up to five seconds. Each failed probe is reported to `on_fault`.
+    """
+    pauses = iter(_PAUSES)
+    while True:
+        try:
+            await _probe_in_time(target, path, host, listeners)
             return
-        await asyncio.sleep(pause)
-    # Nothing tells: it is somebody else's process.
-    while not await _answers(target, path, host):  # noqa: ASYNC110
-        await asyncio.sleep(_LAST_PAUSE)
+        except Unhealthy as fault:
+            on_fault(fault)
+        # Nothing tells of somebody else's process.
+        await asyncio.sleep(next(pauses, _LAST_PAUSE))
 
 
-async def _answers(target: Target, path: str | None, host: str) -> bool:
+async def _probe_in_time(target: Target, path: str | None, host: str, listeners: ListenerOwners) -> None:
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
-            return await _probe(target, path, host)
-    except (OSError, TimeoutError, ValueError):
-        return False
+            await _probe(target, path, host, listeners)
+    except TimeoutError:
+        asked = (
+            f"{target.host}:{target.port} took no connection"
+            if path is None
+            else f"GET {path} was not answered"
+        )
+        raise Unhealthy(f"{asked} within {_PROBE_SECONDS:g} s") from None
+    except OSError as error:
+        raise Unhealthy(
+            f"The connection to {target.host}:{target.port} failed: {error.strerror or error}"
+        ) from None
 
 
-async def _probe(target: Target, path: str | None, host: str) -> bool:
+async def _probe(target: Target, path: str | None, host: str, listeners: ListenerOwners) -> None:
+    place = f"{target.host}:{target.port}"
+    verdict = await listeners.examine(target.port)
+    if verdict is Verdict.NOBODY:
+        raise NothingListens(f"Nothing listens at {place}")
+    known = listeners.known(target.port)
+    if verdict is Verdict.FOREIGN:
+        raise Unhealthy(f"Another program listens at {place}, which is the port of this process")
     reader, writer = await asyncio.open_connection(target.host, target.port)
     try:
+        if not listeners.is_owned(target.port, known):
+            raise Unhealthy(f"Another program may have taken the connection to {place}")
         if path is None:
-            return True
+            return
         head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pharos-health\r\nAccept: */*\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode("ascii"))
         await writer.drain()
-        version, status, *_ = (await reader.readline()).decode("latin-1").split(" ", 2)
-        return version.startswith("HTTP/1.") and 200 <= int(status) < 400
+        _judge(path, await _read_line(reader))
     finally:
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
+
+
+async def _read_line(reader: asyncio.StreamReader) -> str:
+    """The answer's first line; what came of it where it does not end."""
+    try:
+        return (await reader.readuntil(b"\n")).decode("latin-1").strip()
+    except asyncio.IncompleteReadError as error:
+        return error.partial.decode("latin-1").strip()
+    except asyncio.LimitOverrunError:
+        return (await reader.read(_LONGEST_ANSWER)).decode("latin-1").strip()
+
+
+def _judge(path: str, line: str) -> None:
+    """Raise `Unhealthy` for an answer that is not a good one."""
+    version, _, rest = line.partition(" ")
+    status = rest.partition(" ")[0]
+    if not line:
+        raise Unhealthy(f"GET {path} was not answered: the process closed the connection")
+    if not (version.startswith("HTTP/1.") and len(status) == 3 and status.isascii() and status.isdecimal()):
+        shown = line[:_LONGEST_ANSWER]
+        raise Unhealthy(f"GET {path} was answered with something other than HTTP/1.1: {shown!r}")
+    if not 200 <= int(status) < 400:
+        raise Unhealthy(f"GET {path} returned {status} (expected 200–399). Check `processes.web.health.path`")

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from control_api.workflows.document import Process
 from deployer.drivers.interface import WEB, InstanceFacts
-from deployer.drivers.local.health import wait_healthy
+from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
+from deployer.listeners.interface import Listener
+from deployer.listeners.owners import ListenerOwners
 from deployer.processes.supervised import Supervised
 from deployer.traffic.interface import Target
 from deployer.uncut import end_tasks
@@ -15,6 +17,8 @@ from deployer.uncut import end_tasks
 # One that no path tells about, and that takes no connections, is well once it has lived for this long.
 _SETTLED_SECONDS = 1.0
 _MOST_RESTARTS = 5
+_EVERYWHERE = ("127.0.0.1", "0.0.0.0", "::")
+_MOST_LISTED = 5
 
 
 class Mark(NamedTuple):
@@ -49,14 +53,18 @@ class Instance:
     """A process with its port, and whether it is ready for requests."""
 
     mark: Mark
+    """Each start has another port."""
     process: Process
     host: str
     """What it is asked as when it is probed."""
     on_change: Callable[[], None]
     supervised: Supervised
+    listeners: ListenerOwners
     is_ready: bool = False
     is_draining: bool = False
     _probing: "asyncio.Task[None] | None" = None
+    _fault: Unhealthy | None = None
+    """Why the last probe failed."""
 
     @property
     def is_web(self) -> bool:
@@ -79,9 +87,17 @@ class Instance:
             self._probing.cancel()
             self._probing = None
         self.is_ready = False
+        self._fault = None
+        if self.supervised.state in ("waiting", "stopped"):
+            # Nothing of it is left: whoever listens there from now on is somebody else.
+            self.listeners.forget(self.mark.port, str(self.mark))
         if self.supervised.state == "running":
             self._probing = asyncio.create_task(self._become_ready(), name=f"probe {self.mark}")
         self.on_change()
+
+    def find_leader(self) -> int | None:
+        """Return the process that was started; None while there is none."""
+        return self.supervised.pid
 
     async def stop(self, grace_seconds: float) -> None:
         """SIGTERM, and SIGKILL where that does not end it in time."""
@@ -99,11 +115,31 @@ class Instance:
     async def _become_ready(self) -> None:
         if self.is_web:
             path = None if self.process.health is None else self.process.health.path
-            await wait_healthy(self.target, path, self.host)
+            await wait_healthy(self.target, path, self.host, self.listeners, self._note)
         else:
             await asyncio.sleep(_SETTLED_SECONDS)
         self.is_ready = True
         self.on_change()
+
+    def _note(self, fault: Unhealthy) -> None:
+        self._fault = fault
+
+    async def explain(self) -> str:
+        """Return the reason why the instance is not ready: one sentence or two, each with its full stop."""
+        if self.supervised.last_exit is not None:
+            return f"It {self.supervised.last_exit}."
+        if self._fault is None:
+            return "It was not probed in that time."
+        if not isinstance(self._fault, NothingListens):
+            return f"{self._fault}."
+        found = await self.listeners.list_listeners(self.mark.port)
+        places = ", ".join(dict.fromkeys(map(_place, found[:_MOST_LISTED])))
+        where = (
+            f"the application listens at {places}"
+            if places
+            else "the application does not listen on any port"
+        )
+        return f"{self._fault} ({where}). Listen on the port in the PORT variable."
 
     def facts(self) -> InstanceFacts:
         """What is told of it."""
@@ -131,3 +167,14 @@ class Instance:
 
 def _nothing() -> None:
     """Nobody is told any more."""
+
+
+def _place(listener: Listener) -> str:
+    """The port; with the address where a connection to 127.0.0.1 would not reach it."""
+    if listener.address in _EVERYWHERE:
+        return str(listener.port)
+    return (
+        f"[{listener.address}]:{listener.port}"
+        if ":" in listener.address
+        else f"{listener.address}:{listener.port}"
+    )

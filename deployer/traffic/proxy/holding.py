@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
+from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.refusals import NotFound, Unavailable
 from deployer.traffic.proxy.routes import Routed, RouteTable
 from deployer.traffic.proxy.upstream import Upstream, UpstreamRefused, open_upstream
 
-# A process that has crashed comes back on the same port, and nothing tells.
+# Nothing tells when a target takes connections again, or when its new listener has been examined.
 _REFUSED_SECONDS = 0.05
 _RETRY_AFTER_SECONDS = 5
 
@@ -39,11 +40,13 @@ class Holding:
         on_request_asleep: Callable[[int], None],
         hold_seconds: float,
         held_at_once: int,
+        listeners: ListenerOwners | None = None,
     ) -> None:
         self._table = table
         self._on_request_asleep = on_request_asleep
         self._hold_seconds = hold_seconds
         self._held_at_once = held_at_once
+        self._listeners = listeners
 
     async def connect(self, routed: Routed, ends_at: float, avoided: Target | None = None) -> Connected:
         """A connection to the least busy target that takes one, first to others than `avoided`.
@@ -74,7 +77,7 @@ class Holding:
         self._table.take(routed.environment_id, target)
         upstream = None
         try:
-            upstream = await open_upstream(target)
+            upstream = await open_upstream(target, self._listeners)
             # The route may have changed meanwhile. Nothing was sent yet, and nothing may be.
             if routed.route is not None and target in routed.route.targets:
                 return Connected(self._table, routed.environment_id, target, upstream)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
+from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.bounded_head import BoundedServer
 from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
@@ -40,7 +41,7 @@ class StreamingProxy:
     `silent_seconds`: how long a caller may send or take nothing in the middle of a body. `requests_at_once`: requests,
     streams and WebSockets together, each of which takes two file descriptors; `held_at_once`: how many requests of
     one environment may wait for it. `trusts` tells of a peer's address whether it is a gateway of ours, which tells
-    truly who has called.
+    truly who has called. `listeners`: no request is sent to a target on which another program listens.
     """
 
     def __init__(
@@ -54,9 +55,10 @@ class StreamingProxy:
         held_at_once: int = 2000,
         grace_seconds: float = 5.0,
         trusts: Callable[[str], bool] = _nobody,
+        listeners: ListenerOwners | None = None,
     ) -> None:
         self._table = RouteTable()
-        self._holding = Holding(self._table, on_request_asleep, hold_seconds, held_at_once)
+        self._holding = Holding(self._table, on_request_asleep, hold_seconds, held_at_once, listeners)
         self._hold_seconds = hold_seconds
         self._think_seconds = think_seconds
         self._silent_seconds = silent_seconds

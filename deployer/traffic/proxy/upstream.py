@@ -13,6 +13,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 
+from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.heads import HEAD_BYTES
 
@@ -23,7 +24,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class UpstreamRefused(Exception):
-    """Nobody listens at the target. Nothing was sent."""
+    """Nobody listens at the target, or somebody else than its instance. Nothing was sent."""
 
 
 class UpstreamDied(Exception):
@@ -91,9 +92,10 @@ async def read_body(body: StreamReader) -> bytes:
         raise AnswerTruncated(str(error)) from None
 
 
-async def open_upstream(target: Target) -> Upstream:
-    """A connection. Raises `UpstreamRefused`."""
+async def open_upstream(target: Target, listeners: ListenerOwners | None = None) -> Upstream:
+    """A connection, with `listeners` only to the instance that the port was given to. Raises `UpstreamRefused`."""
     loop = asyncio.get_running_loop()
+    known = frozenset() if listeners is None else listeners.known(target.port)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             transport, upstream = await loop.create_connection(
@@ -106,4 +108,7 @@ async def open_upstream(target: Target) -> Upstream:
         # open it would take the port from the instance that is being started.
         transport.abort()
         raise UpstreamRefused("Nobody listens; the connection reached itself.")
+    if listeners is not None and not listeners.is_owned(target.port, known):
+        transport.abort()
+        raise UpstreamRefused("Another program may have taken the connection.")
     return upstream

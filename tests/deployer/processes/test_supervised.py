@@ -196,3 +196,29 @@ async def test_it_is_stopped_in_any_state(supervise: Make, place: Place, delay: 
 def test_what_can_never_be_started_is_told_at_once(supervise: Make) -> None:
     with pytest.raises(ValueError):
         supervise("a\0b")
+
+
+async def test_each_start_but_the_first_may_have_another_mark_and_other_variables(
+    supervise: Make, place: Place, tmp_path: Path
+) -> None:
+    """As with another port."""
+    given = iter([OSError(98, "no port is free"), (f"{place.mark}b", {"N": "second"})])
+
+    def renew() -> tuple[str, dict[str, str]]:
+        following = next(given)
+        if isinstance(following, OSError):
+            raise following
+        return following
+
+    faults = []
+    instance = supervise(
+        "echo $PHAROS_INSTANCE $N; [ -z $N ] || exec sleep 100",
+        renew=renew,
+        on_change=lambda it: faults.append(it.last_exit),
+    )
+    instance.start()
+    lines = [place.mark, f"{place.mark}b second"]
+    await until(lambda: (tmp_path / "output").exists())
+    await until(lambda: (tmp_path / "output").read_text().splitlines() == lines)
+    assert (instance.mark, instance.restarts) == (f"{place.mark}b", 2)
+    assert "could not be started: no port is free" in faults

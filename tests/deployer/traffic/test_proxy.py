@@ -114,7 +114,7 @@ async def test_a_target_that_was_retired_during_the_connect_gets_no_request(
         routed = table.find(HOST)
         assert routed is not None
 
-        async def open_during_a_switch(target: Target) -> Upstream:
+        async def open_during_a_switch(target: Target, _: object) -> Upstream:
             upstream = await open_upstream(target)
             table.set(1, to(new.target))
             return upstream

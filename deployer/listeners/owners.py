@@ -1,0 +1,238 @@
+"""Decides whether the socket that listens on an instance's port is the instance's own."""
+
+import asyncio
+import enum
+import logging
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deployer.listeners.interface import LOOPBACK, Listener, ListenerSource
+from deployer.listeners.open_sockets import OpenSockets, read_open_sockets
+from deployer.listeners.proc_net import ProcNet
+from deployer.listeners.socket_diagnostics import SocketDiagnostics
+
+logger = logging.getLogger(__name__)
+
+# A listener of somebody else is looked at again no sooner: requests that are held ask every 50 ms.
+_FOREIGN_SECONDS = 0.5
+
+
+class Verdict(enum.Enum):
+    """Who listens on an instance's port."""
+
+    OWN = enum.auto()
+    FOREIGN = enum.auto()
+    NOBODY = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The instance that a port was given to."""
+
+    uid: int
+    """The user it runs as."""
+    mark: str
+    leader: Callable[[], int | None]
+    """Returns the process that the deployer started; None while there is none."""
+
+
+@dataclass(slots=True)
+class _Port:
+    expected: Expected
+    known: frozenset[int] = frozenset()
+    """Cookies of listeners that are the instance's own. They stay until the instance has ended."""
+    foreign: dict[int, float] = field(default_factory=dict)
+    """Cookies of others' listeners, and when they were examined, by the loop's clock."""
+    examining: "asyncio.Task[Verdict] | None" = None
+
+
+class ListenerOwners:
+    """The ports of all instances of this deployer. For one event loop.
+
+    A listener is examined once; after that, its cookie is compared. Connect like this:
+
+        known = owners.known(port)      # before the connect: a listener that appears during it is not trusted
+        ...                             # connect
+        if not owners.is_owned(port, known): abort the connection before a byte is sent
+    """
+
+    def __init__(self, source: ListenerSource | None, *, has_own_users: bool) -> None:
+        """`source`: None if listeners cannot be looked up: every listener is trusted then. `has_own_users`: each
+        environment runs as a user that nobody else has."""
+        self._source = source
+        self._has_own_users = has_own_users
+        self._ports: dict[int, _Port] = {}
+        self._warned: set[object] = set()
+
+    @classmethod
+    def of_this_machine(cls) -> "ListenerOwners":
+        """Use sock_diag, or /proc/net/tcp where the kernel has none."""
+        return cls(_find_source(), has_own_users=os.geteuid() == 0)
+
+    def close(self) -> None:
+        """Look no more listeners up."""
+        if self._source is not None:
+            self._source.close()
+
+    def expect(self, port: int, expected: Expected) -> None:
+        """Trust this instance alone on the port from now on. Naming the same instance again changes nothing."""
+        known = self._ports.get(port)
+        if known is None or known.expected.mark != expected.mark:
+            self._ports[port] = _Port(expected)
+        else:
+            known.expected = expected
+
+    def forget(self, port: int, mark: str) -> None:
+        """Trust nobody on the port any more: all processes of the instance have ended."""
+        known = self._ports.get(port)
+        if known is not None and known.expected.mark == mark:
+            del self._ports[port]
+
+    def known(self, port: int) -> frozenset[int]:
+        """Return the cookies of listeners that were found to be the instance's own."""
+        found = self._ports.get(port)
+        return frozenset() if found is None else found.known
+
+    def is_owned(self, port: int, known: frozenset[int]) -> bool:
+        """True if every socket that may have taken the connection is among `known`. Otherwise have it examined in the
+        background, so that a later connection may be trusted."""
+        if self._source is None:
+            return True
+        try:
+            candidates = self._candidates(port)
+        except OSError as error:
+            self._warn_once("lookup", "listeners cannot be looked up, so no request is sent: %s", error)
+            return False
+        if candidates and all(each.cookie in known for each in candidates):
+            return True
+        if candidates:
+            self._examine_soon(port, candidates)
+        return False
+
+    async def examine(self, port: int) -> Verdict:
+        """Find out who listens on the port now."""
+        if self._source is None:
+            return Verdict.OWN
+        try:
+            candidates = self._candidates(port)
+        except OSError as error:
+            self._warn_once("lookup", "listeners cannot be looked up, so no request is sent: %s", error)
+            return Verdict.NOBODY
+        if not candidates:
+            return Verdict.NOBODY
+        if all(each.cookie in self.known(port) for each in candidates):
+            return Verdict.OWN
+        task = self._examine_soon(port, candidates)
+        return Verdict.FOREIGN if task is None else await asyncio.shield(task)
+
+    async def list_listeners(self, port: int) -> list[Listener]:
+        """Return all listeners of the instance that the port was given to, on any port. Empty if they are not known."""
+        place = self._ports.get(port)
+        if self._source is None or place is None:
+            return []
+        try:
+            found = self._source.find_all()
+        except OSError:
+            return []
+        sockets = await self._read(place.expected)
+        return sorted(each for each in found if self._judge(place.expected, each, sockets) is not False)
+
+    def _candidates(self, port: int) -> list[Listener]:
+        """Return the listeners that may take a connection. They are many only if they share the port
+        (SO_REUSEPORT), which the kernel allows to one user's sockets alone."""
+        assert self._source is not None
+        found = self._source.find(port)
+        if found is None:
+            return []
+        if self._has_own_users:
+            return [found]
+        return [each for each in self._source.find_all(port) if each.address == found.address] or [found]
+
+    def _examine_soon(self, port: int, candidates: list[Listener]) -> "asyncio.Task[Verdict] | None":
+        """Return the examination. None: all of them were found to be somebody else's just now."""
+        place = self._ports.get(port)
+        if place is None:
+            return None
+        if place.examining is not None:
+            return place.examining
+        now = asyncio.get_running_loop().time()
+        place.foreign = {key: at for key, at in place.foreign.items() if now - at < _FOREIGN_SECONDS}
+        unknown = [each for each in candidates if each.cookie not in place.known]
+        if all(each.cookie in place.foreign for each in unknown):
+            return None
+        place.examining = asyncio.create_task(self._examine(place, unknown), name=f"examine port {port}")
+        return place.examining
+
+    async def _examine(self, place: _Port, unknown: list[Listener]) -> Verdict:
+        try:
+            sockets = await self._read(place.expected)
+            verdicts = {each: self._judge(place.expected, each, sockets) for each in unknown}
+            for listener, verdict in verdicts.items():
+                if verdict is False:
+                    self._refuse(place, listener)
+                elif verdict is None and not self._has_own_users:
+                    self._warn_once(
+                        "unreadable",
+                        "descriptors of processes cannot be read and all applications run as one user: any of them may "
+                        "answer for another one that has crashed",
+                    )
+            place.known |= {each.cookie for each, verdict in verdicts.items() if verdict is not False}
+            return Verdict.FOREIGN if False in verdicts.values() else Verdict.OWN
+        finally:
+            place.examining = None
+
+    async def _read(self, expected: Expected) -> OpenSockets:
+        return await asyncio.to_thread(read_open_sockets, expected.uid, expected.mark, expected.leader())
+
+    def _judge(self, expected: Expected, listener: Listener, sockets: OpenSockets) -> bool | None:
+        """Whether the listener is the instance's; None: its user is the right one, and more cannot be known."""
+        if listener.uid != expected.uid or expected.leader() is None:
+            return False
+        if listener.inode in sockets.own:
+            return True
+        if listener.inode in sockets.others or sockets.is_complete:
+            return False
+        return None
+
+    def _refuse(self, place: _Port, listener: Listener) -> None:
+        place.foreign[listener.cookie] = asyncio.get_running_loop().time()
+        self._warn_once(
+            listener.cookie,
+            "another program (user %d) listens on 127.0.0.1:%d, the port of %s: no request is sent to it",
+            listener.uid,
+            listener.port,
+            place.expected.mark,
+        )
+
+    def _warn_once(self, about: object, message: str, *values: object) -> None:
+        if about in self._warned:
+            return
+        if len(self._warned) > 10_000:
+            self._warned.clear()
+        self._warned.add(about)
+        logger.warning(message, *values)
+
+
+def _find_source() -> ListenerSource | None:
+    """Return the first source that finds a listener of our own."""
+    sources: tuple[Callable[[], ListenerSource], ...] = (SocketDiagnostics, ProcNet)
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        probe.listen()
+        port, inode = probe.getsockname()[1], os.fstat(probe.fileno()).st_ino
+        for make in sources:
+            try:
+                source = make()
+                found = source.find(port)
+            except (OSError, ValueError, IndexError) as error:
+                logger.debug("%s cannot be used: %s", make.__name__, error)
+                continue
+            if found is not None and found.inode == inode and found.uid == os.geteuid():
+                return source
+            source.close()
+    logger.warning(
+        "this machine does not tell who listens on a port: an application may answer for another one that has crashed"
+    )
+    return None

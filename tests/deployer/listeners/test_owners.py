@@ -1,0 +1,256 @@
+"""Whose listener is trusted with an instance's requests."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deployer.listeners import owners as owners_module
+from deployer.listeners.interface import Listener, ListenerSource
+from deployer.listeners.open_sockets import OpenSockets
+from deployer.listeners.owners import Expected, ListenerOwners, Verdict
+from deployer.listeners.proc_net import ProcNet
+from deployer.listeners.socket_diagnostics import SocketDiagnostics
+from deployer.traffic.interface import Target
+from deployer.traffic.proxy.upstream import UpstreamRefused, open_upstream
+from tests.deployer.processes.places import PYTHON, Place, make_place, until
+from tests.support.engines import free_port
+
+LISTEN = """exec {python} -c '
+import os, socket, time
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+listener.bind(("127.0.0.1", {port}))
+listener.listen()
+{more}
+time.sleep(1000)
+'"""
+WORKER = "child = os.fork()\nif child == 0: listener.detach(); time.sleep(1000)\nlistener.close()"
+"""The process that was started has the listener no more; its child has."""
+FORGE = """os.set_inheritable(listener.fileno(), True)
+variables = {{"PHAROS_INSTANCE": "{mark}"}}
+os.execve("{python}", ["python", "-c", "import time; time.sleep(1000)"], variables)"""
+"""Goes on as a program with another instance's mark in its environment."""
+
+
+@pytest.fixture
+def source() -> Iterator[ListenerSource]:
+    made = SocketDiagnostics()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Place, Place]]:
+    """Places for two applications with one user, as where Pharos is not root."""
+    first, second = make_place(tmp_path / "a"), make_place(tmp_path / "b")
+    owner = first.confinement.owner
+    for folder in (second.confinement.folder, second.confinement.home):
+        if owner is not None:
+            os.chown(folder, owner.uid, owner.gid)
+    second.confinement = replace(second.confinement, owner=owner)
+    yield first, second
+
+
+class Running:
+    """A process that listens, and what is expected of its port."""
+
+    def __init__(self, place: Place, port: int, source: ListenerSource, nowhere: int, more: str = "") -> None:
+        self.process = place.start(LISTEN.format(python=PYTHON, port=port, more=more), nowhere)
+        owner = place.confinement.owner
+        uid = os.geteuid() if owner is None else owner.uid
+        self.expected = Expected(uid, place.mark, lambda: self.process.pid)
+        self._source, self._port = source, port
+
+    async def listens(self, count: int = 1) -> None:
+        await until(lambda: len(self._source.find_all(self._port)) == count)
+
+
+def _owners(source: ListenerSource | None, *, has_own_users: bool = True) -> ListenerOwners:
+    return ListenerOwners(source, has_own_users=has_own_users)
+
+
+async def _is_owned(owners: ListenerOwners, port: int) -> bool:
+    """As a connection is judged that is made after the probe."""
+    await owners.examine(port)
+    return owners.is_owned(port, owners.known(port))
+
+
+@pytest.mark.parametrize("more", ["", WORKER])
+@pytest.mark.parametrize("kind", [SocketDiagnostics, ProcNet])
+async def test_the_instances_own_listener_is_trusted(
+    kind: type[ListenerSource], more: str, place: Place, nowhere: int
+) -> None:
+    source, port = kind(), free_port()
+    owners = _owners(source)
+    running = Running(place, port, source, nowhere, more)
+    try:
+        owners.expect(port, running.expected)
+        assert await owners.examine(port) is Verdict.NOBODY
+        await running.listens()
+        # Not before it was examined: somebody else may have listened when the connection was made.
+        assert not owners.is_owned(port, owners.known(port))
+        assert await owners.examine(port) is Verdict.OWN
+        assert owners.is_owned(port, owners.known(port))
+        assert not owners.is_owned(port, frozenset())
+        assert [each.port for each in await owners.list_listeners(port)] == [port]
+        # The same instance once more, as a deployer that takes a process over expects it.
+        owners.expect(port, running.expected)
+        assert owners.is_owned(port, owners.known(port))
+        owners.forget(port, "another mark")
+        assert owners.is_owned(port, owners.known(port))
+        owners.forget(port, running.expected.mark)
+        assert not owners.is_owned(port, owners.known(port))
+        assert await owners.examine(port) is Verdict.FOREIGN
+    finally:
+        await running.process.end(0)
+        owners.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+async def test_another_users_listener_is_refused(
+    source: ListenerSource, tmp_path: Path, nowhere: int
+) -> None:
+    mine, other = make_place(tmp_path / "a"), make_place(tmp_path / "b")
+    port = free_port()
+    owners = _owners(source)
+    expected = Running(mine, free_port(), source, nowhere)
+    squatter = Running(other, port, source, nowhere)
+    try:
+        owners.expect(port, expected.expected)
+        await squatter.listens()
+        assert await owners.examine(port) is Verdict.FOREIGN
+        assert not await _is_owned(owners, port)
+        with pytest.raises(UpstreamRefused):
+            await open_upstream(Target(port), owners)
+    finally:
+        await squatter.process.end(0)
+        await expected.process.end(0)
+
+
+@pytest.mark.parametrize("forged", [False, True])
+async def test_of_one_user_the_process_that_has_the_socket_decides(
+    forged: bool, source: ListenerSource, neighbours: tuple[Place, Place], nowhere: int
+) -> None:
+    """Also if a neighbour writes the instance's mark into its own environment."""
+    mine, other = neighbours
+    port = free_port()
+    owners = _owners(source, has_own_users=False)
+    expected = Running(mine, free_port(), source, nowhere)
+    become = FORGE.format(python=PYTHON, mark=mine.mark) if forged else ""
+    squatter = Running(other, port, source, nowhere, become)
+    try:
+        owners.expect(port, expected.expected)
+        await squatter.listens()
+        assert await owners.examine(port) is Verdict.FOREIGN
+        owners.expect(port, squatter.expected)
+        assert await owners.examine(port) is Verdict.OWN
+    finally:
+        await squatter.process.end(0)
+        await expected.process.end(0)
+
+
+async def test_a_neighbour_that_joins_the_port_is_noticed(
+    source: ListenerSource, neighbours: tuple[Place, Place], nowhere: int
+) -> None:
+    """SO_REUSEPORT lets sockets of one user share a port; the kernel gives each some of the connections."""
+    mine, other = neighbours
+    port = free_port()
+    owners = _owners(source, has_own_users=False)
+    instance = Running(mine, port, source, nowhere)
+    try:
+        owners.expect(port, instance.expected)
+        await instance.listens()
+        assert await _is_owned(owners, port)
+        joining = Running(other, port, source, nowhere)
+        try:
+            await joining.listens(2)
+            assert not await _is_owned(owners, port)
+        finally:
+            await joining.process.end(0)
+        assert await _is_owned(owners, port)
+    finally:
+        await instance.process.end(0)
+
+
+class Stated:
+    """A source that reports what it is told."""
+
+    def __init__(self) -> None:
+        self.found: Listener | None = Listener(20_000, "127.0.0.1", 7, 1000, 70)
+        self.fault: OSError | None = None
+
+    def find(self, port: int) -> Listener | None:
+        if self.fault is not None:
+            raise self.fault
+        return self.found
+
+    def find_all(self, port: int = 0) -> list[Listener]:
+        return [] if self.found is None else [self.found]
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("uid", "sockets", "verdict"),
+    [
+        (1000, OpenSockets(frozenset({70}), frozenset(), True), Verdict.OWN),
+        (1000, OpenSockets(frozenset({70}), frozenset(), False), Verdict.OWN),
+        # The user alone decides where the descriptors cannot be read.
+        (1000, OpenSockets(frozenset(), frozenset(), False), Verdict.OWN),
+        (1001, OpenSockets(frozenset(), frozenset(), False), Verdict.FOREIGN),
+        # A process of the same environment, but of another instance.
+        (1000, OpenSockets(frozenset({71}), frozenset({70}), False), Verdict.FOREIGN),
+        (1000, OpenSockets(frozenset({71}), frozenset(), True), Verdict.FOREIGN),
+    ],
+)
+async def test_verdicts(
+    uid: int, sockets: OpenSockets, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
+    owners = _owners(Stated())
+    owners.expect(20_000, Expected(uid, "mark", lambda: 1))
+    assert await owners.examine(20_000) is verdict
+    assert owners.is_owned(20_000, owners.known(20_000)) is (verdict is Verdict.OWN)
+    # An instance that has ended owns nothing that it did not have before.
+    owners.expect(20_001, Expected(uid, "mark", lambda: None))
+    assert await owners.examine(20_001) is Verdict.FOREIGN
+
+
+async def test_a_lookup_that_fails_refuses_the_connection_and_closes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sockets = OpenSockets(frozenset({70}), frozenset(), True)
+    monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
+    source = Stated()
+    owners = _owners(source)
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.read() == b""
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        owners.expect(port, Expected(1000, "mark", lambda: 1))
+        assert await owners.examine(port) is Verdict.OWN
+        source.fault = OSError(105, "No buffer space available")
+        with pytest.raises(UpstreamRefused):
+            await open_upstream(Target(port), owners)
+        async with asyncio.timeout(60):
+            await ended.wait()
+        source.fault = None
+        upstream = await open_upstream(Target(port), owners)
+        upstream.abort()
+
+
+async def test_without_any_source_every_listener_is_trusted() -> None:
+    owners = _owners(None)
+    assert owners.is_owned(20_000, frozenset())
+    assert await owners.examine(20_000) is Verdict.OWN
+    assert await owners.list_listeners(20_000) == []

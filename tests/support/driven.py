@@ -1,0 +1,152 @@
+"""A local driver behind its proxy in this process, with applications that are given as the text of one Python file."""
+
+import asyncio
+import random
+import secrets
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from control_api.workflows.read_workflow import read_workflow
+from deployer.drivers.interface import InstanceFacts, Run, Stream, Tenancy
+from deployer.drivers.local.driver import LocalDriver
+from deployer.identity import Identity
+from deployer.listeners.owners import ListenerOwners
+from deployer.processes.confinement import Limits
+from deployer.processes.marks import end_marked
+from deployer.traffic.proxy.streaming import StreamingProxy
+from pipeline_contracts.deploy_states import DeploymentStep
+from tests.deployer.processes.places import PYTHON
+
+_USERS_EACH = 1000
+_FIRST_USERS = range(2_000_000_000, 2_100_000_000, _USERS_EACH)
+
+
+class Heard:
+    """A `WorkLog` that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    async def write(self, stream: Stream, data: bytes) -> None:
+        self.lines.append(data.decode())
+
+    async def say(self, text: str) -> None:
+        self.lines.append(f"» {text}\n")
+
+    async def begin(self, step: DeploymentStep) -> None:
+        """Nothing is kept of it."""
+
+
+@dataclass
+class Driven:
+    """The driver, its proxy, and what it reports."""
+
+    driver: LocalDriver
+    proxy: StreamingProxy
+    port: int
+    folder: Path
+    session: aiohttp.ClientSession
+    listeners: ListenerOwners
+    instances: dict[int, list[InstanceFacts]]
+    runs: dict[int, Run]
+
+    def tenancy(self, environment_id: int) -> Tenancy:
+        name = f"app{environment_id}"
+        return Tenancy(environment_id, environment_id, f"env_{name}", (f"{name}.localhost",), name)
+
+    def write_run(
+        self,
+        deployment_id: int,
+        program: str,
+        *,
+        health: str = "",
+        command: str = f"exec {PYTHON} app.py",
+        variables: Mapping[str, str] | None = None,
+    ) -> Run:
+        """A release of this program, as if it had been built."""
+        folder = self.folder / "artefacts" / str(deployment_id)
+        folder.mkdir(parents=True)
+        (folder / "app.py").write_text(program)
+        for each in (folder.parent, folder, folder / "app.py"):
+            each.chmod(0o755)
+        text = f"version: 1\nprocesses:\n  web:\n    command: {command}\n"
+        if health:
+            text += f"    health: {{{health}}}\n"
+        run = Run(deployment_id, str(deployment_id), read_workflow(text), variables or {})
+        self.runs[deployment_id] = run
+        return run
+
+    async def bring_live(self, environment_id: int, run: Run, replicas: int = 1) -> None:
+        """Start it and give it the requests."""
+        tenancy = self.tenancy(environment_id)
+        await self.driver.start(tenancy, run, replicas, Heard())
+        await self.driver.switch(tenancy, run)
+
+    async def ask(self, environment_id: int, path: str = "/", **headers: str) -> tuple[int, str]:
+        """Status and body."""
+        host = self.tenancy(environment_id).hosts[0]
+        url = f"http://127.0.0.1:{self.port}{path}"
+        async with self.session.get(url, headers={"Host": host, **headers}) as answer:
+            return answer.status, await answer.text()
+
+    def web(self, environment_id: int) -> InstanceFacts:
+        """The first instance."""
+        return self.instances[environment_id][0]
+
+
+@asynccontextmanager
+async def driven(owners: ListenerOwners | None = None, hold_seconds: float = 30.0) -> AsyncIterator[Driven]:
+    """One whose applications are gone at the end."""
+    owners = owners or ListenerOwners.of_this_machine()
+    # Not pytest's folder, which is closed to the users of applications where the kernel grants no namespaces.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        first_uid = random.SystemRandom().choice(_FIRST_USERS)
+        identity = Identity(f"dpl_{secrets.token_hex(8)}", "here", first_uid, folder)
+        proxy = StreamingProxy(lambda number: None, hold_seconds, grace_seconds=0.2, listeners=owners)
+        instances: dict[int, list[InstanceFacts]] = {}
+        driver = LocalDriver(
+            identity,
+            proxy,
+            lambda number, facts: instances.__setitem__(number, list(facts)),
+            hidden=(),
+            limits=Limits(memory_bytes=2**30),
+            drain_seconds=1.0,
+            listeners=owners,
+        )
+        sock = _bind()
+        await proxy.serve(sock)
+        connector = aiohttp.TCPConnector(force_close=True)
+        try:
+            async with aiohttp.ClientSession(connector=connector) as session:
+                yield Driven(driver, proxy, sock.getsockname()[1], folder, session, owners, instances, {})
+        finally:
+            await driver.close(stops=True)
+            await proxy.close()
+            owners.close()
+            left = await end_marked(f"{identity.id}/")
+        assert left == 0, "processes were left behind"
+
+
+def _bind() -> socket.socket:
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    return sock
+
+
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)
