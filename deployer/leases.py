@@ -4,8 +4,9 @@ A lease that is not renewed runs out and may be taken by another deployer. Each 
 write names the one under which it is made: a holder that was only slow changes nothing any more.
 """
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import or_, update
@@ -25,13 +26,19 @@ class LeaseLost(Exception):
     """Another deployer has taken the environment over, or it was removed."""
 
 
-@dataclass(frozen=True, slots=True)
+def _end_of_term() -> float:
+    return time.monotonic() + LEASE_SECONDS
+
+
+@dataclass(slots=True)
 class Lease:
     """An environment, and the fence under which it was taken."""
 
     environment_id: int
     holder: str
     fence: int
+    ends_at: float = field(default_factory=_end_of_term, compare=False)
+    """By the monotonic clock: until then nobody else can have taken the environment."""
 
 
 @uncut
@@ -40,7 +47,7 @@ async def take_lease(
 ) -> Lease | None:
     """Take an environment that nobody has, whose lease has run out, or that an earlier process of this deployer had;
     None where another deployer has it, or it was removed."""
-    until = now + timedelta(seconds=LEASE_SECONDS)
+    until, ends_at = now + timedelta(seconds=LEASE_SECONDS), _end_of_term()
     held = {
         "holder": identity.id,
         "holder_name": identity.name,
@@ -67,7 +74,7 @@ async def take_lease(
                 fence = (await session.execute(takes)).scalar_one_or_none()
     except IntegrityError:
         return None
-    return None if fence is None else Lease(environment_id, identity.id, fence)
+    return None if fence is None else Lease(environment_id, identity.id, fence, ends_at)
 
 
 @uncut
@@ -76,6 +83,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease], now: datetim
     if not leases:
         return set()
     mine = {lease.environment_id: lease.fence for lease in leases}
+    ends_at = _end_of_term()
     async with sessions() as session, session.begin():
         renewed = await session.execute(
             update(EnvironmentLease)
@@ -88,6 +96,9 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease], now: datetim
             .execution_options(synchronize_session=False)
         )
         kept = {number for number, fence in renewed if mine[number] == fence}
+    for lease in leases:
+        if lease.environment_id in kept:
+            lease.ends_at = ends_at
     return set(mine) - kept
 
 

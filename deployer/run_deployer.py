@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.4
 _SWEEP_SECONDS = 60.0
+_SWEEP_AGAIN_SECONDS = 2.0
 
 
 class Deployer:
@@ -130,7 +131,9 @@ class Deployer:
     async def _sweep(self) -> None:
         """Beside the looks: what has to be ended may take its time for it."""
         try:
-            await self._shop.driver.sweep(*await read_kept(self._shop.sessions))
+            if await self._shop.driver.sweep(partial(read_kept, self._shop.sessions)):
+                again_at = asyncio.get_running_loop().time() + _SWEEP_AGAIN_SECONDS
+                self._swept_at = again_at - _SWEEP_SECONDS
         except SQLAlchemyError as error:
             logger.warning("nothing is swept: %s", error)
         except Exception:

@@ -7,7 +7,6 @@ own deployment's is its number after a prefix.
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import insert_unless_there
@@ -32,18 +31,6 @@ async def mark_deployment(
         "recorded_at": now,
     }
     await session.execute(insert_unless_there(session, RecordedDeployment, values))
-
-
-async def unmark_deployment(session: AsyncSession, environment_id: int, deployment_id: int) -> None:
-    """Remove the mark of a deployment that did not become live after all."""
-    await session.execute(
-        delete(RecordedDeployment)
-        .where(
-            RecordedDeployment.environment_id == environment_id,
-            RecordedDeployment.deployment_id == f"{_OWN}{deployment_id}",
-        )
-        .execution_options(synchronize_session=False)
-    )
 
 
 def version_at(recorded: Sequence[RecordedDeployment], moment: datetime) -> str | None:

@@ -30,6 +30,9 @@ from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep, F
 
 logger = logging.getLogger(__name__)
 
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+
 T = TypeVar("T")
 
 
@@ -57,7 +60,7 @@ async def carry_out(
     """Bring the environment's active deployment to its end, or on from where an earlier deployer was.
 
     Set `canceled` once it is: a build is ended then. Whoever has the `floor` changes what runs. Raises `LeaseLost`;
-    what the database raises leaves the deployment as it is, to be taken up again.
+    what the database raises, and `DeploymentIsLive`, leave the deployment as it is, to be taken up again.
     """
     try:
         job = await take_up(shop.sessions, lease, shop.keys, deployment_id)
@@ -128,17 +131,32 @@ class _Work:
         if step is not DeploymentStep.SWITCH:
             await self._start(run)
             await self._log.flush()
-            before = await record.make_live(release_id, is_rollback=job.is_rollback)
-            try:
-                await self._driver.switch(self._tenancy, run)
-            except WorkFailed:
-                await record.take_back(before)
-                raise
-        else:
-            await self._driver.switch(self._tenancy, run)
+            await record.make_live(release_id, is_rollback=job.is_rollback)
+        await self._switch(run)
         await self._log.flush()
         took = time.monotonic() - self._begun
         await record.succeed(f"Live after {took:.1f} s at {self._tenancy.address}.", run.workflow.retain)
+
+    async def _switch(self, run: Run) -> None:
+        """Have the traffic follow the live release, however long that takes: there is no way back."""
+        pause, is_told = _FIRST_PAUSE, False
+        while True:
+            try:
+                return await self._driver.switch(self._tenancy, run)
+            except WorkFailed as error:
+                reason = str(error)
+            except Exception:
+                # What failed here would fail the deployment of a release that is live.
+                logger.exception("deployment %d: the switch failed", self._job.deployment_id)
+                self._shop.metrics.failures += 1
+                reason = "The switch failed: the deployer's own log says why."
+            if not is_told:
+                await self._log.say(
+                    f"{reason} The release is live: the switch is tried again until it succeeds."
+                )
+                is_told = True
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _prepare(self, canceled: asyncio.Event) -> tuple[int, Run]:
         """What is to be run, and under which release. Ends early where it was canceled."""

@@ -16,6 +16,7 @@ from deployer.drivers.interface import Stream, WorkFailed
 from deployer.leases import Lease, LeaseLost, hold_lease
 from deployer.log_lines.lines import LineCutter
 from deployer.log_lines.masking import Mask
+from deployer.retry_while_leased import retry_while_leased
 from deployer.uncut import end_tasks, uncut
 from pipeline_contracts.deploy_states import DeploymentStep
 from pipeline_contracts.times import format_time
@@ -94,19 +95,25 @@ class DeploymentLog:
         for stream, cutter in self._cutters.items():
             self._add(stream, cutter.end())
 
-    @uncut
     async def flush(self) -> None:
-        """Have all lines in the database. Raises `LeaseLost` and what the database raises."""
+        """Have all lines in the database. Waits for one that is away, as long as the lease lasts. Raises `LeaseLost`
+        and what the database raises."""
         if self._fault is not None:
             raise self._fault
         async with self._writing:
-            rows, self._rows = self._rows, []
-            if not rows:
-                return
-            async with self._sessions() as session, session.begin():
-                # Lines are read in the order of their numbers: nobody else writes any meanwhile.
-                await hold_lease(session, self._lease)
-                await session.execute(insert(DeploymentLine), rows)
+            # Where the database is away, whoever writes waits here, and what prints waits at a full pipe: no line is
+            # lost, and no more of them pile up.
+            rows = list(self._rows)
+            if rows:
+                await retry_while_leased(self._lease, lambda: self._insert(rows))
+                del self._rows[: len(rows)]
+
+    @uncut
+    async def _insert(self, rows: Sequence[dict[str, Any]]) -> None:
+        async with self._sessions() as session, session.begin():
+            # Lines are read in the order of their numbers: nobody else writes any meanwhile.
+            await hold_lease(session, self._lease)
+            await session.execute(insert(DeploymentLine), rows)
 
     @asynccontextmanager
     async def flowing(self) -> AsyncIterator[None]:

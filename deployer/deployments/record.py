@@ -1,7 +1,9 @@
 """What the deployer writes down of a deployment, each time under its lease."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import msgspec
 from sqlalchemy import select, update
@@ -10,32 +12,39 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.database import Sessions
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.recorded_deployments.markers import mark_deployment, unmark_deployment
+from control_api.recorded_deployments.markers import mark_deployment
 from control_api.workflows.document import WorkflowDocument, to_json
+from deployer.deployments.live_release import DeploymentIsLive, read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.drivers.interface import Built
 from deployer.leases import Lease, hold_lease
+from deployer.retry_while_leased import retry_while_leased
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 
+Write = TypeVar("Write", bound=Callable[..., Awaitable[Any]])
 
-class Before(NamedTuple):
-    """The live release that another one takes the place of."""
 
-    release_id: int
-    deployment_id: int | None
-    held: bool
-    since: datetime
+def _retried(write: Write) -> Write:
+    """Repeat each call while the database is away. Calls must be repeatable: a lost commit may have counted."""
+
+    @wraps(write)
+    async def run(self: "Record", *given: Any, **named: Any) -> Any:
+        return await retry_while_leased(self._lease, partial(write, self, *given, **named))
+
+    return cast(Write, run)
 
 
 class Record:
-    """One deployment's rows. All raise `LeaseLost`, and `ForbiddenMove` where it was canceled meanwhile."""
+    """One deployment's rows. All raise `LeaseLost`, `ForbiddenMove` where it was canceled meanwhile, and what the
+    database raises where it is away for longer than the lease lasts."""
 
     def __init__(self, sessions: Sessions, lease: Lease, deployment_id: int) -> None:
         self._sessions = sessions
         self._lease = lease
         self._deployment_id = deployment_id
 
+    @_retried
     @uncut
     async def note(self, step: DeploymentStep, **values: Any) -> None:
         """That this step begins; whoever takes the work over begins with it."""
@@ -48,6 +57,7 @@ class Record:
                 .execution_options(synchronize_session=False)
             )
 
+    @_retried
     @uncut
     async def built(self, built: Built, revision: str, variables_id: int | None) -> int:
         """That there is an artefact: from here on nobody can cancel. Gives the ID of the release."""
@@ -55,6 +65,9 @@ class Record:
             # Where nothing is run before it, the start may be made again.
             step = DeploymentStep.RELEASE if built.workflow.release.steps else DeploymentStep.START
             deployment = await self._held(session, step)
+            query = select(Release.id).where(Release.deployment_id == deployment.id)
+            if (before := await session.scalar(query)) is not None:
+                return before
             now = utc_now()
             release = Release(
                 environment_id=self._lease.environment_id,
@@ -70,32 +83,32 @@ class Record:
             await session.flush()
             return release.id
 
+    @_retried
     @uncut
     async def restored(self) -> None:
         """That the artefact of an older release is taken: there is nothing to build."""
         async with self._sessions() as session, session.begin():
             deployment = await self._held(session, DeploymentStep.START)
             step = DeploymentStep.START.value
-            await move_deployment(session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step)
+            if deployment.status != DeploymentStatus.RUNNING:
+                await move_deployment(session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step)
 
+    @_retried
     @uncut
-    async def make_live(self, release_id: int, *, is_rollback: bool) -> "Before | None":
-        """That the release is the live one: the point of no return. What runs follows. Gives what was live."""
+    async def make_live(self, release_id: int, *, is_rollback: bool) -> None:
+        """Record that the release is the live one: the point of no return. What runs follows."""
+        environment_id = self._lease.environment_id
         async with self._sessions() as session, session.begin():
             await self._held(session, DeploymentStep.SWITCH)
-            live = await session.get(LiveRelease, self._lease.environment_id)
-            before = None
+            live = await session.get(LiveRelease, environment_id)
             if live is None:
-                live = LiveRelease(environment_id=self._lease.environment_id)
+                live = LiveRelease(environment_id=environment_id)
                 session.add(live)
-            else:
-                before = Before(live.release_id, live.deployment_id, live.held, live.since)
             live.release_id = release_id
             live.deployment_id = self._deployment_id
             live.held = is_rollback
             live.since = now = utc_now()
             release = await session.get_one(Release, release_id)
-            environment_id = self._lease.environment_id
             await mark_deployment(session, environment_id, self._deployment_id, release.revision, now)
             await session.execute(
                 update(Deployment)
@@ -103,36 +116,31 @@ class Record:
                 .values(step=DeploymentStep.SWITCH.value)
                 .execution_options(synchronize_session=False)
             )
-            return before
 
-    @uncut
-    async def take_back(self, before: "Before | None") -> None:
-        """That the release is not live after all: no request has come to it."""
-        async with self._sessions() as session, session.begin():
-            await self._held(session, DeploymentStep.SWITCH)
-            await unmark_deployment(session, self._lease.environment_id, self._deployment_id)
-            live = await session.get_one(LiveRelease, self._lease.environment_id)
-            if before is None:
-                await session.delete(live)
-            else:
-                live.release_id, live.deployment_id, live.held, live.since = before
-
+    @_retried
     @uncut
     async def succeed(self, told: str, retain: int) -> None:
         """That it is done; releases beyond the newest `retain` are given up."""
         async with self._sessions() as session, session.begin():
             deployment = await self._held(session, None)
+            if deployment.status == DeploymentStatus.SUCCEEDED:
+                return
             now = utc_now()
             add_line(session, deployment.id, told, now)
             await session.flush()
             await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
             await _give_up(session, self._lease.environment_id, retain, now)
 
+    @_retried
     @uncut
     async def fail(self, reason: str) -> None:
-        """That it cannot be done, and why: the last line of its log."""
+        """That it cannot be done, and why: the last line of its log. Raises `DeploymentIsLive`."""
         async with self._sessions() as session, session.begin():
             deployment = await self._held(session, None)
+            if await read_live_deployment(session, self._lease.environment_id) == deployment.id:
+                raise DeploymentIsLive(f"deployment {deployment.id} is live and cannot fail: {reason}")
+            if deployment.status == DeploymentStatus.FAILED:
+                return
             now = utc_now()
             add_line(session, deployment.id, reason, now)
             await session.flush()

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.database import Sessions
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import revision_to_approve
-from control_api.deployments.tables import Deployment, Release
+from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.check_open import check_open
 from control_api.git_refs import is_commit
 from control_api.projects.tables import Environment
@@ -19,7 +19,9 @@ from control_api.variables.operations import open_variables, present_variables
 from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableSet
 from control_api.workflows.operations import present_workflow
+from deployer.deployments.live_release import read_live_deployment
 from deployer.deployments.log import utc_now
+from deployer.drivers.interface import WorkFailed
 from deployer.leases import Lease, hold_lease
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
@@ -69,7 +71,8 @@ class Job:
 
 @uncut
 async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int) -> Job | None:
-    """The job; None where there is nothing to do, because it was turned down here, or has ended. Raises `LeaseLost`."""
+    """The job; None where there is nothing to do, because it was turned down here, or has ended. Raises `LeaseLost`,
+    and `WorkFailed` where a release that is live cannot be gone on with now."""
     async with sessions() as session, session.begin():
         await hold_lease(session, lease, doing=f"deployment {deployment_id}")
         row = (
@@ -86,6 +89,10 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
         now = utc_now()
         is_first = deployment.status == DeploymentStatus.QUEUED
         step = None if is_first or deployment.step is None else DeploymentStep(deployment.step)
+        is_live = await read_live_deployment(session, environment.id) == deployment.id
+        if is_live or step is DeploymentStep.SWITCH:
+            # The row of the live release says how far it was, and nothing else.
+            step = DeploymentStep.SWITCH if is_live else DeploymentStep.START
         refusal = await _refusal(session, deployment, environment, now)
         if refusal is None and not is_first:
             refusal = _given_up(deployment, step)
@@ -95,6 +102,10 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
                 await _begin(session, deployment, step, now)
                 return found
             refusal = _Refusal(DeploymentStatus.FAILED, found)
+        if is_live:
+            raise WorkFailed(
+                f"Deployment {deployment_id} is live and cannot be brought to its end: {refusal.reason}"
+            )
         await _turn_down(session, deployment, refusal, now)
         return None
 
@@ -209,7 +220,10 @@ async def _pushed(session: AsyncSession, deployment: Deployment) -> Pushed | Non
 
 
 async def _release(session: AsyncSession, deployment: Deployment) -> Release | None:
-    """What it has built, or brings again."""
+    """What it has made live, has built, or brings again."""
+    live = await session.get(LiveRelease, deployment.environment_id)
+    if live is not None and live.deployment_id == deployment.id:
+        return await session.get(Release, live.release_id)
     brought = deployment.rolled_back_to_id or deployment.promoted_from_id
     query = select(Release).where(Release.deployment_id == deployment.id, Release.removed_at.is_(None))
     own = (await session.execute(query)).scalar_one_or_none()

@@ -1,6 +1,6 @@
 """What a deployer asks of the place where applications run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -89,6 +89,21 @@ class InstanceFacts:
     started_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What must not be removed."""
+
+    environments: Mapping[int, str]
+    """All environments: their public IDs."""
+    artefacts: Set[str]
+    """Of releases that are live, retained, or being brought."""
+    deployments: Set[int]
+    """The active ones, each of which may be making an artefact."""
+
+
+ReadKept = Callable[[], Awaitable[Kept]]
+
+
 Report = Callable[[int, Sequence[InstanceFacts]], None]
 """Is told of an environment's instances whenever one of them changes."""
 
@@ -131,8 +146,6 @@ class Driver(Protocol):
         """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:
         hibernated; `wakes`: the first request calls for it."""
 
-    async def sweep(
-        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
-    ) -> None:
-        """End and remove what belongs to no environment, no release and no active deployment among these. They were
-        looked up just now; work goes on meanwhile."""
+    async def sweep(self, read_kept: ReadKept) -> bool:
+        """End and remove what is not to be kept. `read_kept` is called right before anything is removed, as work goes
+        on meanwhile. True if something was left because it is in use: sweep again soon."""

@@ -146,7 +146,10 @@ class EnvironmentKeeper:
 
     async def _keep(self, wanted: Wanted) -> None:
         """Bring what is live about; given up as soon as something else is wanted."""
-        run = None if wanted.live is None else await self._open(wanted, wanted.live)
+        # What is to be ended need not be opened: it can hibernate while its key is missing.
+        run = (
+            await self._open(wanted, wanted.live) if wanted.live is not None and wanted.replicas > 0 else None
+        )
         keeping = asyncio.create_task(
             self._shop.driver.keep(
                 wanted.tenancy, run, 0 if run is None else wanted.replicas, wakes=wanted.wakes
@@ -162,14 +165,20 @@ class EnvironmentKeeper:
         finally:
             await end_tasks(news, keeping)
 
-    async def _open(self, wanted: Wanted, live: Live) -> Run | None:
+    async def _open(self, wanted: Wanted, live: Live) -> Run:
+        """The live release as it is run. Raises `WorkFailed`: then what runs of it is left alone."""
         sealed = await self._read_sealed(live)
         try:
             variables = open_variables(self._shop.keys, sealed, wanted.tenancy.public_id)
         except CannotOpen as error:
-            logger.error("%s cannot be run: %s", self._name, error)
-            return None
-        workflow = from_json(msgspec.json.decode(live.workflow))
+            raise WorkFailed(str(error)) from error
+        try:
+            workflow = from_json(msgspec.json.decode(live.workflow))
+        except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise WorkFailed(
+                f"The workflow document of the live release cannot be read ({type(error).__name__}): deploy its "
+                "revision again."
+            ) from error
         return Run(live.deployment_id, live.artefact, workflow, variables)
 
     @uncut

@@ -1,18 +1,19 @@
 """One look into the database at what is wanted of every environment that has anything to run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
 from control_api.database import Sessions
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import EnvironmentLease
-from deployer.drivers.interface import Tenancy
+from deployer.drivers.interface import Kept, Tenancy
 from deployer.environments.names import Names
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
@@ -123,14 +124,25 @@ def _wanted(row: Any, names: Names) -> Wanted:
 
 
 @uncut
-async def read_kept(sessions: Sessions) -> tuple[dict[int, str], set[str], set[int]]:
-    """All environments, the artefacts that releases keep, and the active deployments, which may be making one."""
+async def read_kept(sessions: Sessions) -> Kept:
+    """What the database wants kept just now."""
     async with sessions() as session:
         # First: one that ends meanwhile has its release by then.
-        active = select(Deployment.id).where(Deployment.status.in_(ACTIVE))
-        deployments = set((await session.execute(active)).scalars())
+        active = select(Deployment).where(Deployment.status.in_(ACTIVE))
+        deployments = (await session.execute(active)).scalars().all()
+        brought = await _brought(session, deployments)
         known = await session.execute(select(Environment.id, Environment.public_id))
         environments = {row.id: row.public_id for row in known}
-        kept = select(Release.artefact).where(Release.removed_at.is_(None))
-        artefacts = set((await session.execute(kept)).scalars())
-    return environments, artefacts, deployments
+        live = select(LiveRelease.release_id)
+        wanted = or_(Release.removed_at.is_(None), Release.id.in_(live), Release.deployment_id.in_(brought))
+        artefacts = set((await session.execute(select(Release.artefact).where(wanted))).scalars())
+    return Kept(environments, artefacts, {deployment.id for deployment in deployments})
+
+
+async def _brought(session: AsyncSession, active: Sequence[Deployment]) -> set[int]:
+    """The deployments whose releases rollbacks and promotions are bringing; what a rollback brought is another's."""
+    sources = {number for one in active for number in (one.rolled_back_to_id, one.promoted_from_id) if number}
+    further = select(Deployment.rolled_back_to_id).where(
+        Deployment.id.in_(sources), Deployment.rolled_back_to_id.is_not(None)
+    )
+    return sources | {number for number in (await session.execute(further)).scalars() if number is not None}

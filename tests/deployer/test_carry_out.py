@@ -1,4 +1,4 @@
-"""In which order a deployment is brought live, and what stays when that fails."""
+"""In which order a deployment is brought live, and that it stays live from the switch on."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -7,10 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, LiveRelease
+from control_api.deployments.tables import Deployment, LiveRelease, Release
+from deployer.deployments import carry_out as carry_out_module
 from deployer.deployments.carry_out import Workshop, carry_out
-from deployer.drivers.interface import Built, Run, Source, Tenancy, WorkFailed, WorkLog
+from deployer.deployments.live_release import DeploymentIsLive
+from deployer.deployments.record import Record
+from deployer.drivers.interface import Built, ReadKept, Run, Source, Tenancy, WorkFailed, WorkLog
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from deployer.metrics import DeployerMetrics
@@ -27,6 +31,7 @@ class NotingDriver:
 
     floor: asyncio.Lock
     at_switch: Callable[[], None] = lambda: None
+    at_start: Callable[[], None] = lambda: None
     asked: list[tuple[str, bool]] = field(default_factory=list)
 
     async def build(
@@ -39,6 +44,7 @@ class NotingDriver:
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
         self.asked.append(("start", self.floor.locked()))
+        self.at_start()
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         self.asked.append(("switch", self.floor.locked()))
@@ -47,9 +53,7 @@ class NotingDriver:
     async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
         raise AssertionError("not asked of a deployment")
 
-    async def sweep(
-        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
-    ) -> None:
+    async def sweep(self, read_kept: ReadKept) -> bool:
         raise AssertionError("not asked of a deployment")
 
 
@@ -62,15 +66,26 @@ async def _deployed(platform: Platform) -> int:
     return int(answer.data["id"])
 
 
-def _fail() -> None:
-    raise WorkFailed("the proxy is away")
+def _failing_twice(*errors: Exception) -> Callable[[], None]:
+    left = list(errors)
+
+    def fail() -> None:
+        if left:
+            raise left.pop(0)
+
+    return fail
 
 
 @pytest.mark.parametrize(
-    ("at_switch", "status"), [(lambda: None, "succeeded"), (_fail, "failed")], ids=["succeeded", "failed"]
+    "at_switch",
+    [lambda: None, _failing_twice(WorkFailed("the proxy is away"), RuntimeError("a defect"))],
+    ids=["at once", "when the switch failed twice"],
 )
-async def test_a_rollback(platform: Platform, at_switch: Callable[[], None], status: str) -> None:
-    earlier, later = [await _deployed(platform) for _ in range(2)]
+async def test_a_rollback(
+    platform: Platform, at_switch: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry_out_module, "_FIRST_PAUSE", 0.0)
+    earlier, _later = [await _deployed(platform) for _ in range(2)]
     answer = await platform.call("POST", f"/v1/deployments/{earlier}/rollback")
     environment = platform.acme.environment(NAME)
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
@@ -82,8 +97,23 @@ async def test_a_rollback(platform: Platform, at_switch: Callable[[], None], sta
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
     await carry_out(shop, lease, tenancy, answer.data["id"], asyncio.Event(), floor)
 
-    assert driver.asked == [("start", True), ("switch", True)]
+    assert set(driver.asked) == {("start", True), ("switch", True)}
+    assert [name for name, _ in driver.asked[:2]] == ["start", "switch"]
     async with platform.sessions() as session:
-        assert (await session.get_one(Deployment, answer.data["id"])).status == status
+        # The release is live from before the switch: no failure of the switch takes it back.
+        assert (await session.get_one(Deployment, answer.data["id"])).status == "succeeded"
         live = await session.get_one(LiveRelease, environment.id)
-    assert live.deployment_id == (later if status == "failed" else answer.data["id"])
+    assert live.deployment_id == answer.data["id"]
+
+
+async def test_a_deployment_whose_release_is_live_cannot_fail(platform: Platform) -> None:
+    number = await _deployed(platform)
+    environment = platform.acme.environment(NAME)
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", datetime.now(UTC))
+    assert lease is not None
+    with pytest.raises(DeploymentIsLive, match="a defect"):
+        await Record(platform.sessions, lease, number).fail("a defect")
+    async with platform.sessions() as session:
+        kept = select(Release.removed_at).where(Release.deployment_id == number)
+        assert (await session.execute(kept)).scalar_one() is None

@@ -68,11 +68,11 @@ def test_the_version_that_was_live(
 
 
 async def _carry_out(
-    platform: Platform, lease: Lease, deployment_id: int, at_switch: Callable[[], None] = lambda: None
+    platform: Platform, lease: Lease, deployment_id: int, at_start: Callable[[], None] = lambda: None
 ) -> tuple[str, str]:
     """Carry the deployment out; gives its status, and the commit of the release that it brings."""
     floor = asyncio.Lock()
-    driver = NotingDriver(floor, at_switch)
+    driver = NotingDriver(floor, at_start=at_start)
     shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
     environment = platform.acme.environment(NAME)
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
@@ -106,7 +106,7 @@ async def test_promotions_and_rollbacks_mark_their_switch(
     assert await _carry_out(platform, lease, rolled_back.data["id"]) == ("succeeded", "b" * 40)
 
     def fail() -> None:
-        raise WorkFailed("the proxy is away")
+        raise WorkFailed("web.1 was not healthy")
 
     failed = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
     assert await _carry_out(platform, lease, failed.data["id"], fail) == ("failed", "a" * 40)

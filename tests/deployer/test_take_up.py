@@ -12,13 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import Actor
 from control_api.deployments.decide import approve_deployment
 from control_api.deployments.queue_deployment import Trigger, Wish, queue_deployment
-from control_api.deployments.tables import Deployment, DeploymentLine, Release
+from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
 from control_api.environments.locks import lock_environment
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
 from control_api.variables.operations import present_variables, replace_variables
 from control_api.variables.sealing import SealingKeys
 from deployer.deployments.take_up import Job, Pushed, take_up
+from deployer.drivers.interface import WorkFailed
 from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
@@ -227,15 +228,17 @@ async def test_what_was_interrupted_goes_on_but_for_release_steps(
     if status == "running":
         async with platform.sessions() as session, session.begin():
             number_of = platform.acme.environment(NAME).id
-            session.add(
-                Release(
-                    environment_id=number_of,
-                    deployment_id=number,
-                    revision=COMMIT,
-                    artefact=str(number),
-                    created_at=NOW,
-                )
+            release = Release(
+                environment_id=number_of,
+                deployment_id=number,
+                revision=COMMIT,
+                artefact=str(number),
+                created_at=NOW,
             )
+            session.add(release)
+            if step is DeploymentStep.SWITCH:
+                await session.flush()
+                await _make_live(session, release)
     job = await _take(platform, number)
     found, line = await _told(platform, number)
     assert "was ended in the middle of this" in line
@@ -247,6 +250,49 @@ async def test_what_was_interrupted_goes_on_but_for_release_steps(
         async with platform.sessions() as session:
             given_up = select(Release.removed_at).where(Release.deployment_id == number)
             assert (await session.execute(given_up)).scalar_one() is not None
+
+
+async def _make_live(session: AsyncSession, release: Release) -> None:
+    row = {"environment_id": release.environment_id, "release_id": release.id, "since": NOW, "held": False}
+    await session.merge(LiveRelease(deployment_id=release.deployment_id, **row))
+
+
+async def test_the_row_of_the_live_release_says_whether_a_switch_was_begun(platform: Platform) -> None:
+    await _set_variables(platform, KEY="value")
+    number = await _queued(platform)
+    await _change(platform, number, status="running", step="switch", attempts=3, revision=COMMIT)
+    async with platform.sessions() as session, session.begin():
+        variables = await present_variables(session, platform.acme.environment(NAME))
+        assert variables is not None
+        release = Release(
+            environment_id=platform.acme.environment(NAME).id,
+            deployment_id=number,
+            revision=COMMIT,
+            artefact=str(number),
+            variables_id=variables.id,
+            created_at=NOW,
+            # As versions did that failed a deployment after its switch.
+            removed_at=NOW,
+        )
+        session.add(release)
+        await session.flush()
+        await _make_live(session, release)
+    # Whatever is wrong, a live release is neither failed nor given up.
+    wrong = SealingKeys.read("another key for variables of the test suite")
+    with pytest.raises(WorkFailed, match="PHAROS_VARIABLES_KEY"):
+        await _take(platform, number, keys=wrong)
+    assert (await _told(platform, number))[0] == "running"
+    job = await _take(platform, number)
+    assert job is not None and job.release is not None
+    assert (job.step, job.release.id, job.variables) == (DeploymentStep.SWITCH, release.id, {"KEY": "value"})
+
+    # Not live: it starts again, as the traffic may go to another release.
+    async with platform.sessions() as session, session.begin():
+        await session.execute(delete(LiveRelease))
+        await session.execute(update(Release).values(removed_at=None))
+    await _change(platform, number, attempts=1)
+    job = await _take(platform, number)
+    assert job is not None and job.step is DeploymentStep.START
 
 
 async def test_the_third_interruption_is_the_last(platform: Platform) -> None:

@@ -39,7 +39,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     **{f"driver.{name}": (LocalDriver, name) for name in ("build", "release", "start", "switch", "keep")},
     **{
         f"record.{name}": (Record, name)
-        for name in ("note", "built", "restored", "make_live", "take_back", "succeed", "fail")
+        for name in ("note", "built", "restored", "make_live", "succeed", "fail")
     },
     "take_up": (_module("deployments.carry_out"), "take_up"),
     "resolve_ref": (_module("deployments.carry_out"), "resolve_ref"),

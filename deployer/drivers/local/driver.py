@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
-from deployer.drivers.interface import WEB, Built, Report, Run, Source, Tenancy, WorkFailed, WorkLog
+from deployer.drivers.interface import WEB, Built, ReadKept, Report, Run, Source, Tenancy, WorkFailed, WorkLog
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
@@ -56,6 +58,9 @@ class LocalDriver:
         self._fleets: dict[int, Fleet] = {}
         self._orphans: dict[Mark, RunningProcess] = {}
         self._building: set[str] = set()
+        self._using: Counter[str] = Counter()
+        self._artefacts: dict[int, str] = {}
+        """Of deployments that were started, by their numbers."""
 
     async def find_orphans(self) -> None:
         """Look for what an earlier process of this deployer has started: steps are ended, instances are taken over by
@@ -102,20 +107,24 @@ class LocalDriver:
 
     async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
         """See `Driver`."""
-        await self._builder.run_steps(
-            "release",
-            run.workflow.release,
-            run.variables,
-            self._artefact(run),
-            tenancy,
-            run.deployment_id,
-            log,
-            is_writable=False,
-        )
+        with self._use(run) as folder:
+            await self._builder.run_steps(
+                "release",
+                run.workflow.release,
+                run.variables,
+                folder,
+                tenancy,
+                run.deployment_id,
+                log,
+                is_writable=False,
+            )
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
         """See `Driver`. Where something ends, or is not healthy, its last lines are in the log."""
-        self._artefact(run)
+        with self._use(run):
+            await self._start(tenancy, run, replicas, log)
+
+    async def _start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
         fleet = self._fleet(tenancy)
         told = ", ".join(f"{name} x {count}" for name, count in run.counts(replicas).items())
         await log.say(f"Starts {told}.")
@@ -129,53 +138,74 @@ class LocalDriver:
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """See `Driver`."""
-        await self._fleet(tenancy).switch(run)
+        with self._use(run):
+            await self._fleet(tenancy).switch(run)
 
     async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
         """See `Driver`."""
-        if run is not None and replicas > 0:
-            self._artefact(run)
         fleet = self._fleet(tenancy)
-        await fleet.keep(run, replicas, wakes=wakes)
+        with nullcontext() if run is None or replicas == 0 else self._use(run):
+            await fleet.keep(run, replicas, wakes=wakes)
         await self._end_orphans(tenancy.environment_id)
         if not fleet.instances:
             # Whatever has got rid of its mark is still this user's.
             await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
 
-    async def sweep(
-        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
-    ) -> None:
+    async def sweep(self, read_kept: ReadKept) -> bool:
         """See `Driver`."""
-        # Looked for before anything is awaited: a build that begins from here on is not in what the caller knows.
-        needless = self._needless_folders(environments, artefacts, deployments)
-        leaving = [mark for mark in self._orphans if mark.environment_id not in environments]
-        await asyncio.gather(*(self._end_orphan(mark) for mark in leaving))
-        for number in [number for number in self._fleets if number not in environments]:
-            fleet = self._fleets[number]
-            await fleet.keep(None, 0, wakes=False)
-            await fleet.close()
-            await self._traffic.remove_route(number)
-            del self._fleets[number]
-        for folder in needless:
-            await self._folders.remove(folder)
-
-    def _needless_folders(
-        self, environments: Mapping[int, str], artefacts: set[str], deployments: set[int]
-    ) -> list[Path]:
-        # One is built before the release is there that keeps it.
-        kept = {
-            "artefacts": artefacts | self._building | {str(number) for number in deployments},
-            "homes": set(environments.values()),
-            "outputs": set(environments.values()),
+        await self._end_removed(read_kept)
+        # Listed before what is kept is read: what a build makes after that is in neither.
+        listed = {kind: self._folders.names(kind) for kind in ("artefacts", "homes", "outputs")}
+        kept = await read_kept()
+        # From here to the last folder that is set aside nothing is awaited: what a start finds, it keeps.
+        used = self._used_artefacts()
+        wanted = {
+            "artefacts": kept.artefacts | self._building | {str(number) for number in kept.deployments},
+            "homes": set(kept.environments.values()),
+            "outputs": set(kept.environments.values()),
         }
         needless = [
-            self._folders.root / kind / name
-            for kind, names in kept.items()
-            for name in self._folders.names(kind)
-            if name not in names
+            (kind, name) for kind, names in listed.items() for name in names if name not in wanted[kind]
         ]
         running = {mark.deployment_id for mark in self._marks()}
-        return needless + self._folders.old_outputs(environments.values(), running)
+        self._artefacts = {number: name for number, name in self._artefacts.items() if number in running}
+        folders = [self._folders.root / kind / name for kind, name in needless if name not in used]
+        folders += self._folders.old_outputs(kept.environments.values(), running)
+        for folder in folders:
+            self._folders.set_aside(folder)
+        await self._folders.remove_set_aside()
+        return len(folders) < len(needless)
+
+    async def _end_removed(self, read_kept: ReadKept) -> None:
+        """End what runs of environments that are removed."""
+        running = {*self._fleets, *(mark.environment_id for mark in self._orphans)}
+        kept = (await read_kept()).environments
+        removed = running - set(kept)
+        leaving = [mark for mark in self._orphans if mark.environment_id in removed]
+        await asyncio.gather(*(self._end_orphan(mark) for mark in leaving))
+        for number in removed:
+            fleet = self._fleets.get(number)
+            if fleet is not None:
+                await fleet.keep(None, 0, wakes=False)
+                await fleet.close()
+                self._fleets.pop(number, None)
+            await self._traffic.remove_route(number)
+
+    def _used_artefacts(self) -> set[str]:
+        """What something runs from, or is about to."""
+        # A rollback's own number is not that of the artefact.
+        running = {mark.deployment_id for mark in self._marks()}
+        return {self._artefacts.get(number, str(number)) for number in running} | set(+self._using)
+
+    @contextmanager
+    def _use(self, run: Run) -> Iterator[Path]:
+        """The run's artefact, which is not swept meanwhile. Raises `WorkFailed`."""
+        folder = self._artefact(run)
+        self._using[run.artefact] += 1
+        try:
+            yield folder
+        finally:
+            self._using[run.artefact] -= 1
 
     async def close(self, *, stops: bool) -> None:
         """Leave what runs running, to be taken over by the next process of this deployer; or stop it."""
@@ -210,7 +240,6 @@ class LocalDriver:
         self, tenancy: Tenancy, run: Run, name: str, number: int, on_change: Callable[[], None]
     ) -> Instance:
         process = run.workflow.processes[name]
-        mark, orphan = self._take_orphan(tenancy, run, name, number)
         owner = self._folders.runner(tenancy)
         confinement = Confinement(
             folder=self._folders.artefact(run.artefact),
@@ -220,6 +249,10 @@ class LocalDriver:
             is_writable=False,
             hidden=self._hidden,
         )
+        output = self._folders.output(tenancy, run.deployment_id, name, number)
+        # Last of what may fail: one that is taken over must be in the fleet.
+        mark, orphan = self._take_orphan(tenancy, run, name, number)
+        self._artefacts[run.deployment_id] = run.artefact
         instance: Instance
 
         def changed(_: Supervised) -> None:
@@ -235,7 +268,7 @@ class LocalDriver:
             variables=_variables(run, mark),
             confinement=confinement,
             mark=str(mark),
-            output=self._folders.output(tenancy, run.deployment_id, name, number),
+            output=output,
             on_change=changed,
             adopted=orphan,
             renew=renew,

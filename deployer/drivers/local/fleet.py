@@ -67,8 +67,9 @@ class Fleet:
             raise WorkFailed(f"{_called(ended)} {ended.supervised.last_exit} before it was healthy.")
 
     async def switch(self, run: Run) -> None:
-        """Requests go to the run from now on; everything else is drained and ended. Raises `WorkFailed`."""
-        former, self._served = self._served, run.deployment_id
+        """Requests go to the run from now on; everything else is drained and ended. Raises `WorkFailed`; then the
+        former instances run on until it is called again."""
+        self._served = run.deployment_id
         old = [one for one in self.instances if one.mark.deployment_id != run.deployment_id]
         for one in old:
             one.is_draining = True
@@ -80,9 +81,6 @@ class Fleet:
                 break
             except TrafficUnavailable as error:
                 if loop.time() > ends_at:
-                    self._served = former
-                    for one in old:
-                        one.is_draining = False
                     raise WorkFailed(f"The traffic could not be switched: {error}") from error
             await asyncio.sleep(_AGAIN_SECONDS)
         await self._retire(old)

@@ -5,11 +5,13 @@ artefacts/<deployment>/     what was built: read-only for those who run it
 homes/<environment>/build/  HOME of build and release steps: caches outlast a build
 homes/<environment>/run/    HOME of what runs: the only place where it may keep files
 outputs/<environment>/<deployment>/     what its processes printed
+removed/                    what is being deleted
 ```
 """
 
 import asyncio
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterable
@@ -116,6 +118,20 @@ class Folders:
     async def seal(self, folder: Path, owner: Owner | None) -> None:
         """Take it back: from now on it is read, and nobody changes it."""
         await asyncio.to_thread(_seal, folder, None if owner is None else owner.gid)
+
+    def set_aside(self, folder: Path) -> None:
+        """Have nobody find the tree any more: at once, however large it is. `remove_set_aside` deletes it."""
+        aside = self.root / "removed"
+        aside.mkdir(exist_ok=True, mode=0o700)
+        try:
+            folder.rename(aside / secrets.token_hex(8))
+        except FileNotFoundError:
+            return
+
+    async def remove_set_aside(self) -> None:
+        """Delete what was set aside, by an earlier process as well."""
+        for name in self.names("removed"):
+            await self.remove(self.root / "removed" / name)
 
     @uncut
     async def remove(self, folder: Path) -> None:

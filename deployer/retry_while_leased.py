@@ -1,0 +1,39 @@
+"""Retries a write while the database does not answer, for as long as the lease surely lasts."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from control_api.database_errors import DatabaseAway
+from deployer.leases import Lease
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+
+T = TypeVar("T")
+
+
+async def retry_while_leased(lease: Lease, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return what the attempt returns; repeat it while the database is away and the lease lasts.
+
+    `attempt` must be repeatable: a commit whose connection was lost may have counted. When the lease is over, another
+    deployer may have the environment: raises the database's error then.
+    """
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await attempt()
+        except (DatabaseAway, PoolTimeout) as error:
+            if time.monotonic() + pause >= lease.ends_at:
+                raise
+            if pause == _FIRST_PAUSE:
+                logger.warning("environment %d: retrying a write: %s", lease.environment_id, error)
+        # A cancellation ends the wait; the attempt itself may be shielded.
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
