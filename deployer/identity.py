@@ -5,15 +5,20 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 USERS = 100_000
-"""How many users a deployer has for its processes."""
+"""How many users a range has. A deployer begins with one range, and takes another when that is used up."""
+MOST_RANGES = 1000
 # Above what systems, people and containers are given; below what a C int holds.
 _FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
+
+
+class NoMoreUsers(Exception):
+    """A number is beyond the users of `MOST_RANGES`."""
 
 
 class FolderInUse(Exception):
@@ -31,6 +36,23 @@ class Identity:
     first_uid: int
     """The first of `USERS`. What runs as one of them is this deployer's: it kills by user."""
     folder: Path
+    more: list[int] = field(default_factory=list, compare=False)
+    """The first users of further ranges, in the order in which they were taken."""
+
+    def find_user(self, number: int) -> int | None:
+        """Return the user of this number, from 0; None if its range was not taken yet."""
+        number_of_range, offset = divmod(number, USERS)
+        firsts = [self.first_uid, *self.more]
+        return firsts[number_of_range] + offset if number_of_range < len(firsts) else None
+
+    def take_user(self, number: int) -> int:
+        """Return the user of this number, and take and store the ranges that are missing. Raises `NoMoreUsers`."""
+        if number >= MOST_RANGES * USERS:
+            raise NoMoreUsers(f"{number} is beyond the {MOST_RANGES * USERS:,} users of a deployer")
+        while (user := self.find_user(number)) is None:
+            self.more.append(_unused_users((self.first_uid, *self.more)))
+            _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": self.more})
+        return user
 
 
 @contextmanager
@@ -54,21 +76,28 @@ def _read(folder: Path) -> Identity:
     try:
         known = json.loads(path.read_bytes())
     except FileNotFoundError:
-        known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users()}
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(known) + "\n")
-        # Whole or not at all: with another ID it would not find its processes.
-        os.replace(fresh, path)
+        known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users(())}
+        _write(folder, known)
+    more = [int(first) for first in known.get("more", [])]
     name = f"{socket.gethostname()}:{folder.resolve()}"[:200]
-    return Identity(str(known["id"]), name, int(known["first_uid"]), folder.resolve())
+    return Identity(str(known["id"]), name, int(known["first_uid"]), folder.resolve(), more)
 
 
-def _unused_users() -> int:
-    """Users as whom nothing runs now: two deployers of one machine must not have the same."""
+def _write(folder: Path, known: dict[str, object]) -> None:
+    path = folder / "identity.json"
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(known) + "\n")
+    # Whole or not at all: with another ID it would not find its processes.
+    os.replace(fresh, path)
+
+
+def _unused_users(own: Sequence[int]) -> int:
+    """Users as whom nothing runs now: two deployers of one machine must not have the same. `own`: ranges that this
+    deployer has already."""
     running = {_uid_of(name) for name in os.listdir("/proc") if name.isdecimal()}
     while True:
         first = secrets.choice(_FIRST_UIDS)
-        if not any(first <= uid < first + USERS for uid in running if uid is not None):
+        if first not in own and not any(first <= uid < first + USERS for uid in running if uid is not None):
             return first
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deployer.identity import USERS, FolderInUse, owning
+from deployer.drivers.interface import Tenancy, WorkFailed
+from deployer.drivers.local.folders import Folders
+from deployer.identity import MOST_RANGES, USERS, FolderInUse, NoMoreUsers, owning
+from deployer.processes.confinement import Owner
 
 
 def test_it_keeps_its_id_and_its_users(tmp_path: Path) -> None:
@@ -36,3 +39,41 @@ def test_others_may_enter_its_folder_and_list_nothing(tmp_path: Path) -> None:
                 assert not stat.S_IMODE((identity.folder / name).stat().st_mode) & 0o077
     finally:
         os.umask(before)
+
+
+def test_every_environment_number_has_a_user_of_its_own(tmp_path: Path) -> None:
+    """Those that a deployer had before it took another range stay the same."""
+    few = [0, 1, USERS - 1, USERS, 2 * USERS - 1, 5 * USERS]
+    with owning(tmp_path / "a") as identity:
+        assert identity.find_user(USERS) is None
+        users = [identity.take_user(number) for number in few]
+        assert users[:3] == [identity.first_uid + number for number in few[:3]]
+        assert len(set(users)) == len(few) and all(100_000_000 <= user < 2**31 for user in users)
+        ranges = [identity.first_uid, *identity.more]
+        assert len(set(ranges)) == len(ranges) == 6
+        with pytest.raises(NoMoreUsers):
+            identity.take_user(MOST_RANGES * USERS)
+    with owning(tmp_path / "a") as again:
+        assert [again.find_user(number) for number in few] == users
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has other users")
+def test_environments_and_projects_beyond_a_range_of_users_have_owners(tmp_path: Path) -> None:
+    with owning(tmp_path / "a") as identity:
+        folders = Folders(identity)
+        tenancies = [
+            Tenancy(environment, project, "env_x", ("x.localhost",), "x")
+            for environment, project in ((1, 1), (49_999, 2), (50_000, 99_999), (123_456, 100_000))
+        ]
+        owners = [owner for each in tenancies for owner in (folders.builder(each), folders.runner(each))]
+        assert None not in owners
+        assert len({owner.uid for owner in owners if owner is not None}) == len(owners)
+        first = folders.runner(tenancies[0])
+        assert first == Owner(identity.first_uid + 3, identity.first_uid + 1)
+        for each in tenancies:
+            runner = folders.runner(each)
+            assert runner is not None and folders.runner_uid(each.environment_id) == runner.uid
+        # A mark that somebody made up takes no users.
+        assert folders.runner_uid(10**12) is None
+        with pytest.raises(WorkFailed, match="up to number 49,999,999"):
+            folders.runner(Tenancy(50_000_000, 1, "env_x", ("x.localhost",), "x"))

@@ -299,8 +299,8 @@ class LocalDriver:
 
     def _expect(self, mark: Mark, leader: Callable[[], int | None]) -> None:
         """Have requests sent to this instance alone on its port."""
-        if mark.port:
-            uid = self._folders.runner_uid(mark.environment_id)
+        uid = self._folders.runner_uid(mark.environment_id)
+        if mark.port and uid is not None:
             self._listeners.expect(mark.port, Expected(uid, str(mark), leader))
 
     def _marks(self) -> set[Mark]:

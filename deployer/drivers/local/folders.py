@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deployer.drivers.interface import Tenancy, WorkFailed
-from deployer.identity import USERS, Identity
+from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
 from deployer.uncut import uncut
 
@@ -50,19 +50,21 @@ class Folders:
     def _owner(self, tenancy: Tenancy, which: int) -> Owner | None:
         if os.geteuid() != 0:
             return None
-        first = self.identity.first_uid
-        number = _USERS_EACH * tenancy.environment_id + which
-        if max(number, tenancy.project_id) >= USERS:
+        try:
+            uid = self.identity.take_user(_USERS_EACH * tenancy.environment_id + which)
+            return Owner(uid, self.identity.take_user(tenancy.project_id))
+        except NoMoreUsers as error:
+            most = MOST_RANGES * USERS // _USERS_EACH
             raise WorkFailed(
-                f"A deployer has users for {USERS // _USERS_EACH} environments; this one is beyond."
-            )
-        return Owner(first + number, first + tenancy.project_id)
+                f"Environment {tenancy.environment_id:,} of project {tenancy.project_id:,} cannot run here: a deployer "
+                f"has users for environments up to number {most - 1:,}. Use another installation."
+            ) from error
 
-    def runner_uid(self, environment_id: int) -> int:
-        """As which user an environment runs."""
+    def runner_uid(self, environment_id: int) -> int | None:
+        """As which user an environment runs; None if none of its processes ever ran."""
         if os.geteuid() != 0:
             return os.geteuid()
-        return self.identity.first_uid + _USERS_EACH * environment_id + 1
+        return self.identity.find_user(_USERS_EACH * environment_id + 1)
 
     def artefact(self, name: str) -> Path:
         """Where an artefact is. `name` is one that this driver gave."""
