@@ -55,6 +55,7 @@ class Driven:
     proxy: StreamingProxy
     port: int
     folder: Path
+    first_uid: int
     session: aiohttp.ClientSession
     listeners: ListenerOwners
     instances: dict[int, list[InstanceFacts]]
@@ -85,6 +86,11 @@ class Driven:
         run = Run(deployment_id, str(deployment_id), read_workflow(text), variables or {})
         self.runs[deployment_id] = run
         return run
+
+    def name_victim(self, environment_id: int) -> dict[str, str]:
+        """Variables for `takeover_apps.ATTACKER`, which leaves all other programs of the machine alone."""
+        uid = self.first_uid + 2 * environment_id + 1
+        return {"VICTIM_UID": str(uid)}
 
     async def bring_live(self, environment_id: int, run: Run, replicas: int = 1) -> None:
         """Start it and give it the requests."""
@@ -130,7 +136,9 @@ async def driven(owners: ListenerOwners | None = None, hold_seconds: float = 30.
         connector = aiohttp.TCPConnector(force_close=True)
         try:
             async with aiohttp.ClientSession(connector=connector) as session:
-                yield Driven(driver, proxy, sock.getsockname()[1], folder, session, owners, instances, {})
+                yield Driven(
+                    driver, proxy, sock.getsockname()[1], folder, first_uid, session, owners, instances, {}
+                )
         finally:
             await driver.close(stops=True)
             await proxy.close()

