@@ -22,7 +22,7 @@ _ACTIONS = {
     "connect": "deploy a project from one; the secret of its webhook is shown once",
     "new-secret": "give its webhook another secret; what is signed with the old one is refused from then on",
     "set-branch": "deploy another branch where neither a deploy nor its environment names one",
-    "set": "say whether its webhooks are listened to, and whether pull requests from forks get previews",
+    "set": "say whether its webhooks are listened to, whether pull requests from forks get previews, and its ID",
     "disconnect": "deploy its project from it no more; not while a deployment is active",
 }
 _KINDS = ("github", "gitlab", "bitbucket", "git")
@@ -45,6 +45,11 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
             _add_connect_arguments(action)
         case "new-secret":
             add_secret_arguments(action)
+            action.add_argument(
+                "--signing",
+                action="store_true",
+                help="for a GitLab that has signing tokens by now: a signing token in the place of a plain secret",
+            )
         case "set-branch":
             action.add_argument("branch", metavar="BRANCH", help="its name: main")
         case "set":
@@ -53,6 +58,12 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
                 "--forks",
                 choices=SWITCH,
                 help="whether pull requests from forks get previews: anybody may open one, and its code is run",
+            )
+            action.add_argument(
+                "--host-id",
+                metavar="ID",
+                help="the repository's own ID at its host, as `pharos webhooks show` tells it: its deliveries alone "
+                "are followed, whatever its name; auto: the next delivery with its name tells it",
             )
         case "disconnect":
             add_yes_argument(action)
@@ -109,7 +120,8 @@ def _told_settings(told: dict[str, Any]) -> str:
     if not told["push_deploys"]:
         return f"Repository {told['id']}: its webhooks are not listened to."
     forks = "pull requests from forks get previews" if told["forks"] else "those from forks get none"
-    return f"Repository {told['id']}: pushes deploy, and pull requests get previews; {forks}."
+    known = "" if told["host_id"] is None else f" Its ID at its host is {told['host_id']}."
+    return f"Repository {told['id']}: pushes deploy, and pull requests get previews; {forks}.{known}"
 
 
 def _ask(arguments: argparse.Namespace) -> Any:
@@ -123,12 +135,14 @@ def _ask(arguments: argparse.Namespace) -> Any:
             told = ask(arguments, action, {**wanted, **read_secret_wanted(arguments)})
             return complete_webhook(arguments, told, is_new=True)
         case "new-secret":
-            told = ask(arguments, action, {"id": arguments.id, **read_secret_wanted(arguments)})
+            wanted = {"id": arguments.id, "signing": arguments.signing, **read_secret_wanted(arguments)}
+            told = ask(arguments, action, wanted)
             return complete_webhook(arguments, told, is_new=False)
         case "set-branch":
             return ask(arguments, action, {"id": arguments.id, "branch": arguments.branch})
         case "set":
             given = {"push_deploys": arguments.push_deploys, "forks": arguments.forks}
             switches = {name: SWITCH[value] for name, value in given.items() if value is not None}
-            return ask(arguments, action, {"id": arguments.id, **switches})
+            host_id = {} if arguments.host_id is None else {"host_id": arguments.host_id}
+            return ask(arguments, action, {"id": arguments.id, **switches, **host_id})
     return ask(arguments, action, {"id": arguments.id})

@@ -1,5 +1,6 @@
 """Repositories as an operator handles them: connected to a project, listed, set, given another secret, disconnected."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -21,10 +22,13 @@ from control_api.repositories import operations
 from control_api.repositories.read_url import read_url
 from control_api.repositories.tables import Repository
 from control_api.webhooks.notices import WebhookSecret
-from control_api.webhooks.secrets import has_webhook, make_secret, read_secret, set_secret
+from control_api.webhooks.secrets import has_webhook, make_secret, read_secret, set_secret, signing_key
 from control_api.webhooks.tables import SealedWebhookSecret
 from pipeline_contracts.deploy_states import ACTIVE
 from pipeline_contracts.times import format_time
+
+_AUTO = "auto"
+_HOST_ID = re.compile(r"[\x21-\x7e]{1,64}")
 
 
 class _Chosen(NamedTuple):
@@ -105,6 +109,15 @@ def _read_secret(kind: str, wanted: Wanted) -> WebhookSecret | None:
     return None
 
 
+def _is_plain(wanted: Wanted, chosen: _Chosen) -> bool:
+    """Whether another secret is sent as it is. The present kind stays, because the host may have no signing tokens,
+    unless `signing` or a signing token is given."""
+    given = wanted.get("secret")
+    if wanted.get("signing") or (given is not None and signing_key(str(given)) is not None):
+        return bool(wanted.get("plain_secret"))
+    return bool(wanted.get("plain_secret")) or chosen.secret_kind == "plain"
+
+
 def _tell_secret(secret: WebhookSecret | None) -> dict[str, str] | None:
     return None if secret is None else {"kind": secret.kind, "secret": secret.value}
 
@@ -114,8 +127,11 @@ async def _renew_secret(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     secret, told this once."""
     async with _changing(engines, wanted) as (session, chosen):
         repository = chosen.repository
+        plain = _is_plain(wanted, chosen)
         # For `git` it says that there is none.
-        secret = _read_secret(repository.kind, wanted) or make_secret(repository.kind)
+        secret = _read_secret(repository.kind, {**wanted, "plain_secret": plain}) or make_secret(
+            repository.kind
+        )
         await set_secret(session, engines.sealing_keys(), repository, secret, now)
         _record(session, wanted, chosen, "repository.secret", now, {"kind": secret.kind})
         return {**_describe(chosen._replace(secret_kind=secret.kind)), "webhook": _tell_secret(secret)}
@@ -134,11 +150,16 @@ async def _set_branch(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, and push_deploys or forks (whether pull requests from forks get previews), or both."""
-    columns = {"push_deploys": "push_deploys", "forks": "allows_forks"}
-    changes = {name: bool(wanted[name]) for name in columns if wanted.get(name) is not None}
+    """`wanted`: id, and push_deploys, forks (whether pull requests from forks get previews), host_id (the host's own
+    ID; `auto`: the next delivery tells it), or several of them."""
+    columns = {"push_deploys": "push_deploys", "forks": "allows_forks", "host_id": "host_id"}
+    changes: dict[str, Any] = {
+        name: bool(wanted[name]) for name in ("push_deploys", "forks") if wanted.get(name) is not None
+    }
+    if wanted.get("host_id") is not None:
+        changes["host_id"] = _read_host_id(str(wanted["host_id"]))
     if not changes:
-        raise Refused("Nothing is said that could be set: give --push-deploys, --forks or both.")
+        raise Refused("Nothing is said that could be set: give --push-deploys, --forks or --host-id.")
     async with _changing(engines, wanted) as (session, chosen):
         repository = chosen.repository
         if not has_webhook(repository.kind):
@@ -155,6 +176,17 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             _record(session, wanted, chosen, "repository.set", now, details)
         await session.flush()
         return _describe(chosen)
+
+
+def _read_host_id(given: str) -> str | None:
+    if given == _AUTO:
+        return None
+    if _HOST_ID.fullmatch(given) is None:
+        raise Refused(
+            f"A repository's ID at its host has 1 to 64 printable ASCII characters without blanks, or is {_AUTO}: "
+            "`pharos webhooks show` tells the one of a delivery."
+        )
+    return given
 
 
 async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -226,6 +258,7 @@ def _describe(chosen: _Chosen) -> dict[str, Any]:
         "kind": repository.kind,
         "url": repository.url,
         "branch": repository.branch,
+        "host_id": repository.host_id,
         "push_deploys": repository.push_deploys,
         "forks": repository.allows_forks,
         "sample": repository.is_sample,

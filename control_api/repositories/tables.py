@@ -36,3 +36,5 @@ class Repository(Base):
     """Whether pull requests from forks get previews: anybody may open one."""
     is_sample: Mapped[bool] = mapped_column(server_default=false())
     """Whether a first start has made it, to be something to deploy: it gives way to the first one that is connected."""
+    host_id: Mapped[str | None] = mapped_column(String(64), index=True)
+    """The host's own ID of it, which renames and transfers keep; null: no delivery has told it yet."""

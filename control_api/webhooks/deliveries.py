@@ -118,6 +118,7 @@ async def conclude(session: AsyncSession, number: int, outcome: Outcome) -> None
             answer=outcome.status,
             deployment_id=outcome.deployment_id,
             reason=outcome.reason,
+            is_first=outcome.is_final,
         )
         .execution_options(synchronize_session=False)
     )

@@ -13,7 +13,7 @@ from control_api.projects.tables import Environment
 from control_api.webhooks.notices import BranchChange, Push
 from control_api.webhooks.outcome import Outcome, ignored, sum_up
 from control_api.webhooks.targets import Target, find_place, find_triggers, is_held, taking_deploys
-from control_api.webhooks.waiting import drop_waiting, let_wait, supersede
+from control_api.webhooks.waiting import drop_waiting, drop_waiting_of_branch, let_wait, supersede
 from control_api.workflows.document import Triggers
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning
@@ -26,10 +26,20 @@ async def follow_push(
 
     Raises `RepositoryNotReady`.
     """
-    triggers = await find_triggers(session, target.project)
     # Of a branch that is told of several times, the last counts.
     changes = {change.branch: change for change in push.changes}.values()
-    return sum_up([await _follow(session, target, triggers, push, one, actor, now) for one in changes])
+    outcomes = [await _drop(session, target, one.branch) for one in changes if one.after is None]
+    left = [change for change in changes if change.after is not None]
+    if left:
+        triggers = await find_triggers(session, target.project)
+        outcomes += [await _follow(session, target, triggers, push, one, actor, now) for one in left]
+    return sum_up(outcomes)
+
+
+async def _drop(session: AsyncSession, target: Target, branch: str) -> Outcome:
+    """Forget what waits of a branch that was deleted, whatever state the project is in."""
+    await drop_waiting_of_branch(session, target.repository.id, branch)
+    return ignored(f"The branch {branch} was deleted.")
 
 
 async def _follow(
@@ -46,9 +56,6 @@ async def _follow(
     if slug is None:
         return ignored(f"No trigger of the workflow follows the branch {branch}.")
     place = await find_place(session, target.project, slug)
-    if change.after is None:
-        await drop_waiting(session, place.environment, branch)
-        return ignored(f"The branch {branch} was deleted.")
     if is_skipped(triggers, change.message):
         return Outcome("skipped", reason=f"The head commit of {branch} has {triggers.skip}.")
     if await is_held(session, place.environment):

@@ -19,6 +19,18 @@ class WebhookSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class HostedRepository:
+    """A repository as its host describes it in a payload."""
+
+    full_name: str
+    """`owner/name` as the host writes it; on GitLab the groups before the name."""
+    id: str | None = None
+    """The host's own ID, which renames and transfers keep; None: the payload has none."""
+    address: str | None = None
+    """Its page on the host; None: the payload has none."""
+
+
+@dataclass(frozen=True, slots=True)
 class BranchChange:
     """One branch as a push has moved it. Commits are full IDs."""
 
@@ -36,10 +48,9 @@ class Push:
     """Branches that were pushed; tags are left out."""
 
     changes: tuple[BranchChange, ...]
+    repository: HostedRepository
     by: str | None = None
     """Who pushed, as the host calls them."""
-    repository: str | None = None
-    """`owner/name` as the host writes it."""
     installation: int | None = None
     """The installation of the host's application that tells it."""
 
@@ -56,19 +67,22 @@ class PullRequest:
     revision: str | None
     """Its head commit, or the beginning of that: Bitbucket gives 12 digits."""
     is_fork: bool
+    repository: HostedRepository
+    """The target."""
     ref: str | None = None
     """Where the target repository has its code, fork or not; None: nowhere."""
     message: str | None = None
     """Of the head commit; None: the host does not tell."""
     by: str | None = None
-    repository: str | None = None
-    """The target, `owner/name`."""
     installation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
     """The host tries whether it is understood."""
+
+    repository: HostedRepository | None = None
+    """Whose webhook it is; None: the host does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +92,8 @@ class Installation:
     id: int
     login: str
     change: Literal["created", "deleted", "suspended", "unsuspended", "repositories"]
-    added: tuple[str, ...] = ()
-    """`owner/name` of each."""
-    removed: tuple[str, ...] = ()
+    added: tuple[HostedRepository, ...] = ()
+    removed: tuple[HostedRepository, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Outcome:
     """Why nothing was done, or not at once; for people."""
     is_accepted: bool = False
     """Whether something of it is still to be done: 202."""
+    is_final: bool = True
+    """Whether the same delivery, sent again, is a duplicate; False: it is judged anew."""
     forget: tuple[bytes, ...] = ()
     """Digests of keys that the edges have to forget once it is committed."""
 
@@ -61,5 +63,6 @@ def sum_up(outcomes: Sequence[Outcome]) -> Outcome:
         first.deployment_id,
         " ".join(reasons) or None,
         any(outcome.is_accepted for outcome in outcomes),
+        all(outcome.is_final for outcome in outcomes),
         tuple(digest for outcome in outcomes for digest in outcome.forget),
     )

@@ -14,8 +14,9 @@ from control_api.webhooks.installations import follow_installation
 from control_api.webhooks.notices import Ignored, Installation, Ping, PullRequest, Push
 from control_api.webhooks.outcome import Outcome, ignored, sum_up
 from control_api.webhooks.providers.all_providers import PROVIDERS
+from control_api.webhooks.recognize import recognize
 from control_api.webhooks.targets import Target, find_installed, find_target
-from pipeline_contracts.errors import PayloadNotUsable, RepositoryNotReady
+from pipeline_contracts.errors import NotFound, PayloadNotUsable, RepositoryNotReady
 
 
 async def receive(
@@ -27,7 +28,7 @@ async def receive(
     """
     try:
         return await _receive(session, delivery, keys, actor, now)
-    except (PayloadNotUsable, RepositoryNotReady) as problem:
+    except (PayloadNotUsable, RepositoryNotReady, NotFound) as problem:
         await session.rollback()
         await note_refused(session, delivery, problem, now)
         await session.commit()
@@ -53,6 +54,7 @@ async def decide(
     notice = PROVIDERS[delivery.kind].read(delivery.event, delivery.body, delivery.headers)
     match notice:
         case Ping():
+            await _learn_from(session, delivery, notice)
             return Outcome("pong")
         case Ignored():
             return ignored(notice.reason)
@@ -62,9 +64,20 @@ async def decide(
             return ignored("Installations are told to the webhook of the Git host's application.")
     if delivery.repository_id is not None:
         target = await find_target(session, delivery.repository_id)
+        reason = await recognize(session, target.repository, notice.repository)
+        if reason is not None:
+            # Once an operator has said that it is the same after all, the host may send it again.
+            return Outcome("ignored", reason=reason, is_final=False)
         return await _follow(session, target, notice, keys, actor, now)
     targets = await find_installed(session, notice.installation, notice.repository)
     return await _follow_each(session, targets, notice, keys, actor, now)
+
+
+async def _learn_from(session: AsyncSession, delivery: Delivery, ping: Ping) -> None:
+    """Whose webhook it is, if that can be told; a host sends its ping as the webhook is made."""
+    if delivery.repository_id is not None and ping.repository is not None:
+        target = await find_target(session, delivery.repository_id)
+        await recognize(session, target.repository, ping.repository)
 
 
 async def _follow(
@@ -94,6 +107,6 @@ async def _follow_each(
         try:
             async with session.begin_nested():
                 outcomes.append(await _follow(session, target, notice, keys, actor, now))
-        except RepositoryNotReady as error:
+        except (RepositoryNotReady, NotFound) as error:
             outcomes.append(ignored(f"{target.project.slug}: {error.detail}"))
     return sum_up(outcomes)

@@ -125,4 +125,6 @@ class InstalledRepository(Base):
         BigInteger, ForeignKey("git_installations.id"), primary_key=True, autoincrement=False
     )
     full_name: Mapped[str] = mapped_column(String(300), primary_key=True, index=True)
-    """`owner/name` in small letters."""
+    """`owner/name` in small letters, as the host called it last; `?/<host_id>` once another one has its name."""
+    host_id: Mapped[str | None] = mapped_column(String(64))
+    """The host's ID of it, which a rename keeps; null: not told yet."""

@@ -13,7 +13,9 @@ from control_api.environments.previews import PREVIEW
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, Project
 from control_api.repositories.tables import Repository
-from control_api.webhooks.tables import GitInstallation, InstalledRepository
+from control_api.webhooks.installations import find_installed_repository, note_name
+from control_api.webhooks.notices import HostedRepository
+from control_api.webhooks.recognize import describe_other, is_of_other_host, learn
 from control_api.workflows.document import Triggers, from_json
 from control_api.workflows.faults import DocumentFault
 from control_api.workflows.operations import present_workflow
@@ -60,26 +62,36 @@ def unknown_repository() -> NotFound:
 
 
 async def find_installed(
-    session: AsyncSession, installation: int | None, full_name: str | None
+    session: AsyncSession, installation: int | None, hosted: HostedRepository
 ) -> Sequence[Target]:
-    """The repositories that are connected via this installation of the Git host's application. Raises `NotFound` where
-    there is none."""
-    query = (
-        _listening()
-        .join(InstalledRepository, InstalledRepository.full_name == Repository.full_name)
-        .join(GitInstallation, GitInstallation.id == InstalledRepository.installation_id)
-        .where(
-            Repository.kind == "github",
-            GitInstallation.id == installation,
-            GitInstallation.suspended_at.is_(None),
-            InstalledRepository.full_name == (full_name or "").lower(),
+    """The repositories that are connected via this installation of the Git host's application, whatever their name is
+    now. Raises `NotFound` where there is none."""
+    installed = await find_installed_repository(session, installation, hosted)
+    if installed is None:
+        raise NotFound(
+            f"The installation {installation} may not see the repository {hosted.full_name}, as far as its host has "
+            "told: let the application see it there."
         )
-        .order_by(Repository.id)
-    )
+    names = {hosted.full_name.lower(), installed.full_name}
+    await note_name(session, installed, hosted)
+    unknown = Repository.host_id.is_(None) & Repository.full_name.in_(names)
+    # One of the same name and another ID is looked at as well, for the message.
+    is_it = unknown | (Repository.host_id == hosted.id) | (Repository.full_name == hosted.full_name.lower())
+    query = _listening().where(Repository.kind == "github", is_it).order_by(Repository.id)
     found = [Target(*row) for row in await session.execute(query)]
-    if not found:
-        raise NotFound("No repository is connected via this installation.")
-    return found
+    found = [one for one in found if not is_of_other_host(one.repository, hosted)]
+    for one in found:
+        if one.repository.host_id is None and hosted.id is not None:
+            await learn(session, one.repository, hosted.id)
+    told = [one for one in found if hosted.id in (None, one.repository.host_id)]
+    if found and not told:
+        raise NotFound(describe_other(found[0].repository, hosted))
+    if not told:
+        raise NotFound(
+            f"No repository that is connected is {hosted.full_name}, which the installation {installation} tells of: "
+            "connect it with `pharos repository connect`."
+        )
+    return told
 
 
 async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
@@ -134,10 +146,14 @@ async def find_place(session: AsyncSession, project: Project, slug: str) -> Plac
 def taking_deploys(environment: Environment) -> Iterator[None]:
     """What is tried of an environment. Raises `RepositoryNotReady` where it takes no deploys now, by hand or by
     webhook."""
+    slug = environment.slug
     try:
         yield
     except (EnvironmentLocked, OutsideWindow, EnvironmentNotReady) as error:
-        raise RepositoryNotReady(f"{environment.slug}: {error.detail}") from error
+        raise RepositoryNotReady(f"{slug}: {error.detail}") from error
+    except NotFound as error:
+        # It is no fault of the delivery: what else it names can be deployed.
+        raise RepositoryNotReady(f"{slug}: the environment was removed meanwhile.") from error
 
 
 async def is_held(session: AsyncSession, environment: Environment) -> bool:

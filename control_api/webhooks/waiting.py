@@ -56,6 +56,16 @@ async def drop_waiting(session: AsyncSession, environment: Environment, branch: 
     await session.execute(dropped.execution_options(synchronize_session=False))
 
 
+async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, branch: str) -> None:
+    """Deploy the pushes of this branch no more, whatever environments they wait for."""
+    dropped = delete(WaitingPush).where(
+        WaitingPush.repository_id == repository_id,
+        WaitingPush.branch == branch,
+        WaitingPush.trigger == "push",
+    )
+    await session.execute(dropped.execution_options(synchronize_session=False))
+
+
 async def find_due(session: AsyncSession) -> Sequence[int]:
     """The IDs of the pushes that nothing is active before, the oldest first."""
     active = exists().where(

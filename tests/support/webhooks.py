@@ -64,6 +64,7 @@ def push(
     after: str = AFTER,
     message: str = "Sell more",
     full_name: str = "Acme/Shop",
+    host_id: int = 1,
     installation: int | None = None,
 ) -> Sent:
     """A push of one branch. `before` or `after` of zeros: it was made, or deleted."""
@@ -78,7 +79,7 @@ def push(
                 "created": before == NONE,
                 "deleted": is_gone,
                 "head_commit": None if is_gone else {"id": after, "message": message},
-                "repository": {"id": 1, "full_name": full_name},
+                "repository": {"id": host_id, "full_name": full_name},
                 "pusher": {"name": "ada"},
             }
             if installation is not None:
@@ -91,17 +92,22 @@ def push(
                 "after": after,
                 "checkout_sha": None if is_gone else after,
                 "user_username": "ada",
-                "project": {"id": 1, "path_with_namespace": full_name},
+                "project": {"id": host_id, "path_with_namespace": full_name},
                 "commits": [] if is_gone else [{"id": after, "message": message}],
                 "total_commits_count": 0 if is_gone else 1,
             }
         case _:
             payload = {
                 "actor": {"nickname": "ada"},
-                "repository": {"full_name": full_name},
+                "repository": {"uuid": uuid_of(host_id), "full_name": full_name},
                 "push": {"changes": [bitbucket_change(branch, before, after, message)]},
             }
     return as_sent(_EVENTS[kind]["push"], payload)
+
+
+def uuid_of(host_id: int) -> str:
+    """How Bitbucket writes the ID of a repository."""
+    return f"{{00000000-0000-0000-0000-{host_id:012d}}}"
 
 
 def bitbucket_change(branch: str, before: str = BEFORE, after: str = AFTER, message: str = "Sell") -> Any:
@@ -129,10 +135,12 @@ def pull(
     branch: str = "feature",
     revision: str = AFTER,
     is_fork: bool = False,
+    full_name: str = "Acme/Shop",
+    host_id: int = 1,
     installation: int | None = None,
 ) -> Sent:
     """A pull request that was `opened`, `updated` or `closed`."""
-    home = "Mallory/Shop" if is_fork else "Acme/Shop"
+    home = "Mallory/Shop" if is_fork else full_name
     payload: Any
     match kind:
         case "github":
@@ -141,10 +149,10 @@ def pull(
                 "number": number,
                 "pull_request": {
                     "head": {"ref": branch, "sha": revision, "repo": {"id": len(home), "full_name": home}},
-                    "base": {"ref": "main", "repo": {"id": len("Acme/Shop"), "full_name": "Acme/Shop"}},
+                    "base": {"ref": "main", "repo": {"id": host_id, "full_name": full_name}},
                     "user": {"login": "ada"},
                 },
-                "repository": {"id": 1, "full_name": "Acme/Shop"},
+                "repository": {"id": host_id, "full_name": full_name},
                 "sender": {"login": "ada"},
             }
             if installation is not None:
@@ -156,8 +164,8 @@ def pull(
                 "action": {"opened": "open", "updated": "update", "closed": "merge"}[action],
                 "source_branch": branch,
                 "target_branch": "main",
-                "source_project_id": 2 if is_fork else 1,
-                "target_project_id": 1,
+                "source_project_id": host_id + 1 if is_fork else host_id,
+                "target_project_id": host_id,
                 "last_commit": {"id": revision, "message": "Sell more"},
             }
             if action == "updated":
@@ -165,13 +173,13 @@ def pull(
             payload = {
                 "object_kind": "merge_request",
                 "user": {"username": "ada"},
-                "project": {"id": 1, "path_with_namespace": "Acme/Shop"},
+                "project": {"id": host_id, "path_with_namespace": full_name},
                 "object_attributes": attributes,
             }
             return as_sent("Merge Request Hook", payload)
     payload = {
         "actor": {"nickname": "ada"},
-        "repository": {"full_name": "Acme/Shop"},
+        "repository": {"uuid": uuid_of(host_id), "full_name": full_name},
         "pullrequest": {
             "id": number,
             "source": {
@@ -179,7 +187,7 @@ def pull(
                 "commit": {"hash": revision[:12]},
                 "repository": {"full_name": home},
             },
-            "destination": {"branch": {"name": "main"}, "repository": {"full_name": "Acme/Shop"}},
+            "destination": {"branch": {"name": "main"}, "repository": {"full_name": full_name}},
         },
     }
     return as_sent(f"pullrequest:{_BITBUCKET_PULLS[action]}", payload)
@@ -254,7 +262,7 @@ class Hooked:
         self.kind, self.secret = kind, make_secret(kind, plain=plain)
         async with self.platform.sessions() as session, session.begin():
             await session.execute(
-                update(Repository).where(Repository.id == self.repository_id).values(kind=kind)
+                update(Repository).where(Repository.id == self.repository_id).values(kind=kind, host_id=None)
             )
             repository = await session.get_one(Repository, self.repository_id, populate_existing=True)
             await set_secret(session, VARIABLE_KEYS, repository, self.secret, datetime.now(UTC))
@@ -278,15 +286,13 @@ class Hooked:
             query = select(WaitingPush).order_by(WaitingPush.id)
             return list((await session.execute(query)).scalars())
 
-    async def set_workflow(self, text: str = WORKFLOW) -> None:
-        """Make this the newest workflow document of the shop."""
-        project = self.platform.acme.projects["shop"]
+    async def set_workflow(self, text: str = WORKFLOW, project: str = "shop") -> None:
+        """Make this the newest workflow document of a project."""
+        number = self.platform.acme.projects[project].id
         async with self.platform.sessions() as session, session.begin():
-            versions = select(Workflow.version).where(Workflow.project_id == project.id)
+            versions = select(Workflow.version).where(Workflow.project_id == number)
             version = max((await session.execute(versions)).scalars(), default=0) + 1
-            session.add(
-                Workflow(project_id=project.id, version=version, text=text, created_at=datetime.now(UTC))
-            )
+            session.add(Workflow(project_id=number, version=version, text=text, created_at=datetime.now(UTC)))
 
 
 async def hook(platform: Platform, kind: str) -> Hooked:

@@ -7,6 +7,7 @@ from msgspec.json import Decoder
 
 from control_api.webhooks.notices import (
     BranchChange,
+    HostedRepository,
     Ignored,
     Notice,
     Ping,
@@ -31,7 +32,7 @@ from control_api.webhooks.providers.values import (
     read_beginning_of_commit,
     read_commit,
     read_full_name,
-    read_repository,
+    read_host_id,
 )
 
 _BRANCH = "branch"
@@ -41,6 +42,10 @@ _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
     "pullrequest:fulfilled": "closed",
     "pullrequest:rejected": "closed",
 }
+
+
+class _Repository(NamedRepository):
+    uuid: str | None = None
 
 
 class _Actor(Payload):
@@ -70,7 +75,7 @@ class _Changes(Payload):
 
 class _PushEvent(Payload):
     push: _Changes
-    repository: NamedRepository | None = None
+    repository: _Repository
     actor: _Actor | None = None
 
 
@@ -95,7 +100,7 @@ class _PullRequest(Payload):
 
 class _PullRequestEvent(Payload):
     pullrequest: _PullRequest
-    repository: NamedRepository
+    repository: _Repository
     actor: _Actor | None = None
 
 
@@ -135,7 +140,14 @@ def _read_push(json: bytes) -> Notice:
     changes = tuple(change for change in read if change is not None)
     if not changes:
         return NO_BRANCH if any(_is_of_branch(change) for change in told.push.changes) else A_TAG
-    return Push(changes, _name_actor(told.actor), read_repository(told.repository))
+    return Push(changes, _read_repository(told.repository), _name_actor(told.actor))
+
+
+def _read_repository(repository: _Repository) -> HostedRepository:
+    return HostedRepository(
+        read_full_name(repository.full_name, "repository.full_name"),
+        read_host_id(repository.uuid, "repository.uuid"),
+    )
 
 
 def _read_change(change: _Change, path: str) -> BranchChange | None:
@@ -163,7 +175,7 @@ def _read_pull_request(json: bytes, action: Literal["opened", "updated", "closed
     source = told.pullrequest.source
     if not is_branch(source.branch.name):
         return NO_BRANCH
-    target = read_full_name(told.repository.full_name, "repository.full_name")
+    target = _read_repository(told.repository)
     path = "pullrequest.source.commit.hash"
     return PullRequest(
         number=told.pullrequest.id,
@@ -171,7 +183,7 @@ def _read_pull_request(json: bytes, action: Literal["opened", "updated", "closed
         branch=source.branch.name,
         revision=read_beginning_of_commit(source.commit.hash, path) if source.commit else None,
         # A fork that was deleted is null.
-        is_fork=source.repository is None or source.repository.full_name.lower() != target.lower(),
+        is_fork=source.repository is None or source.repository.full_name.lower() != target.full_name.lower(),
         by=_name_actor(told.actor),
         repository=target,
     )

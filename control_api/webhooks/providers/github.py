@@ -7,6 +7,7 @@ from msgspec.json import Decoder
 
 from control_api.webhooks.notices import (
     BranchChange,
+    HostedRepository,
     Ignored,
     Notice,
     Ping,
@@ -20,18 +21,21 @@ from control_api.webhooks.providers.headers import delivery_header, event_header
 from control_api.webhooks.providers.hex_signature import verify_hex
 from control_api.webhooks.providers.interface import Headers
 from control_api.webhooks.providers.values import (
+    HostNumber,
     InstallationId,
     NamedRepository,
     Number,
     Payload,
+    clean_address,
     clean_message,
     clean_name,
     is_branch,
     read_commit,
     read_full_name,
+    read_host_id,
     read_pushed_ref,
-    read_repository,
 )
+from pipeline_contracts.errors import PayloadNotUsable
 
 _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
     "opened": "opened",
@@ -39,6 +43,11 @@ _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
     "synchronize": "updated",
     "closed": "closed",
 }
+
+
+class _Repository(NamedRepository):
+    id: HostNumber | None = None
+    html_url: str | None = None
 
 
 class _Installation(Payload):
@@ -56,8 +65,8 @@ class _Commit(Payload):
 class _Push(Payload):
     ref: str
     after: str
+    repository: _Repository
     before: str | None = None
-    repository: NamedRepository | None = None
     created: bool = False
     deleted: bool = False
     head_commit: _Commit | None = None
@@ -86,11 +95,16 @@ class _Sender(Payload):
 class _PullRequestEvent(Payload):
     number: Number
     pull_request: _PullRequest
-    repository: NamedRepository
+    repository: _Repository
     sender: _Sender | None = None
     installation: _Installation | None = None
 
 
+class _PingEvent(Payload):
+    repository: _Repository | None = None
+
+
+_PING = Decoder(_PingEvent)
 _PUSH = Decoder(_Push)
 _ACTION = Decoder(_Action)
 _PULL_REQUEST = Decoder(_PullRequestEvent)
@@ -114,11 +128,28 @@ def event(headers: Headers) -> str:
 def read(event: str, raw: bytes, headers: Headers) -> Notice:
     """Raises `PayloadNotUsable`. Bodies of events that nobody follows are not looked at."""
     if event == "ping":
-        return Ping()
+        return _read_ping(raw, headers)
     reader = _READERS.get(event)
     if reader is None:
         return Ignored("This event is not followed.")
     return reader(read_json(raw, headers, may_be_form=True))
+
+
+def _read_ping(raw: bytes, headers: Headers) -> Notice:
+    """A ping is answered whatever it says: only an organization's has no repository."""
+    try:
+        repository = decode(_PING, read_json(raw, headers, may_be_form=True)).repository
+        return Ping(None if repository is None else _read_repository(repository))
+    except PayloadNotUsable:
+        return Ping()
+
+
+def _read_repository(repository: _Repository) -> HostedRepository:
+    return HostedRepository(
+        read_full_name(repository.full_name, "repository.full_name"),
+        read_host_id(repository.id, "repository.id"),
+        clean_address(repository.html_url),
+    )
 
 
 def _read_push(json: bytes) -> Notice:
@@ -135,8 +166,8 @@ def _read_push(json: bytes) -> Notice:
     )
     return Push(
         (change,),
+        _read_repository(push.repository),
         clean_name(push.pusher.name) if push.pusher else None,
-        read_repository(push.repository),
         push.installation.id if push.installation else None,
     )
 
@@ -148,14 +179,14 @@ def _read_pull_request(json: bytes) -> Notice:
     told = decode(_PULL_REQUEST, json)
     head = told.pull_request.head
     ref = f"refs/pull/{told.number}/head"
-    target = read_full_name(told.repository.full_name, "repository.full_name")
+    target = _read_repository(told.repository)
     return PullRequest(
         number=told.number,
         action=action,
         branch=head.ref if is_branch(head.ref) else ref,
         revision=read_commit(head.sha, "pull_request.head.sha"),
         # A fork that was deleted is null.
-        is_fork=head.repo is None or head.repo.full_name.lower() != target.lower(),
+        is_fork=head.repo is None or head.repo.full_name.lower() != target.full_name.lower(),
         ref=ref,
         by=clean_name(told.sender.login) if told.sender else None,
         repository=target,

@@ -4,10 +4,17 @@ from typing import Literal
 
 from msgspec.json import Decoder
 
-from control_api.webhooks.notices import Ignored, Installation, Notice
+from control_api.webhooks.notices import HostedRepository, Ignored, Installation, Notice
 from control_api.webhooks.providers.body import decode
 from control_api.webhooks.providers.unusable import unusable
-from control_api.webhooks.providers.values import InstallationId, Payload, clean_name, read_full_name
+from control_api.webhooks.providers.values import (
+    HostNumber,
+    InstallationId,
+    Payload,
+    clean_name,
+    read_full_name,
+    read_host_id,
+)
 
 _CHANGES: dict[str, Literal["created", "deleted", "suspended", "unsuspended"]] = {
     "created": "created",
@@ -32,6 +39,7 @@ class _Installation(Payload):
 
 class _Repository(Payload):
     full_name: str
+    id: HostNumber | None = None
 
 
 class _InstallationEvent(Payload):
@@ -56,13 +64,13 @@ def read_installation(json: bytes) -> Notice:
     if change is None:
         return Ignored("Of installations, only that they come, go, or rest is followed.")
     told = decode(_INSTALLATION, json)
-    names = _names(told.repositories or [], "repositories")
+    repositories = _read(told.repositories or [], "repositories")
     return Installation(
         told.installation.id,
         _login(told.installation),
         change,
-        added=names if change == "created" else (),
-        removed=names if change == "deleted" else (),
+        added=repositories if change == "created" else (),
+        removed=repositories if change == "deleted" else (),
     )
 
 
@@ -75,8 +83,8 @@ def read_repositories(json: bytes) -> Notice:
         told.installation.id,
         _login(told.installation),
         "repositories",
-        added=_names(told.repositories_added, "repositories_added"),
-        removed=_names(told.repositories_removed, "repositories_removed"),
+        added=_read(told.repositories_added, "repositories_added"),
+        removed=_read(told.repositories_removed, "repositories_removed"),
     )
 
 
@@ -87,8 +95,11 @@ def _login(installation: _Installation) -> str:
     return login
 
 
-def _names(repositories: list[_Repository], path: str) -> tuple[str, ...]:
+def _read(repositories: list[_Repository], path: str) -> tuple[HostedRepository, ...]:
     return tuple(
-        read_full_name(repository.full_name, f"{path}[{number}].full_name")
+        HostedRepository(
+            read_full_name(repository.full_name, f"{path}[{number}].full_name"),
+            read_host_id(repository.id, f"{path}[{number}].id"),
+        )
         for number, repository in enumerate(repositories)
     )

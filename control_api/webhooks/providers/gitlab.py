@@ -10,6 +10,7 @@ from msgspec.json import Decoder
 
 from control_api.webhooks.notices import (
     BranchChange,
+    HostedRepository,
     Ignored,
     Notice,
     PullRequest,
@@ -23,13 +24,16 @@ from control_api.webhooks.providers.standard_webhooks import ID, verify_standard
 from control_api.webhooks.providers.unusable import unusable
 from control_api.webhooks.providers.values import (
     A_TAG,
+    HostNumber,
     Number,
     Payload,
+    clean_address,
     clean_message,
     clean_name,
     is_branch,
     read_commit,
     read_full_name,
+    read_host_id,
     read_pushed_ref,
 )
 from pipeline_contracts.errors import BadSignature
@@ -56,10 +60,13 @@ _NOT_FOLLOWED = Ignored("This event is not followed.")
 
 class _Kind(Payload):
     object_kind: str | None = None
+    event_name: str | None = None
 
 
 class _Project(Payload):
     path_with_namespace: str
+    id: HostNumber | None = None
+    web_url: str | None = None
 
 
 class _Commit(Payload):
@@ -70,8 +77,9 @@ class _Commit(Payload):
 class _Push(Payload):
     ref: str
     after: str
+    project: _Project
+    project_id: HostNumber | None = None
     before: str | None = None
-    project: _Project | None = None
     checkout_sha: str | None | UnsetType = UNSET
     commits: list[_Commit] | None = None
     user_username: str | None = None
@@ -143,7 +151,9 @@ def read(event: str, raw: bytes, headers: Headers) -> Notice:
     if event == "Tag Push Hook":
         return A_TAG
     json = read_json(raw, headers)
-    kind = decode(_KIND, json).object_kind
+    told = decode(_KIND, json)
+    # Of pushes, a system hook has the name of the event alone.
+    kind = told.event_name if event == _SYSTEM_HOOK and told.object_kind is None else told.object_kind
     if event != _SYSTEM_HOOK and kind != _KINDS[event]:
         # The signature covers the body only, not the header that names the event.
         raise unusable("object_kind", f"must be {_KINDS[event]} for the event {event}")
@@ -160,15 +170,16 @@ def _read_push(json: bytes) -> Notice:
     change = BranchChange(
         branch, before, None if push.checkout_sha is None else after, _head_message(push.commits, push.after)
     )
-    return Push(
-        (change,),
-        clean_name(push.user_username),
-        None if push.project is None else _read_project(push.project),
+    return Push((change,), _read_project(push.project, push.project_id), clean_name(push.user_username))
+
+
+def _read_project(project: _Project, number: int | None) -> HostedRepository:
+    """`number`: the project's ID as the event itself has it; the `project` of a system hook has none."""
+    return HostedRepository(
+        read_full_name(project.path_with_namespace, "project.path_with_namespace"),
+        read_host_id(number if project.id is None else project.id, "project.id"),
+        clean_address(project.web_url),
     )
-
-
-def _read_project(project: _Project) -> str:
-    return read_full_name(project.path_with_namespace, "project.path_with_namespace")
 
 
 def _head_message(commits: list[_Commit] | None, head: str) -> str | None:
@@ -195,7 +206,7 @@ def _read_merge_request(json: bytes) -> Notice:
         ref=ref,
         message=clean_message(last.message) if last else None,
         by=clean_name(told.user.username) if told.user else None,
-        repository=_read_project(told.project),
+        repository=_read_project(told.project, request.target_project_id),
     )
 
 

@@ -17,12 +17,19 @@ _BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
 LONGEST_NAME = 100
 LONGEST_MESSAGE_BYTES = 64 * 1024
 _LONGEST_FULL_NAME = 300
+LONGEST_HOST_ID = 64
+"""As the database has room for."""
+_LONGEST_ADDRESS = 1000
+_HOST_ID = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_HOST_ID}}}")
+_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 _FULL_NAME = re.compile(r"[\x21-\x7e]+/[\x21-\x7e]+")
 _PART_OF_COMMIT = re.compile("[0-9a-f]{7,64}")
 
 Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """Of a pull request."""
 InstallationId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+HostNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""The ID of a repository on GitHub or GitLab."""
 
 
 class Payload(Struct, gc=False):
@@ -51,9 +58,20 @@ class NamedRepository(Payload):
     full_name: str
 
 
-def read_repository(repository: NamedRepository | None) -> str | None:
-    """The full name of the payload's `repository`; None: there is none. Raises `PayloadNotUsable`."""
-    return None if repository is None else read_full_name(repository.full_name, "repository.full_name")
+def read_host_id(given: int | str | None, path: str) -> str | None:
+    """A host's ID of a repository as text. Raises `PayloadNotUsable`."""
+    if given is None:
+        return None
+    if _HOST_ID.fullmatch(str(given)) is None:
+        raise unusable(path, f"must be at most {LONGEST_HOST_ID} printable ASCII characters without blanks")
+    return str(given)
+
+
+def clean_address(text: str | None) -> str | None:
+    """The address of a page; None where it cannot be one."""
+    if text is None or len(text) > _LONGEST_ADDRESS or _ADDRESS.fullmatch(text) is None:
+        return None
+    return text
 
 
 def read_full_name(text: str, path: str) -> str:

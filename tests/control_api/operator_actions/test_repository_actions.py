@@ -30,6 +30,7 @@ async def test_a_repository_is_connected_to_one_project(operated: Operated, blog
         "kind": "github",
         "url": URL,
         "branch": "main",
+        "host_id": None,
         "push_deploys": True,
         "forks": False,
         "sample": False,

@@ -133,6 +133,35 @@ async def test_a_new_secret_takes_the_place_of_the_old_one(operated: Operated, b
     assert "chosen-by-the-host" not in repr(audited)
 
 
+async def test_a_new_secret_is_of_the_kind_of_the_old_one(operated: Operated, blog: str) -> None:
+    """A host that has no signing tokens would be refused from then on."""
+    made = await operated.act(
+        "repositories/connect", url=URL, project_id=blog, kind="gitlab", plain_secret=True
+    )
+    told = await operated.act("repositories/new-secret", id=made["id"])
+    assert told["webhook"]["kind"] == told["secret_kind"] == "plain"
+    told = await operated.act("repositories/new-secret", id=made["id"], secret="chosen-by-the-host")
+    assert await _kept(operated, made["id"]) == WebhookSecret("plain", "chosen-by-the-host")
+    # Whoever gives a signing token has a host that signs.
+    await operated.act("repositories/new-secret", id=made["id"], secret=SIGNING)
+    assert await _kept(operated, made["id"]) == WebhookSecret("signing", SIGNING)
+    await operated.act("repositories/new-secret", id=made["id"], plain_secret=True)
+    told = await operated.act("repositories/new-secret", id=made["id"], signing=True)
+    assert told["webhook"]["kind"] == "signing"
+
+
+async def test_the_id_at_the_host_is_set_and_given_up(operated: Operated, blog: str) -> None:
+    made = await operated.act("repositories/connect", url=URL, project_id=blog)
+    for given, kept in (("15", "15"), ("{2c3d-4e}", "{2c3d-4e}"), ("auto", None)):
+        told = await operated.act("repositories/set", id=made["id"], host_id=given)
+        assert told["host_id"] == kept
+    for given in ("", "a b", "x" * 65, "ä"):
+        line = await operated.refused("repositories/set", id=made["id"], host_id=given)
+        assert "1 to 64 printable ASCII characters" in line
+    details = {"host_id": {"from": "{2c3d-4e}", "to": None}}
+    assert (await operated.audited())[0][::4] == ("repository.set", details)
+
+
 async def test_one_of_before_webhooks_gets_its_first_secret(operated: Operated) -> None:
     number = operated.repository.id
     line = await operated.refused("repositories/new-secret", id=number)

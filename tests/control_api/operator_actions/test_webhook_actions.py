@@ -17,7 +17,7 @@ PUSH = {
     "ref": "refs/heads/main",
     "before": "f" * 40,
     "after": REVISION,
-    "repository": {"full_name": "acme/shop"},
+    "repository": {"id": 15, "full_name": "acme/shop"},
     "head_commit": {"message": "Blåbær"},
     "pusher": {"name": "ada"},
 }
@@ -101,6 +101,7 @@ async def test_one_is_shown_with_what_came(operated: Operated) -> None:
 
 @pytest.mark.both_databases
 async def test_one_is_run_again(operated: Operated) -> None:
+    await operated.change(Repository, operated.repository.id, host_id="15")
     await operated.act("workflows/set", text=WORKFLOW)
     number = await _keep(operated, json.dumps(PUSH).encode(), http_status=409, answer="repository-not-ready")
     told = await operated.act("webhooks/replay", id=number)
@@ -115,6 +116,7 @@ async def test_one_is_run_again(operated: Operated) -> None:
 
 
 async def test_what_cannot_be_run_again(operated: Operated) -> None:
+    await operated.change(Repository, operated.repository.id, host_id="15")
     assert (await operated.refused("webhooks/replay", id=99)).startswith("No delivery 99 is kept;")
     number = await _keep(operated, json.dumps(PUSH).encode())
     # Nothing says yet what a push deploys.

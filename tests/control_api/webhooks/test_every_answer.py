@@ -249,6 +249,7 @@ async def test_the_payloads_that_github_has_published(
     if not PUBLISHED.exists():
         pytest.skip(f"the published payloads are not at {PUBLISHED}")
     await _settle(shared, "github")
+    await shared.change(full_name="codertocat/hello-world", host_id=None)
     text = "version: 1\nprocesses: {web: {command: x}}\ntriggers:\n"
     await shared.set_workflow(f"{text}  push: {{master: production}}\n  pull_requests: {{from: staging}}\n")
     if event == "pull_request":

@@ -1,18 +1,24 @@
 """The webhook of the Git host's application: installations, and what comes through them; on both databases."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from control_api.deployments.tables import Deployment
 from control_api.repositories.operations import connect_repository
 from control_api.repositories.tables import Repository
+from control_api.webhooks import follow_push
 from control_api.webhooks.notices import WebhookSecret
+from control_api.webhooks.tables import InstalledRepository
+from pipeline_contracts.errors import NotFound
 from tests.support.deploy_platform import Answer
 from tests.support.webhooks import Hooked, Sent, as_sent, pull, push
 
 SECRET = "the secret of the application"
+IDS = {"acme/shop": 1, "acme/other": 2, "globex/shop": 1}
 PATHS = ("/git-app/webhook", "/github-app/webhook")
 
 
@@ -28,24 +34,25 @@ async def _deliver(app: Hooked, sent: Sent, delivery: str | None = None, path: s
     return await app.deliver(sent, delivery, path=path)
 
 
+def _repositories(names: Iterable[str]) -> Any:
+    return [{"id": IDS[name.lower()], "full_name": name} for name in names]
+
+
 def _installation(action: str, *names: str, number: int = 1) -> Sent:
     payload = {
         "action": action,
         "installation": {"id": number, "account": {"login": "Acme"}},
-        "repositories": [{"id": 1, "full_name": name} for name in names],
+        "repositories": _repositories(names),
     }
     return as_sent("installation", payload)
 
 
 def _changed(added: list[str], removed: list[str]) -> Sent:
-    def repositories(names: list[str]) -> Any:
-        return [{"id": 1, "full_name": name} for name in names]
-
     payload = {
         "action": "added" if added else "removed",
         "installation": {"id": 1, "account": {"login": "Acme"}},
-        "repositories_added": repositories(added),
-        "repositories_removed": repositories(removed),
+        "repositories_added": _repositories(added),
+        "repositories_removed": _repositories(removed),
     }
     return as_sent("installation_repositories", payload)
 
@@ -75,7 +82,7 @@ async def test_an_installation_connects_the_repositories_that_it_may_see(app: Ho
     assert (answer.status, answer.json()["status"]) == (202, "queued")
     assert (await _deliver(app, push("github", installation=2), path=path)).status == 404
     assert (await _deliver(app, push("github"), path=path)).status == 404
-    other = push("github", full_name="Acme/Other", installation=1)
+    other = push("github", full_name="Acme/Other", host_id=2, installation=1)
     assert (await _deliver(app, other, path=path)).status == 404
 
 
@@ -147,3 +154,110 @@ async def test_what_is_not_ready_is_ignored(app: Hooked) -> None:
 
 async def test_a_repository_webhook_ignores_installations(github: Hooked) -> None:
     assert await github.told(_installation("created", "Acme/Shop")) == (200, "ignored")
+
+
+async def _ids(app: Hooked) -> dict[str, str | None]:
+    """What the installations may see: the ID by the name."""
+    async with app.platform.sessions() as session:
+        rows = (await session.execute(select(InstalledRepository))).scalars()
+        return {row.full_name: row.host_id for row in rows}
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "before its first push"])
+async def test_a_renamed_repository_goes_on_deploying(app: Hooked, is_known: bool) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    if is_known:
+        await _deliver(app, pull("github", installation=1))
+    renamed = push("github", full_name="Acme/Boutique", installation=1)
+    assert (await _deliver(app, renamed)).status == 202
+    assert await _ids(app) == {"acme/boutique": "1"}
+    assert (await _deliver(app, pull("github", "closed", installation=1))).status == 200
+
+
+@pytest.mark.both_databases
+async def test_a_repository_that_takes_the_name_of_a_renamed_one_is_another(app: Hooked) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    assert (await _deliver(app, push("github", installation=1))).status == 202
+    taker = _changed(["Acme/Shop"], [])
+    await _deliver(
+        app, Sent(taker.event, taker.body.replace(b'"id": 1, "full_name"', b'"id": 9, "full_name"'))
+    )
+    assert await _ids(app) == {"acme/shop": "9", "?/1": "1"}
+    answer = await _deliver(app, push("github", host_id=9, installation=1))
+    assert answer.problem == (404, "not-found")
+    assert "removed and made anew" in ((await app.deliveries())[-1].reason or "")
+    renamed = push("github", "develop", full_name="Acme/Boutique", installation=1)
+    assert (await _deliver(app, renamed)).status == 202
+    assert await _ids(app) == {"acme/shop": "9", "acme/boutique": "1"}
+
+
+@pytest.mark.both_databases
+async def test_a_repository_that_moved_to_another_installation(app: Hooked) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    assert (await _deliver(app, push("github", installation=1))).status == 202
+    await _deliver(app, _changed([], ["Acme/Shop"]))
+    await _deliver(app, _installation("created", "Globex/Shop", number=2))
+    moved = push("github", "develop", full_name="Globex/Shop", installation=2)
+    assert (await _deliver(app, moved)).status == 202
+    assert (await _deliver(app, push("github", installation=1))).status == 404
+
+
+@pytest.mark.both_databases
+async def test_an_installation_of_before_learns_the_id_with_the_next_delivery(app: Hooked) -> None:
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    async with app.platform.sessions() as session, session.begin():
+        await session.execute(update(InstalledRepository).values(host_id=None))
+    assert (await _deliver(app, push("github", installation=1))).status == 202
+    assert await _ids(app) == {"acme/shop": "1"}
+
+
+@pytest.mark.both_databases
+async def test_what_no_repository_follows_is_listed(app: Hooked) -> None:
+    """Until it is connected: then the same delivery is no duplicate."""
+    sent = push("github", installation=1)
+    assert (await _deliver(app, sent, "one")).problem == (404, "not-found")
+    (kept,) = await app.deliveries()
+    assert (kept.http_status, kept.answer) == (404, "not-found")
+    assert "Acme/Shop" in (kept.reason or "")
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    assert (await _deliver(app, sent, "one")).status == 202
+
+
+async def test_a_repository_of_the_same_name_on_another_host_does_not_follow(app: Hooked) -> None:
+    await app.change(url="https://github.example/acme/shop.git")
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    payload = json.loads(push("github", installation=1).body)
+    payload["repository"]["html_url"] = "https://github.com/Acme/Shop"
+    assert (await _deliver(app, as_sent("push", payload))).status == 404
+    payload["repository"]["html_url"] = "https://github.example/Acme/Shop"
+    assert (await _deliver(app, as_sent("push", payload))).status == 202
+
+
+async def test_an_environment_that_is_removed_meanwhile_holds_no_project_up(
+    app: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two projects finds its environment gone, between the look and the deployment."""
+    tenant = app.platform.acme
+    async with app.platform.sessions() as session, session.begin():
+        await connect_repository(
+            session,
+            tenant.projects["blog"].id,
+            "github",
+            "https://github.com/acme/shop",
+            "main",
+            tenant.account.created_at,
+        )
+    await app.set_workflow(project="blog")
+    await _deliver(app, _installation("created", "Acme/Shop"))
+    queue = follow_push.queue_deployment
+
+    async def removed_in_the_shop(session: Any, place: Any, *arguments: Any) -> Deployment:
+        if place.project.slug == "shop":
+            raise NotFound("There is no such environment.")
+        return await queue(session, place, *arguments)
+
+    monkeypatch.setattr(follow_push, "queue_deployment", removed_in_the_shop)
+    answer = await _deliver(app, push("github", installation=1))
+    assert (answer.status, answer.json()["status"]) == (202, "queued")
+    assert "removed meanwhile" in ((await app.deliveries())[-1].reason or "")

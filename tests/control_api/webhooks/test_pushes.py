@@ -89,6 +89,15 @@ async def test_what_is_not_deployed(hooked: Hooked, sent: dict[str, str], status
     assert (await hooked.deliveries())[0].reason
 
 
+async def test_a_deleted_branch_is_ignored_whatever_is_in_the_way(hooked: Hooked) -> None:
+    """Whatever the workflow says: there is nothing to deploy."""
+    gone = push(hooked.kind, after=NONE)
+    for text in ("version: 1\nprocesses: {web: {command: x}}\ntriggers: {push: {main: nowhere}}\n", "no: 1"):
+        await hooked.set_workflow(text)
+        assert (await hooked.told(push(hooked.kind)))[0] == 409
+        assert await hooked.told(gone) == (200, "ignored")
+
+
 async def test_a_push_waits_behind_a_running_deployment_and_only_the_newest_is_deployed(
     hooked: Hooked,
 ) -> None:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from control_api.webhooks.notices import BranchChange, Ignored, PullRequest, Push
+from control_api.webhooks.notices import BranchChange, HostedRepository, Ignored, PullRequest, Push
 from tests.control_api.webhooks.providers.payloads import MISSING, load, read
 
+_SHOP = HostedRepository("acme/shop", "{2c3d}")
 _TAG = load("bitbucket-push")["push"]["changes"][3]
 
 
@@ -36,8 +37,8 @@ def test_all_changes_of_a_push_are_read_but_for_tags() -> None:
             ),
             BranchChange("feature/till", "95790bf891e76fee5e1747ab589903a6a1f80f22", None),
         ),
+        _SHOP,
         "ada",
-        "acme/shop",
     )
 
 
@@ -70,7 +71,7 @@ def test_a_pull_request() -> None:
         revision="da1560886d4f",
         is_fork=False,
         by="ada",
-        repository="acme/shop",
+        repository=_SHOP,
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from control_api.webhooks.notices import (
     BranchChange,
+    HostedRepository,
     Ignored,
     Installation,
     Notice,
@@ -21,6 +22,8 @@ _PUBLISHED = Path("../shared/testdata/github")
 published = pytest.mark.skipif(
     not _PUBLISHED.exists(), reason="GitHub's published payloads are not beside the project"
 )
+_HELLO = HostedRepository("Codertocat/Hello-World", "186853002", "https://github.com/Codertocat/Hello-World")
+_SHOP, _TILL = HostedRepository("acme/shop", "15"), HostedRepository("Acme/Till", "16")
 _ZEROS = "0" * 40
 _BEFORE, _AFTER = "95790bf891e76fee5e1747ab589903a6a1f80f22", "da1560886d4f094c3e6c9ef40349f7d38b5d27d7"
 _MESSAGE = "Show the basket\n\nOn each page."
@@ -47,7 +50,7 @@ def _pull(*changes: tuple[str, Any]) -> PullRequest:
 def test_the_published_push_of_a_new_branch() -> None:
     head = "6113728f27ae82c7b1a177c8d03f9e96e0adf246"
     assert _read_published("push", "push-with-new-branch") == Push(
-        (BranchChange("master", None, head, "Initial commit"),), "Codertocat", "Codertocat/Hello-World", 1
+        (BranchChange("master", None, head, "Initial commit"),), _HELLO, "Codertocat", 1
     )
 
 
@@ -67,31 +70,35 @@ def test_the_published_pull_requests(name: str, action: Any) -> None:
         is_fork=False,
         ref="refs/pull/2/head",
         by="Codertocat",
-        repository="Codertocat/Hello-World",
+        repository=_HELLO,
         installation=1,
     )
 
 
 @published
 def test_the_published_ping() -> None:
-    assert _read_published("ping", "ping") == Ping()
+    assert _read_published("ping", "ping") == Ping(
+        HostedRepository("Octocoders/Hello-World", "186853261", "https://github.com/Octocoders/Hello-World")
+    )
 
 
 @published
 def test_the_published_installation() -> None:
-    expected = Installation(957387, "Codertocat", "created", added=("Codertocat/Hello-World",))
+    expected = Installation(
+        957387, "Codertocat", "created", added=(HostedRepository("Codertocat/Hello-World", "186853002"),)
+    )
     assert _read_published("installation", "installation-created") == expected
 
 
 def test_a_push() -> None:
     assert read("github-push") == Push(
-        (BranchChange("feature/basket", _BEFORE, _AFTER, _MESSAGE),), "ada", "acme/shop", 41
+        (BranchChange("feature/basket", _BEFORE, _AFTER, _MESSAGE),), _SHOP, "ada", 41
     )
 
 
 def test_a_push_says_only_what_it_has_to() -> None:
     gone = [(name, MISSING) for name in ("pusher", "installation", "head_commit", "created", "deleted")]
-    expected = Push((BranchChange("feature/basket", _BEFORE, _AFTER),), None, "acme/shop", None)
+    expected = Push((BranchChange("feature/basket", _BEFORE, _AFTER),), _SHOP, None, None)
     assert read("github-push", *gone) == expected
     assert read("github-push", ("pusher", None), ("installation", None), ("head_commit", None)) == expected
 
@@ -151,7 +158,7 @@ def test_a_pull_request() -> None:
         is_fork=False,
         ref="refs/pull/7/head",
         by="grace",
-        repository="acme/shop",
+        repository=_SHOP,
         installation=41,
     )
 
@@ -194,8 +201,8 @@ def test_numbers_of_pull_requests_and_installations_have_room() -> None:
 @pytest.mark.parametrize(
     ("action", "expected"),
     [
-        ("created", Installation(41, "acme", "created", added=("acme/shop", "Acme/Till"))),
-        ("deleted", Installation(41, "acme", "deleted", removed=("acme/shop", "Acme/Till"))),
+        ("created", Installation(41, "acme", "created", added=(_SHOP, _TILL))),
+        ("deleted", Installation(41, "acme", "deleted", removed=(_SHOP, _TILL))),
         ("suspend", Installation(41, "acme", "suspended")),
         ("unsuspend", Installation(41, "acme", "unsuspended")),
     ],
@@ -219,5 +226,5 @@ def test_other_actions_of_installations_are_ignored() -> None:
 @pytest.mark.parametrize("action", ["added", "removed"])
 def test_repositories_of_an_installation_come_and_go(action: str) -> None:
     assert read("github-installation-repositories", ("action", action)) == Installation(
-        41, "acme", "repositories", added=("acme/shop",), removed=("Acme/Till",)
+        41, "acme", "repositories", added=(_SHOP,), removed=(_TILL,)
     )

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from control_api.webhooks.notices import BranchChange, Ignored, PullRequest, Push
+from control_api.webhooks.notices import BranchChange, HostedRepository, Ignored, PullRequest, Push
+from pipeline_contracts.errors import PayloadNotUsable
 from tests.control_api.webhooks.providers.payloads import EVENTS, MISSING, read
 
 _BEFORE, _AFTER = "95790bf891e76fee5e1747ab589903a6a1f80f22", "da1560886d4f094c3e6c9ef40349f7d38b5d27d7"
 _MESSAGE = "Show the basket\n\nOn each page."
+_SHOP = HostedRepository("acme/web/shop", "15")
 _OPENED = PullRequest(
     number=7,
     action="opened",
@@ -18,7 +20,7 @@ _OPENED = PullRequest(
     ref="refs/merge-requests/7/head",
     message=_MESSAGE,
     by="ada",
-    repository="acme/web/shop",
+    repository=_SHOP,
 )
 
 
@@ -37,14 +39,12 @@ def _pull(*changes: tuple[str, Any]) -> PullRequest:
 
 def test_a_push() -> None:
     assert read("gitlab-push") == Push(
-        (BranchChange("feature/basket", _BEFORE, _AFTER, _MESSAGE),), "ada", "acme/web/shop"
+        (BranchChange("feature/basket", _BEFORE, _AFTER, _MESSAGE),), _SHOP, "ada"
     )
 
 
 def test_a_push_that_deletes_the_branch() -> None:
-    assert read("gitlab-push-deleted") == Push(
-        (BranchChange("feature/basket", _BEFORE, None),), "ada", "acme/web/shop"
-    )
+    assert read("gitlab-push-deleted") == Push((BranchChange("feature/basket", _BEFORE, None),), _SHOP, "ada")
 
 
 def test_either_sign_of_a_deletion_is_enough() -> None:
@@ -125,4 +125,17 @@ def test_system_hooks_are_read_by_what_their_body_is() -> None:
 
 @pytest.mark.parametrize("kind", ["repository_update", "project_create", None, MISSING])
 def test_other_system_hooks_are_ignored(kind: Any) -> None:
-    assert isinstance(read("gitlab-push", ("object_kind", kind), event="System Hook"), Ignored)
+    changes = (("object_kind", kind), ("event_name", kind))
+    assert isinstance(read("gitlab-push", *changes, event="System Hook"), Ignored)
+
+
+def test_a_system_hook_s_push_has_the_name_of_its_event_alone() -> None:
+    changes = (("object_kind", MISSING), ("project.id", MISSING), ("commits", []))
+    assert read("gitlab-push", *changes, event="System Hook") == Push(
+        (BranchChange("feature/basket", _BEFORE, _AFTER),), _SHOP, "ada"
+    )
+    tag = read("gitlab-push", ("object_kind", MISSING), ("event_name", "tag_push"), event="System Hook")
+    assert tag == Ignored("Tags are not followed.")
+    # Of a project's own hook the event is that of the header.
+    with pytest.raises(PayloadNotUsable):
+        read("gitlab-push", ("object_kind", MISSING))

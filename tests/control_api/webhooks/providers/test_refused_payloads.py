@@ -27,7 +27,7 @@ from tests.control_api.webhooks.providers.payloads import (
 _NAMES = [name for name in EVENTS if name != "gitlab-tag-push"]
 _FOLLOWED = sorted({EVENTS[name] for name in _NAMES} | {("gitlab", "System Hook")})
 _MEMBERS = {
-    "github-push": ["ref", "after", "repository.full_name"],
+    "github-push": ["ref", "after", "repository", "repository.full_name"],
     "github-pull-request": [
         "action",
         "number",
@@ -42,7 +42,7 @@ _MEMBERS = {
     ],
     "github-installation": ["action", "installation", "installation.id", "installation.account.login"],
     "github-installation-repositories": ["installation", "repositories_added", "repositories_removed"],
-    "gitlab-push": ["object_kind", "ref", "after", "project.path_with_namespace"],
+    "gitlab-push": ["object_kind", "ref", "after", "project", "project.path_with_namespace"],
     "gitlab-merge-request": [
         "object_kind",
         "object_attributes",
@@ -61,6 +61,7 @@ _MEMBERS = {
         "push.changes.1.new.name",
         "push.changes.1.new.target",
         "push.changes.2.old.target.hash",
+        "repository",
         "repository.full_name",
     ],
     "bitbucket-pull-request": [
@@ -74,11 +75,8 @@ _MEMBERS = {
 }
 _OPTIONAL = [
     ("github-push", "before"),
-    ("github-push", "repository"),
     ("gitlab-push", "before"),
-    ("gitlab-push", "project"),
     ("bitbucket-push", "push.changes.0.old"),
-    ("bitbucket-push", "repository"),
 ]
 """What tells more, but not whether anything is deployed."""
 _EACH_MEMBER = [(name, path) for name, paths in _MEMBERS.items() for path in paths]
@@ -291,13 +289,15 @@ def _notice_or_refusal(kind: str, event: str, raw: bytes, headers: dict[str, lis
 
 def _texts(notice: Notice | None) -> list[str]:
     if isinstance(notice, PullRequest):
-        texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.by, notice.repository]
+        texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.by]
     elif isinstance(notice, Push):
-        texts = [notice.by, notice.repository]
+        texts = [notice.by]
         for moved in notice.changes:
             texts += [moved.branch, moved.before, moved.after, moved.message]
     else:
         return []
+    hosted = notice.repository
+    texts += [hosted.full_name, hosted.id, hosted.address]
     return [text for text in texts if text is not None]
 
 

@@ -1,0 +1,178 @@
+"""A webhook follows its own repository alone: hosts send what happens in others to the same address and with the same
+signature, from group, organization and system hooks; on both databases."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from control_api.deployments.tables import Deployment
+from control_api.projects.tables import Environment
+from control_api.repositories.tables import Repository
+from tests.support.webhooks import KINDS, Hooked, Sent, as_sent, pull, push, uuid_of
+
+OTHER: dict[str, Any] = {"full_name": "Acme/Till", "host_id": 2}
+RENAMED: dict[str, Any] = {"full_name": "Acme/Boutique", "host_id": 1}
+MOVED: dict[str, Any] = {"full_name": "Globex/Shop", "host_id": 1}
+RECREATED: dict[str, Any] = {"full_name": "Acme/Shop", "host_id": 2}
+
+
+async def _host_id(hooked: Hooked) -> str | None:
+    async with hooked.platform.sessions() as session:
+        return (await session.get_one(Repository, hooked.repository_id)).host_id
+
+
+def _written(kind: str, number: int) -> str:
+    return uuid_of(number) if kind == "bitbucket" else str(number)
+
+
+async def _previews(hooked: Hooked) -> list[str]:
+    async with hooked.platform.sessions() as session:
+        query = select(Environment.slug).where(Environment.type == "preview")
+        return list((await session.execute(query)).scalars())
+
+
+async def _reason(hooked: Hooked) -> str:
+    return (await hooked.deliveries())[-1].reason or ""
+
+
+@pytest.mark.both_databases
+async def test_what_happens_in_another_repository_is_ignored_and_listed(hooked: Hooked) -> None:
+    kind = hooked.kind
+    assert await hooked.told(pull(kind)) == (202, "preview_queued")
+    for sent in (
+        push(kind, **OTHER),
+        push(kind, after="0" * 40, **OTHER),
+        pull(kind, "updated", revision="b" * 40, **OTHER),
+        pull(kind, "closed", **OTHER),
+    ):
+        assert await hooked.told(sent) == (200, "ignored")
+        assert "Acme/Till" in await _reason(hooked)
+    assert await _previews(hooked) == ["pr-7"]
+    async with hooked.platform.sessions() as session:
+        pushed = select(Deployment.id).where(Deployment.trigger == "push")
+        assert (await session.execute(pushed)).all() == []
+    assert await hooked.told(pull(kind, "closed")) == (200, "preview_closed")
+
+
+async def test_the_first_delivery_of_another_repository_teaches_nothing(hooked: Hooked) -> None:
+    assert await hooked.told(push(hooked.kind, **OTHER)) == (200, "ignored")
+    assert await _host_id(hooked) is None
+    assert await hooked.told(push(hooked.kind)) == (202, "queued")
+    assert await _host_id(hooked) == _written(hooked.kind, 1)
+
+
+@pytest.mark.parametrize("now", [RENAMED, MOVED], ids=["renamed", "moved to another owner"])
+async def test_the_repository_is_known_by_its_id_whatever_its_name(
+    hooked: Hooked, now: dict[str, Any]
+) -> None:
+    assert await hooked.told(pull(hooked.kind)) == (202, "preview_queued")
+    assert await hooked.told(push(hooked.kind, **now)) == (202, "queued")
+    assert await hooked.told(pull(hooked.kind, "closed", **now)) == (200, "preview_closed")
+
+
+async def test_a_new_repository_of_the_same_name_is_followed_once_that_is_said(hooked: Hooked) -> None:
+    await hooked.deliver(push(hooked.kind))
+    sent = push(hooked.kind, **RECREATED)
+    assert await hooked.told(sent, "one") == (200, "ignored")
+    reason = await _reason(hooked)
+    assert "removed and made anew" in reason
+    assert f"--host-id '{_written(hooked.kind, 2)}'" in reason
+    await hooked.change(host_id=_written(hooked.kind, 2))
+    # It is no duplicate: nothing was done with it.
+    assert (await hooked.told(sent, "one"))[0] == 202
+    assert await hooked.told(push(hooked.kind)) == (200, "ignored")
+
+
+@pytest.mark.parametrize(
+    ("url", "full_name", "told"),
+    [
+        ("https://github.com/Acme/Shop.git", "acme/shop", "ACME/shop"),
+        ("https://github.com/acme/shop/", "acme/shop", "Acme/Shop"),
+        ("ssh://git@ssh.github.com:443/acme/shop", "acme/shop", "Acme/Shop"),
+        ("git@github-work:acme/shop.git", "acme/shop", "acme/shop"),
+    ],
+)
+async def test_forms_of_one_address(github: Hooked, url: str, full_name: str, told: str) -> None:
+    await github.change(url=url, full_name=full_name)
+    assert await github.told(push("github", full_name=told)) == (202, "queued")
+
+
+@pytest.mark.parametrize(
+    "told", ["acme/shop2", "acme/shop.git", "evil/acme/shop", "acme-shop/shop", "acme/sho", "acme/shop/"]
+)
+async def test_names_that_look_alike(github: Hooked, told: str) -> None:
+    assert await github.told(push("github", full_name=told, host_id=2)) == (200, "ignored")
+    assert await _host_id(github) is None
+
+
+def _of_gitlab_below_a_path(full_name: str, page: str) -> Sent:
+    payload = json.loads(push("gitlab", full_name=full_name).body)
+    payload["project"]["web_url"] = f"https://code.example:8443{page}"
+    return as_sent("Push Hook", payload)
+
+
+async def test_a_gitlab_below_a_path(github: Hooked) -> None:
+    await github.become("gitlab")
+    await github.change(url="https://code.example/git/acme/shop.git", full_name="git/acme/shop")
+    # The name of the one is the path of the other.
+    other = _of_gitlab_below_a_path("git/acme/shop", "/git/git/acme/shop")
+    assert await github.told(other) == (200, "ignored")
+    assert await github.told(_of_gitlab_below_a_path("acme/shop", "/git/acme/shop")) == (202, "queued")
+    await github.change(url="git@code.example:acme/shop.git", full_name="acme/shop", host_id=None)
+    assert (await github.told(_of_gitlab_below_a_path("acme/shop", "/git/acme/shop")))[0] == 202
+
+
+async def test_a_folder_has_no_name_until_an_id_is_set(github: Hooked) -> None:
+    await github.change(url="/srv/shop.git", full_name=None)
+    assert await github.told(push("github")) == (202, "queued")
+    assert await _host_id(github) is None
+    await github.change(host_id="1")
+    assert await github.told(push("github", **OTHER)) == (200, "ignored")
+    assert (await github.told(push("github")))[0] == 202
+
+
+@pytest.mark.both_databases
+async def test_of_two_that_would_teach_at_once_one_does(github: Hooked) -> None:
+    told = await asyncio.gather(
+        *(github.told(push("github", "develop", host_id=number)) for number in (1, 2, 1, 2))
+    )
+    known = await _host_id(github)
+    assert known in ("1", "2")
+    assert [status for _, status in told].count("ignored") == 2
+
+
+async def test_the_ping_of_a_new_webhook_teaches_the_id(github: Hooked) -> None:
+    ping = {"zen": "", "hook_id": 1, "repository": {"id": 1, "full_name": "Acme/Shop"}}
+    assert await github.told(as_sent("ping", ping)) == (200, "pong")
+    assert await _host_id(github) == "1"
+    assert await github.told(push("github", **RENAMED)) == (202, "queued")
+    # A ping that tells nothing is answered as well.
+    assert await github.told(as_sent("ping", {"repository": 5})) == (200, "pong")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_push_without_its_repository_is_refused(github: Hooked, kind: str) -> None:
+    await github.become(kind)
+    sent = push(kind)
+    payload = json.loads(sent.body)
+    del payload["project" if kind == "gitlab" else "repository"]
+    assert await github.told(as_sent(sent.event, payload)) == (422, "payload-not-usable")
+
+
+async def test_a_system_hook_of_gitlab_tells_of_all_its_projects(github: Hooked) -> None:
+    await github.become("gitlab")
+
+    def system(sent: Sent) -> Sent:
+        payload = json.loads(sent.body)
+        if "checkout_sha" in payload:
+            payload["event_name"] = payload.pop("object_kind")
+            payload["project_id"] = payload["project"].pop("id")
+        return Sent("System Hook", json.dumps(payload).encode())
+
+    assert await github.told(system(pull("gitlab"))) == (202, "preview_queued")
+    assert await github.told(system(pull("gitlab", "closed", **OTHER))) == (200, "ignored")
+    assert await github.told(system(push("gitlab", **OTHER))) == (200, "ignored")
+    assert await github.told(system(push("gitlab"))) == (202, "queued")
