@@ -18,12 +18,15 @@ from control_api.database import Sessions
 from control_api.deployments.log_streams import LogStreams
 from control_api.deployments.routes import router as deployments
 from control_api.environments.routes import router as environments
-from control_api.http_layers import HeadRequests, RequestIds
+from control_api.fair_queue import FairQueue, QueueLimits
+from control_api.http_layers import HeadRequests, LimitedRequests, RequestIds, problem_response
 from control_api.projects.routes import router as projects
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
 from control_api.reference.routes import router as reference
+from control_api.request_limits import RequestLimits
 from control_api.schemas.routes import router as schemas
+from control_api.sites.report_turns import REPORT_LIMITS
 from control_api.sites.routes import router as sites
 from control_api.variables.sealing import SealingKeys
 from control_api.webhooks.body_room import BodyRoom
@@ -37,15 +40,9 @@ from storage_backends.key_directory.interface import KeyDirectory
 logger = logging.getLogger(__name__)
 
 
-def _answer(problem: Problem) -> JSONResponse:
-    return JSONResponse(
-        problem.to_document(), problem.status, problem.headers, media_type="application/problem+json"
-    )
-
-
 async def _on_problem(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Problem)
-    return _answer(error)
+    return problem_response(error)
 
 
 async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
@@ -54,25 +51,25 @@ async def _on_validation(_request: Request, error: Exception) -> JSONResponse:
         FieldError(".".join(str(part) for part in fault["loc"][1:]), str(fault["msg"]))
         for fault in error.errors()
     ]
-    return _answer(InvalidInput("Mend the fields below and send the request again.", errors=faults))
+    return problem_response(InvalidInput("Mend the fields below and send the request again.", errors=faults))
 
 
 async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return _answer(NotFound("There is nothing at this address."))
+        return problem_response(NotFound("There is nothing at this address."))
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers = {"Allow": allowed_methods(request)}
-        return _answer(MethodNotAllowed("This address does not take the method.", headers=headers))
+        return problem_response(MethodNotAllowed("This address does not take the method.", headers=headers))
     problem = Problem(str(error.detail), headers=error.headers)
     problem.status = error.status_code
-    return _answer(problem)
+    return problem_response(problem)
 
 
 async def _on_fault(request: Request, error: Exception) -> JSONResponse:
     identity = request.scope["state"]["request_id"]
     logger.error("request failed", exc_info=error, extra={"request_id": identity})
-    return _answer(Problem("The request failed here."))
+    return problem_response(Problem("The request failed here."))
 
 
 def build_control(
@@ -85,10 +82,15 @@ def build_control(
     *,
     directory: KeyDirectory | None = None,
     git_app_secret: str | None = None,
+    report_store: ColumnStore | None = None,
+    report_limits: QueueLimits = REPORT_LIMITS,
+    request_limits: RequestLimits | None = None,
 ) -> FastAPI:
     """The application over resources that the caller has opened. `addresses` tells callers from trusted proxies;
     `wake_applications` is called once a configuration's application has something to do; `directory` is told of keys
-    that end with a preview; without `git_app_secret` there is no application of a Git host."""
+    that end with a preview; without `git_app_secret` there is no application of a Git host. Reports read
+    `report_store`, which need not be the store that answers everything else; without `request_limits` callers have no
+    limits."""
     handlers: dict[Any, Any] = {
         Problem: _on_problem,
         RequestValidationError: _on_validation,
@@ -117,6 +119,12 @@ def build_control(
     app.state.webhook_room = BodyRoom()
     app.state.client_addresses = addresses or ClientAddresses(())
     app.state.log_streams = LogStreams(sessions)
+    app.state.report_store = report_store or column_store
+    app.state.report_queue = FairQueue(report_limits)
+    app.state.request_limits = request_limits
+    if request_limits is not None:
+        # Inside of the request IDs: what is refused here has one, too.
+        app.add_middleware(LimitedRequests, limits=request_limits, addresses=app.state.client_addresses)
     app.add_middleware(RequestIds)
     app.add_middleware(HeadRequests)
     api = APIRouter(prefix="/api")

@@ -7,7 +7,9 @@ from fastapi import Request
 
 from control_api.accounts.operations import Caller, find_caller, note_use
 from control_api.audit.operations import Actor
+from control_api.http_layers import client_address
 from control_api.projects.operations import OpenedEnvironment, find_by_ingest_key
+from control_api.request_limits import RequestLimits
 from control_api.request_session import Session, end_transaction
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
@@ -39,6 +41,7 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
         caller = await find_caller(session, digest, now)
         if caller is None:
             raise InvalidCredential("This token is not known, has expired, or was revoked.")
+        _remember(request, digest, f"account {caller.account.id}")
         if await note_use(session, caller, now):
             # At once: a caller whose body is slow to come would keep everybody else from writing on SQLite.
             await end_transaction(session)
@@ -55,17 +58,22 @@ async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
     environment = await find_by_ingest_key(session, digest, datetime.now(UTC))
     if environment is None:
         raise InvalidCredential("This key is not known, has expired, or was revoked.")
+    _remember(request, digest, f"environment {environment.public_id}")
     return environment
+
+
+def _remember(request: Request, digest: bytes, owner: str) -> None:
+    """Have the next requests with this credential count towards the limits of its owner."""
+    limits: RequestLimits | None = request.app.state.request_limits
+    if limits is not None:
+        limits.remember(digest, owner)
 
 
 def actor_of(request: Request, caller: Caller) -> Actor:
     """The caller as the audit log has it."""
     addresses: ClientAddresses = request.app.state.client_addresses
-    peer = request.client.host if request.client is not None else None
-    # A proxy may add its line below the one that the caller has sent: together they are one list (RFC 9110, 5.3).
-    forwarded = ",".join(request.headers.getlist("x-forwarded-for")) or None
     return Actor(
-        source=addresses.find(peer, forwarded),
+        source=client_address(request, addresses),
         person_id=caller.person.id,
         token_id=caller.token_id,
         request_id=request.scope["state"]["request_id"],

@@ -1,14 +1,37 @@
-"""ASGI layers around the control plane's application: request IDs and `HEAD`."""
+"""ASGI layers around the control plane's application: request IDs, `HEAD` and limits of requests."""
 
 import logging
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from control_api.request_limits import RequestLimits
+from pipeline_contracts.client_address import ClientAddresses, network_of
+from pipeline_contracts.credentials import bearer_credential, digest_credential
+from pipeline_contracts.errors import Problem
 from pipeline_contracts.request_ids import request_id
 
 logger = logging.getLogger(__name__)
+
+# Webhooks have limits of their own, since a Git host sends for many accounts. Health is asked by the machine itself.
+_UNLIMITED = ("/health/", "/api/repositories/", "/api/git-app/", "/api/github-app/")
+
+
+def problem_response(problem: Problem) -> JSONResponse:
+    """The answer that refuses a request."""
+    return JSONResponse(
+        problem.to_document(), problem.status, problem.headers, media_type="application/problem+json"
+    )
+
+
+def client_address(connection: HTTPConnection, addresses: ClientAddresses) -> str:
+    """The client's address, by what a trusted proxy says of it."""
+    peer = connection.client.host if connection.client is not None else None
+    # A proxy may add its line below the one that the caller has sent: together they are one list (RFC 9110, 5.3).
+    forwarded = ",".join(connection.headers.getlist("x-forwarded-for")) or None
+    return addresses.find(peer, forwarded)
 
 
 class RequestIds:
@@ -64,3 +87,43 @@ class HeadRequests:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self._app({**scope, "method": "GET", "headers": headers}, receive, send_head)
+
+
+class LimitedRequests:
+    """Lets each account, and each address that has proved nothing, make so many requests; the rest is 429."""
+
+    def __init__(self, app: ASGIApp, limits: RequestLimits, addresses: ClientAddresses) -> None:
+        self._app = app
+        self._limits = limits
+        self._addresses = addresses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith(_UNLIMITED):
+            await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        credential = bearer_credential(connection.headers.get("authorization"))
+        digest = None if credential is None else digest_credential(credential)
+        address = network_of(client_address(connection, self._addresses))
+        try:
+            key: str | None = await self._limits.enter(digest, address)
+        except Problem as problem:
+            await problem_response(problem)(scope, receive, send)
+            return
+
+        def leave() -> None:
+            nonlocal key
+            if key is not None:
+                self._limits.leave(key)
+                key = None
+
+        async def send_and_leave(message: Message) -> None:
+            # A live log may be sent for hours: the work of a request ends where its answer begins.
+            if message["type"] == "http.response.start":
+                leave()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_leave)
+        finally:
+            leave()

@@ -77,7 +77,7 @@ class _Exchange:
             transport = self._request.transport
             while transport is not None and not transport.is_closing():  # noqa: ASYNC110 (nothing tells)
                 await asyncio.sleep(0.5)
-            return {"type": "http.disconnect"}
+            return self._disconnect(ConnectionResetError("The caller has hung up."))
         content = self._request.content
         if not self._body_begun:
             self._body_begun = True

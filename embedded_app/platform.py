@@ -33,7 +33,9 @@ from control_api.first_account import ensure_first_account, ensure_secret
 from control_api.idempotency.forget_old import keep_forgetting
 from control_api.migrations.upgrade import upgrade_database
 from control_api.publish_keys import publish_keys
+from control_api.request_limits import RequestBounds, RequestLimits
 from control_api.sites.keep_told import keep_told
+from control_api.sites.report_turns import report_limits
 from control_api.variables.setting import read_sealing_keys
 from control_api.webhooks.commit_statuses.keep_reporting import reporting
 from control_api.webhooks.worker import WebhookWorker, following
@@ -54,7 +56,8 @@ from pipeline_contracts import topics
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
-from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.column_store.chdb_embedded import open_chdb
+from storage_backends.column_store.interface import ColumnStore
 from storage_backends.end_task import end_task
 from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
@@ -130,8 +133,12 @@ async def run_platform(
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
         variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
         credentials = await ensure_sample_repository(sessions, variable_keys, credentials, data)
-        engines = Engines(sessions, directory, store, variable_keys, data / "deployer")
-        control = await _start_control(stack, settings, engines, receipt_key)
+        # Neither receipts nor what the consumers ask wait for reports.
+        report_store = await store.own_handles(readers=settings.max_reports_at_once)
+        engines = Engines(sessions, directory, report_store, variable_keys, data / "deployer")
+        control = await _start_control(
+            stack, settings, engines, receipt_key, receipt_store=await store.own_handles()
+        )
         edge = await stack.enter_async_context(
             assembled_edge(
                 settings,
@@ -152,7 +159,7 @@ async def run_platform(
         await _serve(stack, edge, server, readiness, ServerLimits.from_settings(settings))
         # Called before all of that: a live log would hold the shutdown up.
         stack.callback(control.state.log_streams.stop)
-        _keep_in_order(stack, sessions, store)
+        _keep_in_order(stack, sessions, report_store)
         yield Platform(base_url, credentials, engines, log, apps_port)
 
 
@@ -178,7 +185,12 @@ def _own_folder(data: Path) -> Any:
 
 
 async def _start_control(
-    stack: AsyncExitStack, settings: Settings, engines: Engines, receipt_key: bytes
+    stack: AsyncExitStack,
+    settings: Settings,
+    engines: Engines,
+    receipt_key: bytes,
+    *,
+    receipt_store: ColumnStore,
 ) -> FastAPI:
     """The control plane, with what works beside it."""
     keys = engines.sealing_keys()
@@ -188,13 +200,16 @@ async def _start_control(
     await stack.enter_async_context(reporting(engines.sessions, settings))
     control = build_control(
         engines.sessions,
-        engines.column_store(),
+        receipt_store,
         receipt_key,
         keys,
         read_trusted(settings.trusted_proxies),
         worker.wake,
         directory=engines.directory,
         git_app_secret=settings.git_app_secret,
+        report_store=engines.column_store(),
+        report_limits=report_limits(settings.max_reports_at_once),
+        request_limits=RequestLimits(RequestBounds.from_settings(settings)),
     )
     stack.push_async_callback(control.state.log_streams.close)
     return control
@@ -224,7 +239,7 @@ async def _serve(
     await web.SockSite(runner, server, backlog=1024).start()
 
 
-def _keep_in_order(stack: AsyncExitStack, sessions: Sessions, store: ChdbColumnStore) -> None:
+def _keep_in_order(stack: AsyncExitStack, sessions: Sessions, store: ColumnStore) -> None:
     stop = asyncio.Event()
     for name, work in (
         ("finished days", keep_told(sessions, store, stop)),
@@ -280,7 +295,7 @@ async def _start_consumers(
     stack: AsyncExitStack,
     settings: Settings,
     log: SqliteEventLog,
-    store: ChdbColumnStore,
+    store: ColumnStore,
     states: MonitorStates,
     registry: CollectorRegistry,
     on_step: OnStep,
@@ -314,7 +329,7 @@ def _assemble(
     settings: Settings,
     transform: Transform,
     log: SqliteEventLog,
-    store: ChdbColumnStore,
+    store: ColumnStore,
     on_step: OnStep,
     clock: StoreClock,
 ) -> ConsumerLoop:

@@ -277,6 +277,15 @@ class RateLimited(Problem):
     title = "Over the ingest rate"
 
 
+class TooManyRequests(Problem):
+    """More requests, or reports, of one account or address than it may have; `Retry-After` says when to come
+    back."""
+
+    status = 429
+    slug = "too-many-requests"
+    title = "Too many requests"
+
+
 class Unavailable(Problem):
     """A part that the call needs does not answer now. Nothing was stored; the same request may be sent again."""
 

@@ -189,6 +189,25 @@ class Settings:
         minimum=1,
     )
 
+    account_request_rate: float = _setting(
+        200.0, "Requests a second of one account to the control plane, and of one ingest key", minimum=0.1
+    )
+    account_request_burst: int = _setting(2000, "The same at once", minimum=1)
+    address_request_rate: float = _setting(
+        100.0,
+        "Requests a second to the control plane of one client address (IPv6: one /64 network) without a known token",
+        minimum=0.1,
+    )
+    address_request_burst: int = _setting(1000, "The same at once", minimum=1)
+    max_requests_at_once: int = _setting(
+        32,
+        "Requests of one account or address that a control plane works on at once; eight times as many wait",
+        minimum=1,
+    )
+    max_reports_at_once: int = _setting(
+        2, "Reports that a control plane makes at once; one account gets half of them", minimum=1
+    )
+
     public_url: str | None = _setting(
         None, "Where people and Git hosts reach this, https://pharos.example, for addresses that are shown"
     )

@@ -14,7 +14,9 @@ from control_api.database import open_engine, open_sessions
 from control_api.health import add_health, database_check
 from control_api.idempotency.forget_old import keep_forgetting
 from control_api.publish_keys import keep_published
+from control_api.request_limits import RequestBounds, RequestLimits
 from control_api.sites.keep_told import keep_told
+from control_api.sites.report_turns import report_limits
 from control_api.variables.setting import read_sealing_keys
 from control_api.webhooks.commit_statuses.keep_reporting import reporting
 from control_api.webhooks.worker import WebhookWorker, following
@@ -74,6 +76,8 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
             worker.wake,
             directory=directory,
             git_app_secret=settings.git_app_secret,
+            report_limits=report_limits(settings.max_reports_at_once),
+            request_limits=RequestLimits(RequestBounds.from_settings(settings)),
         )
         stack.push_async_callback(app.state.log_streams.close)
         registry = add_health(app, {"database": database_check(sessions)})

@@ -14,6 +14,7 @@ from control_api.sites.describe_site import describe_site
 from control_api.sites.make_report import make_report
 from control_api.sites.operations import goals_of, site_of_account, sites_of_account
 from control_api.sites.report_query import read_report_query
+from control_api.sites.report_turns import make_in_turn
 from pipeline_contracts.errors import NotFound, StorageUnavailable, Unavailable
 
 router = APIRouter(tags=["Analytics"])
@@ -38,7 +39,7 @@ async def read_sites(request: Request, caller: _Reader, session: Session) -> dic
 @router.get("/v1/analytics/sites/{site}/report")
 async def read_report(site: str, request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
     """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for a query
-    that cannot be read."""
+    that cannot be read, 429 where too many of the account wait."""
     number = read_number(site)
     seen = None if number is None else await site_of_account(session, caller.account, number)
     if seen is None:
@@ -46,8 +47,13 @@ async def read_report(site: str, request: Request, caller: _Reader, session: Ses
     query = read_report_query(request.query_params.multi_items())
     goals = await goals_of(session, seen.site)
     await end_transaction(session)
+    store = request.app.state.report_store
     try:
-        report = await make_report(request.app.state.column_store, seen.site, goals, query, datetime.now(UTC))
+        report = await make_in_turn(
+            request,
+            caller.account.id,
+            lambda: make_report(store, seen.site, goals, query, datetime.now(UTC)),
+        )
     except StorageUnavailable as error:
         raise Unavailable(_AWAY) from error
     return {"data": report}

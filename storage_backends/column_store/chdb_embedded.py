@@ -1,8 +1,8 @@
 """ClickHouse in this process (chDB), through clickhouse-connect's own chdb interface.
 
-One process per data path. Inserts, queries, statements and operators' queries have handles and threads of their own,
-so a report never waits for an insert, nor an insert for a report's statements. The engine releases the GIL while it
-works.
+One process per data path. Inserts and operators' queries have handles and threads of their own, and so has each user of
+queries and statements (`ChdbColumnStore.own_handles`): an insert, and what a consumer asks before it, never wait for
+reports. The engine releases the GIL while it works.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_operator_queries import query_once
 from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
-from storage_backends.column_store.interface import QueryRefused, QueryResult
+from storage_backends.column_store.interface import ColumnStore, QueryRefused, QueryResult
 from storage_backends.column_store.plain_values import plain
 
 T = TypeVar("T")
@@ -36,21 +36,26 @@ _MIN_FREE_BYTES = MAX_BYTES
 class ChdbColumnStore:
     """Made by `open_chdb`."""
 
-    def __init__(
-        self, writer: Any, teller: Any, readers: Sequence[Any], open_session: Callable[[], Any]
-    ) -> None:
+    def __init__(self, writer: Any, handles: "_Handles", open_session: Callable[[], Any]) -> None:
         self._writer = writer
-        self._teller = teller
-        self._readers = tuple(readers)
+        self._handles = handles
         self._open_session = open_session
-        self._free: SimpleQueue[Any] = SimpleQueue()
-        for reader in readers:
-            self._free.put(reader)
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="chdb-insert")
-        self._reading = ThreadPoolExecutor(len(self._readers), thread_name_prefix="chdb-query")
-        self._telling = ThreadPoolExecutor(1, thread_name_prefix="chdb-statement")
         self._operating = ThreadPoolExecutor(1, thread_name_prefix="chdb-operator")
+        self._others: list[_Handles] = []
         self._closed = False
+
+    async def own_handles(self, *, readers: int = 1) -> ColumnStore:
+        """Return the same store with handles of its own for queries and statements, so that its user waits for no other
+        user's. It ends with this store. Raises `StorageUnavailable`."""
+        try:
+            handles = await asyncio.to_thread(
+                lambda: _Handles([self._open_session() for _ in range(1 + readers)])
+            )
+        except (ClickHouseError, RuntimeError, OSError) as error:
+            raise StorageUnavailable(f"No session for queries: {error}") from error
+        self._others.append(handles)
+        return _SameStore(self, handles)
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         if rows > MAX_ROWS or len(lines) > MAX_BYTES:
@@ -69,6 +74,60 @@ class ChdbColumnStore:
             raise StorageUnavailable(f"The insert failed: {error}") from error
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
+        return await self._handles.query(sql, parameters)
+
+    async def query_json_lines(self, sql: str) -> bytes:
+        """Run a query as an operator wrote it, in a session of its own; JSON, one row a line. Raises
+        `StorageUnavailable`; `QueryRefused` for anything but one reading query within the limits."""
+        return await self._in(self._operating, lambda: query_once(self._open_session, sql))
+
+    async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        await self._handles.command(sql, parameters)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for pool in (self._operating, self._writing):
+            await asyncio.to_thread(pool.shutdown)
+        for handles in (self._handles, *self._others):
+            await handles.close()
+        await asyncio.to_thread(self._writer.close)
+
+    async def _in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("The column store is closed.")
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+class _SameStore:
+    """A column store with other handles for queries and statements."""
+
+    def __init__(self, store: ChdbColumnStore, handles: "_Handles") -> None:
+        self._store = store
+        self.query = handles.query
+        self.command = handles.command
+
+    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+        await self._store.insert(table, lines, rows, token, before)
+
+    async def close(self) -> None:
+        """The store is its opener's."""
+
+
+class _Handles:
+    """Sessions for statements (the first one) and for queries (the others), each with a thread."""
+
+    def __init__(self, sessions: Sequence[Any]) -> None:
+        self._teller, *self._readers = sessions
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        for reader in self._readers:
+            self._free.put(reader)
+        self._reading = ThreadPoolExecutor(len(self._readers), thread_name_prefix="chdb-query")
+        self._telling = ThreadPoolExecutor(1, thread_name_prefix="chdb-statement")
+        self._closed = False
+
+    async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         def run() -> QueryResult:
             with self._reader() as reader:
                 result = reader.query(sql, parameters=dict(parameters or {}))
@@ -78,11 +137,6 @@ class ChdbColumnStore:
 
         return await self._checked(self._reading, run)
 
-    async def query_json_lines(self, sql: str) -> bytes:
-        """Run a query as an operator wrote it, in a session of its own; JSON, one row a line. Raises
-        `StorageUnavailable`; `QueryRefused` for anything but one reading query within the limits."""
-        return await self._in(self._operating, lambda: query_once(self._open_session, sql))
-
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         def run() -> None:
             self._teller.command(sql, parameters=dict(parameters or {}))
@@ -90,13 +144,11 @@ class ChdbColumnStore:
         await self._checked(self._telling, run)
 
     async def close(self) -> None:
-        if self._closed:
-            return
         self._closed = True
-        for pool in (self._operating, self._writing, self._reading, self._telling):
+        for pool in (self._reading, self._telling):
             await asyncio.to_thread(pool.shutdown)
-        for handle in (self._writer, self._teller, *self._readers):
-            await asyncio.to_thread(handle.close)
+        for session in (self._teller, *self._readers):
+            await asyncio.to_thread(session.close)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Any]:
@@ -108,19 +160,16 @@ class ChdbColumnStore:
             self._free.put(reader)
 
     async def _checked(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("The column store is closed.")
         try:
-            return await self._in(pool, run)
+            return await asyncio.get_running_loop().run_in_executor(pool, run)
         except DatabaseError as error:
             if fault_code(error) in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error
             raise QueryRefused(str(error)) from error
         except ClickHouseError as error:
             raise StorageUnavailable(f"The query failed: {error}") from error
-
-    async def _in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
-        if self._closed:
-            raise StorageUnavailable("The column store is closed.")
-        return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
 async def open_chdb(path: Path) -> ChdbColumnStore:
@@ -139,8 +188,8 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
             return [open_session() for _ in range(2 + _READERS)]
 
     try:
-        writer, teller, *readers = await asyncio.to_thread(run)
-        return ChdbColumnStore(writer, teller, readers, open_session)
+        writer, *sessions = await asyncio.to_thread(run)
+        return ChdbColumnStore(writer, _Handles(sessions), open_session)
     except (ClickHouseError, RuntimeError, OSError) as error:
         raise StorageUnavailable(f"The column store at {path} cannot be opened: {error}") from error
 

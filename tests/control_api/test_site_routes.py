@@ -279,7 +279,7 @@ async def test_texts_of_any_kind_are_filters_and_nothing_else(control: Control) 
 
 
 async def test_a_column_store_that_is_away_is_503(control: Control) -> None:
-    control.app.state.column_store = HeldStore()
+    control.app.state.column_store = control.app.state.report_store = HeldStore()
     for path in (SITES, f"{SITES}/{control.site.id}/report"):
         status, headers, answer = await control.get(path)
         assert (status, headers["Retry-After"], answer["type"]) == (503, "1", "/problems/unavailable")
