@@ -177,6 +177,11 @@ class Fleet:
                 logger.warning("%s", error)
                 self._stale.set()
                 await asyncio.sleep(_AGAIN_SECONDS)
+            except Exception:
+                # Ended, it would leave the environment with the route of this moment, and starts waiting.
+                logger.exception("the route of %s could not be set", self.tenancy.hosts[0])
+                self._stale.set()
+                await asyncio.sleep(_AGAIN_SECONDS)
             async with self._changes:
                 self._changes.notify_all()
 

@@ -1,0 +1,90 @@
+"""Whatever fails wherever in a deployment: its status, what is served, the files and what starts again agree.
+
+`make test` has a fault at some of the points, of each kind in turn; `make test-full` at every point. The kills are in
+`tests/faults/test_killed_deployer.py`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import cycle
+
+import pytest
+from sqlalchemy import update
+
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment
+from tests.support import suites
+from tests.support.databases import migrated_database
+from tests.support.deploy_stage import open_stage
+from tests.support.faulty_deployer import FAULTS, FaultyDeployer, faulty_deployer
+
+_EVERY = 6
+Begin = Callable[[FaultyDeployer, dict[str, Place]], Awaitable[tuple[Place, int | None]]]
+
+
+@pytest.fixture(scope="module")
+async def faulty(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[FaultyDeployer, dict[str, Place]]]:
+    folder = tmp_path_factory.mktemp("faulty")
+    async with (
+        migrated_database("sqlite", request, folder) as url,
+        open_stage(url, folder) as stage,
+        faulty_deployer(stage, folder / "deployer") as at_work,
+    ):
+        places = await stage.add_project("shop", "https://git.example/shop.git")
+        for place in (places["staging"], places["staging"], places["production"]):
+            assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        yield at_work, places
+
+
+async def _deploy(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+    return places["staging"], await faulty.stage.deploy(places["staging"])
+
+
+async def _roll_back(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+    to = await faulty.stage.former(places["staging"])
+    return places["staging"], await faulty.stage.roll_back(places["staging"], to)
+
+
+async def _promote(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+    source = (await faulty.live(places["staging"]))[0]
+    return places["production"], await faulty.stage.promote(source, places["staging"], places["production"])
+
+
+async def _scale(faulty: FaultyDeployer, places: dict[str, Place]) -> tuple[Place, int | None]:
+    place = places["production"]
+    replicas = (await faulty.live(place))[3]
+    async with faulty.stage.sessions() as session, session.begin():
+        mine = update(Environment).where(Environment.id == place.environment.id)
+        await session.execute(mine.values(desired_replicas=3 - replicas))
+    return place, None
+
+
+async def _fail_once(faulty: FaultyDeployer, places: dict[str, Place], begin: Begin) -> None:
+    place, number = await begin(faulty, places)
+    if number is not None:
+        former = (await faulty.live(place))[0]
+        status = await faulty.finish(number)
+        live = (await faulty.live(place))[0]
+        assert (status, live) in {("succeeded", number), ("failed", former)}, faulty.points.met
+    await faulty.settle(place)
+    await faulty.restart_if_stopped()
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.longer_in_full
+@pytest.mark.parametrize("begin", [_deploy, _roll_back, _promote, _scale])
+async def test_a_fault_at_any_point_leaves_one_truth(
+    faulty: tuple[FaultyDeployer, dict[str, Place]], begin: Begin, pytestconfig: pytest.Config
+) -> None:
+    deployer, places = faulty
+    deployer.points.begin(None, "defect")
+    await _fail_once(deployer, places, begin)
+    passed = deployer.points.passed
+    assert passed > 10
+    # One that has no common factor with the number of kinds: each meets all of a deployment's parts.
+    step = 1 if suites.is_thorough(pytestconfig) else max(_EVERY, passed // 12)
+    for fails_at, fault in zip(range(1, passed + 1, step), cycle(FAULTS), strict=False):
+        deployer.points.begin(fails_at, fault)
+        await _fail_once(deployer, places, begin)
+    deployer.points.begin(None, "defect")

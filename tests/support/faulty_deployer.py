@@ -1,0 +1,309 @@
+"""A deployer in this process that meets one fault at a chosen point of its work, and what must be true afterwards.
+
+Points are each statement and commit of the database, and the beginning and end of each call of the driver, the proxy
+and the log, as far as a deployment or the keeping of an environment makes them. Builds make their files without Git.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from prometheus_client import CollectorRegistry
+from sqlalchemy import Engine, event, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from control_api.database_errors import DatabaseAway
+from control_api.deployments.tables import LiveRelease, Release
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment
+from control_api.workflows.document import WorkflowDocument
+from control_api.workflows.read_workflow import read_workflow
+from deployer import run_deployer
+from deployer.assemble import running_local_deployer
+from deployer.deployments import carry_out
+from deployer.deployments.log import DeploymentLog
+from deployer.drivers.local.build import Builder
+from deployer.drivers.local.driver import LocalDriver
+from deployer.drivers.local.fleet import Fleet
+from deployer.environments import keep_environment
+from deployer.environments.overview import read_kept
+from deployer.identity import Identity, owning
+from deployer.processes.marks import end_marked, find_marked
+from deployer.run_deployer import Deployer
+from deployer.traffic.proxy.streaming import StreamingProxy
+from pipeline_contracts.settings import Settings
+from tests.support.deploy_stage import Stage, ask
+from tests.support.serve_control import VARIABLE_KEYS
+
+Fault = Literal["away", "database", "defect", "stop"]
+FAULTS: tuple[Fault, ...] = ("away", "database", "defect", "stop")
+"""The database is away for a moment; it fails for good; a defect; the deployer is stopped and started again."""
+
+_APP = """
+import http.server, json, os
+version = open("built").read()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        told = {"mark": os.environ["PHAROS_INSTANCE"], "pid": os.getpid(), "version": version}
+        self.wfile.write(json.dumps(told).encode())
+    def log_message(self, *given): pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+_WORKFLOW = {
+    "version": 1,
+    "build": {"steps": []},
+    "release": {"steps": ["true"]},
+    "processes": {"web": {"command": "exec python3 -S app.py", "health": {"path": "/"}}},
+    "retain": 2,
+}
+_WRAPPED: tuple[tuple[Any, str], ...] = (
+    *((LocalDriver, name) for name in ("build", "release", "start", "switch", "keep")),
+    (Fleet, "_retire"),
+    (StreamingProxy, "set_route"),
+    (DeploymentLog, "say"),
+)
+_is_working: ContextVar[bool] = ContextVar("_is_working", default=False)
+
+
+class Points:
+    """Counts the points that the work passes, and has it fail at one of them."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.fails_at: int | None = None
+        self.fault: Fault = "defect"
+        self.stop: Callable[[], None] = lambda: None
+        self.met: str | None = None
+        """The point at which it failed."""
+
+    def begin(self, fails_at: int | None, fault: Fault) -> None:
+        """Count anew."""
+        self.passed, self.fails_at, self.fault, self.met = 0, fails_at, fault, None
+
+    def reach(self, name: str) -> None:
+        if not _is_working.get():
+            return
+        self.passed += 1
+        if self.passed != self.fails_at:
+            return
+        self.met = name
+        if self.fault == "stop":
+            self.stop()
+        elif self.fault == "away":
+            raise DatabaseAway("a moment without the database")
+        elif self.fault == "database":
+            raise SQLAlchemyError("the database has failed")
+        else:
+            raise RuntimeError("a defect")
+
+
+def _wrap(real: Callable[..., Any], name: str, points: Points) -> Callable[..., Any]:
+    async def wrapped(*arguments: Any, **named: Any) -> Any:
+        points.reach(f"before {name}")
+        result = await real(*arguments, **named)
+        points.reach(f"after {name}")
+        return result
+
+    return wrapped
+
+
+def _work(real: Callable[..., Any]) -> Callable[..., Any]:
+    async def working(*arguments: Any, **named: Any) -> Any:
+        token = _is_working.set(True)
+        try:
+            return await real(*arguments, **named)
+        finally:
+            _is_working.reset(token)
+
+    return working
+
+
+@contextmanager
+def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    for owner, name in _WRAPPED:
+        patch.setattr(owner, name, _wrap(getattr(owner, name), f"{owner.__name__}.{name}", points))
+    patch.setattr(keep_environment, "carry_out", _work(carry_out.carry_out))
+    patch.setattr(
+        keep_environment.EnvironmentKeeper, "_keep", _work(keep_environment.EnvironmentKeeper._keep)
+    )
+
+    def at_statement(*given: Any, **_named: Any) -> None:
+        points.reach(f"statement {str(given[2])[:60]}")
+
+    def at_commit(_session: Session) -> None:
+        points.reach("before commit")
+
+    def after_commit(_session: Session) -> None:
+        points.reach("after commit")
+
+    listeners = (
+        (Engine, "before_cursor_execute", at_statement),
+        (Session, "before_commit", at_commit),
+        (Session, "after_commit", after_commit),
+    )
+    for owner, name, listener in listeners:
+        event.listen(owner, name, listener)
+    try:
+        yield
+    finally:
+        for owner, name, listener in listeners:
+            event.remove(owner, name, listener)
+
+
+class FaultyDeployer:
+    """The deployer, its stage, and the points of its work."""
+
+    def __init__(self, stage: Stage, folder: Path, points: Points) -> None:
+        self.stage = stage
+        self.points = points
+        self.folder = folder
+        self.identity: Identity
+        self.deployer: Deployer
+        self.port = 0
+        self._stack = AsyncExitStack()
+        self._stopping = asyncio.Event()
+        points.stop = self._stopping.set
+
+    async def start(self) -> None:
+        server = socket.create_server(("127.0.0.1", self.port))
+        self.port = server.getsockname()[1]
+        self.identity = self._stack.enter_context(owning(self.folder))
+        self.deployer = await self._stack.enter_async_context(
+            running_local_deployer(
+                Settings(deploy_drain_seconds=0.1),
+                self.identity,
+                server,
+                sessions=self.stage.sessions,
+                keys=VARIABLE_KEYS,
+                registry=CollectorRegistry(),
+                hidden=(),
+                stops=False,
+            )
+        )
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    async def finish(self, number: int) -> str:
+        """Restart it if the fault says so; gives the deployment's final status."""
+        ending = asyncio.create_task(self.stage.wait_final(number, 40))
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        await self.restart_if_stopped()
+        return await ending
+
+    async def restart_if_stopped(self) -> None:
+        if self._stopping.is_set():
+            self._stopping.clear()
+            await self.restart()
+
+    async def live(self, place: Place) -> tuple[int, str, str, int]:
+        """Of what the database calls live: the deployment, its version, its artefact, and the replicas."""
+        async with self.stage.sessions() as session:
+            query = (
+                select(LiveRelease.deployment_id, Release.revision, Release.artefact, Environment)
+                .join(Release, Release.id == LiveRelease.release_id)
+                .join(Environment, Environment.id == LiveRelease.environment_id)
+                .where(LiveRelease.environment_id == place.environment.id)
+            )
+            number, revision, artefact, environment = (await session.execute(query)).one()
+        return number, self.stage.versions[revision], artefact, environment.desired_replicas
+
+    async def settle(self, place: Place) -> None:
+        """Until what is live is served, runs as often as it has to, and nothing else runs or is on the disk; then until
+        it is served again after its process was killed."""
+        number, version, artefact, replicas = await self.live(place)
+        whose = f"{self.identity.id}/{place.environment.id}/"
+        marks = {f"{whose}{number}/web/{one}" for one in range(1, replicas + 1)}
+        host = f"{place.environment.slug}.{place.project.slug}.localhost"
+        told = await self._until(host, lambda answer: answer[0] == (number, version))
+        assert told[0] == (number, version), (told, self.points.met)
+        kept = (await read_kept(self.stage.sessions)).artefacts
+
+        async def present() -> tuple[set[str], set[str]]:
+            found = await asyncio.to_thread(find_marked, whose)
+            return {mark.rpartition("/")[0] for mark in found}, set(os.listdir(self.folder / "artefacts"))
+
+        for _ in range(400):
+            if await present() == (marks, kept):
+                break
+            await asyncio.sleep(0.05)
+        assert await present() == (marks, kept), self.points.met
+        assert (self.folder / "artefacts" / artefact / "built").read_text() == version
+        told = await self._until(host, lambda answer: answer[0] is not None)
+        os.kill(told[1], signal.SIGKILL)
+        again = await self._until(
+            host, lambda answer: answer[0] == (number, version) and answer[1] != told[1]
+        )
+        assert again[0] == (number, version) and again[1] != told[1], self.points.met
+
+    async def _until(self, host: str, is_so: Callable[[Any], bool]) -> tuple[tuple[int, str] | None, int]:
+        found: tuple[tuple[int, str] | None, int] = (None, 0)
+        for _ in range(400):
+            answer: Any = None
+            # What was just killed may have sent a head.
+            with suppress(ValueError):
+                answer = await asyncio.to_thread(ask, self.port, host)
+            if isinstance(answer, dict):
+                found = ((int(answer["mark"].split("/")[2]), answer["version"]), answer["pid"])
+                if is_so(found):
+                    break
+            await asyncio.sleep(0.03)
+        return found
+
+
+def _build_without_git(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    async def resolve(_url: str, _ref: str | None, **_named: Any) -> str:
+        revision = f"{len(stage.versions):040x}"
+        stage.versions.setdefault(revision, f"version {len(stage.versions) + 1}")
+        return revision
+
+    async def build(
+        self: Builder, tenancy: Any, source: Any, _variables: Any, _log: Any
+    ) -> tuple[str, WorkflowDocument]:
+        name = str(source.deployment_id)
+        folder = await self._folders.fresh_artefact(name)
+        (folder / "built").write_text(stage.versions[source.revision])
+        (folder / "app.py").write_text(_APP)
+        await self._folders.seal(folder, self._folders.builder(tenancy))
+        return name, read_workflow(json.dumps(_WORKFLOW))
+
+    patch.setattr(carry_out, "resolve_ref", resolve)
+    patch.setattr(Builder, "build", build)
+
+
+@asynccontextmanager
+async def faulty_deployer(stage: Stage, folder: Path) -> AsyncIterator[FaultyDeployer]:
+    """One at work, without waiting between its attempts; nothing runs at the end."""
+    points = Points()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keep_environment, "_FIRST_PAUSE", 0.02)
+        patch.setattr(carry_out, "_FIRST_PAUSE", 0.02)
+        patch.setattr(run_deployer, "_LOOK_SECONDS", 0.1)
+        patch.setattr(run_deployer, "_SWEEP_AGAIN_SECONDS", 0.1)
+        _build_without_git(stage, patch)
+        with _watched(points, patch):
+            faulty = FaultyDeployer(stage, folder, points)
+            try:
+                await faulty.start()
+                yield faulty
+            finally:
+                points.begin(None, "defect")
+                await faulty.stop()
+                await end_marked(f"{faulty.identity.id}/")
