@@ -2,9 +2,14 @@
 
 import signal
 
+_COUNTERS = "/proc/vmstat"
+_OOM_KILLS = b"oom_kill "
+# What a shell reports for a command of its own that SIGKILL ended.
+_KILLED = 128 + signal.SIGKILL
+
 
 def describe_exit(status: int | None) -> str:
-    """The end of a sentence. `status` is as of `RunningProcess.wait`: negative for a signal, None where unknown."""
+    """Return the end of a sentence. `status`, as of `RunningProcess.wait`: negative for a signal, None if unknown."""
     if status is None:
         return "ended, with a status that is not known"
     if status >= 0:
@@ -14,3 +19,25 @@ def describe_exit(status: int | None) -> str:
     except ValueError:
         return f"was ended by signal {-status}"
     return f"was ended by signal {-status} ({name})"
+
+
+def describe_own_exit(status: int | None, oom_kills: int) -> str:
+    """Describe the end of a process that Pharos did not end. `oom_kills`: how many processes of the machine the kernel
+    ended for lack of memory at about the same time."""
+    if status not in (-signal.SIGKILL, _KILLED):
+        return describe_exit(status)
+    cause = "out of memory" if oom_kills > 0 else "SIGKILL, perhaps out of memory"
+    return f"ended with exit status {_KILLED} ({cause})"
+
+
+def count_oom_kills() -> int:
+    """Return how many processes the kernel has ended for lack of memory, in any cgroup, since the machine started; 0
+    where the kernel does not count them (before 4.13)."""
+    try:
+        with open(_COUNTERS, "rb") as file:
+            for line in file:
+                if line.startswith(_OOM_KILLS):
+                    return int(line.removeprefix(_OOM_KILLS))
+    except OSError:
+        pass
+    return 0

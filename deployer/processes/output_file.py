@@ -27,6 +27,17 @@ def open_output(path: Path, owner: Owner | None) -> int:
     return descriptor
 
 
+def end_line(path: Path) -> None:
+    """Append a line end where the last line has none. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            os.write(descriptor, b"\n")
+    finally:
+        os.close(descriptor)
+
+
 def cut_output(path: Path, most_bytes: int) -> None:
     """Move the newest `most_bytes` to `<path>.1`, whole lines, and empty the file, where it is longer. Raises OSError.
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Literal
 
 from deployer.processes.confinement import Confinement
-from deployer.processes.exits import describe_exit
+from deployer.processes.exits import count_oom_kills, describe_own_exit
 from deployer.processes.marks import end_instance
 from deployer.processes.output_pipe import OutputPipe
 from deployer.processes.running_process import RunningProcess
@@ -45,6 +45,7 @@ async def run_step(
     raises StepFailed, what `on_output` raised, or a cancellation, nothing is left. Raises ValueError as `start_process`
     does, and StillRunning.
     """
+    oom_kills = count_oom_kills()
     with ExitStack() as pipes:
         out, err = (pipes.enter_context(OutputPipe(confinement.owner)) for _ in range(2))
         try:
@@ -71,7 +72,7 @@ async def run_step(
         finally:
             await carry_out(step.close())
     if status != 0:
-        raise StepFailed(describe_exit(status))
+        raise StepFailed(describe_own_exit(status, count_oom_kills() - oom_kills))
 
 
 class _Step:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Literal
 
 from deployer.processes.back_off import STEADY_SECONDS, delay_before_restart
 from deployer.processes.confinement import Confinement
-from deployer.processes.exits import describe_exit
+from deployer.processes.exits import count_oom_kills, describe_exit, describe_own_exit
 from deployer.processes.marks import StillRunning
-from deployer.processes.output_file import cut_output, open_output
+from deployer.processes.output_file import cut_output, end_line, open_output
 from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import check_start, start_process
 from storage_backends.end_task import end_task
@@ -27,7 +28,7 @@ class Supervised:
     """One instance. Its output goes to a file, so that it outlives the deployer; it is told by its mark after that.
 
     `state`: "starting" until the process is there, "running", "waiting" from its end to its next start, "stopped"
-    before `start` and after `stop`. `last_exit` is the end of a sentence ("was ended by signal 9 (SIGKILL)").
+    before `start` and after `stop`. `last_exit` is the end of a sentence ("was ended by signal 15 (SIGTERM)").
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class Supervised:
         self._adopted = adopted
         self._process: RunningProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._oom_kills: deque[int] = deque([count_oom_kills()], maxlen=2)
+        """The machine's counter, up to two seconds ago."""
         self.mark = mark
         self.state: State = "stopped"
         self.restarts = 0
@@ -130,9 +133,13 @@ class Supervised:
             return
         self._adopted = None
         self._change("running")
-        self.last_exit = describe_exit(await self._process.wait())
+        status = await self._process.wait()
+        self.last_exit = describe_own_exit(status, count_oom_kills() - self._oom_kills[0])
         with contextlib.suppress(StillRunning):
             await self._process.end(0)
+        # What the next start prints begins on a line of its own.
+        with contextlib.suppress(OSError):
+            end_line(self._output)
 
     def _launch(self) -> RunningProcess:
         if self.restarts and self._renew is not None:
@@ -154,6 +161,7 @@ class Supervised:
     async def _watch_output(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
+            self._oom_kills.append(count_oom_kills())
             # Without the file, or on a disk that fails, there is nothing to cut.
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(cut_output, self._output, self._output_bytes)

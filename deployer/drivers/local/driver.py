@@ -348,7 +348,8 @@ async def _tell_output(path: Path, log: WorkLog) -> None:
     lines = await asyncio.to_thread(_last_lines, path)
     if lines:
         await log.say(f"The last that {path.stem} printed:")
-        await log.write("stdout", b"".join(lines))
+        text = b"".join(lines)
+        await log.write("stdout", text if text.endswith(b"\n") else text + b"\n")
 
 
 def _last_lines(path: Path) -> list[bytes]:

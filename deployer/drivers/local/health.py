@@ -22,21 +22,25 @@ class NothingListens(Unhealthy):
     """No socket listens on the port."""
 
 
+OnFault = Callable[[Unhealthy], None]
+
+
 async def wait_healthy(
     target: Target,
     path: str | None,
     host: str,
     listeners: ListenerOwners,
-    on_fault: Callable[[Unhealthy], None],
+    on_fault: OnFault,
 ) -> None:
     """Return once the instance answers a GET of `path` with 200 to 399; without a path, once it takes connections.
 
-    Probes about once a second, each time for up to five seconds. Each failed probe is reported to `on_fault`.
+    Probes about once a second, each time for up to five seconds. `on_fault` gets the reason of each failed probe, and
+    of one that waits for its answer.
     """
     pauses = iter(_PAUSES)
     while True:
         try:
-            await _probe_in_time(target, path, host, listeners)
+            await _probe_in_time(target, path, host, listeners, on_fault)
             return
         except Unhealthy as fault:
             on_fault(fault)
@@ -44,10 +48,12 @@ async def wait_healthy(
         await asyncio.sleep(next(pauses, _LAST_PAUSE))
 
 
-async def _probe_in_time(target: Target, path: str | None, host: str, listeners: ListenerOwners) -> None:
+async def _probe_in_time(
+    target: Target, path: str | None, host: str, listeners: ListenerOwners, on_fault: OnFault
+) -> None:
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
-            await _probe(target, path, host, listeners)
+            await _probe(target, path, host, listeners, on_fault)
     except TimeoutError:
         asked = (
             f"{target.host}:{target.port} took no connection"
@@ -61,7 +67,9 @@ async def _probe_in_time(target: Target, path: str | None, host: str, listeners:
         ) from None
 
 
-async def _probe(target: Target, path: str | None, host: str, listeners: ListenerOwners) -> None:
+async def _probe(
+    target: Target, path: str | None, host: str, listeners: ListenerOwners, on_fault: OnFault
+) -> None:
     place = f"{target.host}:{target.port}"
     verdict = await listeners.examine(target.port)
     if verdict is Verdict.NOBODY:
@@ -75,6 +83,7 @@ async def _probe(target: Target, path: str | None, host: str, listeners: Listene
             raise Unhealthy(f"Another program may have taken the connection to {place}")
         if path is None:
             return
+        on_fault(Unhealthy(f"GET {path} was not answered"))
         head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pharos-health\r\nAccept: */*\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode("ascii"))
         await writer.drain()

@@ -129,17 +129,19 @@ class Instance:
         if self.supervised.last_exit is not None:
             return f"It {self.supervised.last_exit}."
         if self._fault is None:
-            return "It was not probed in that time."
+            return "It had only just started."
         if not isinstance(self._fault, NothingListens):
             return f"{self._fault}."
         found = await self.listeners.list_listeners(self.mark.port)
+        if any(each.port == self.mark.port and each.address in _EVERYWHERE for each in found):
+            return f"It had only just begun to listen at {self.target.host}:{self.target.port}."
         places = ", ".join(dict.fromkeys(map(_place, found[:_MOST_LISTED])))
         where = (
             f"the application listens at {places}"
             if places
             else "the application does not listen on any port"
         )
-        return f"{self._fault} ({where}). Listen on the port in the PORT variable."
+        return f"{self._fault} ({where}). Read the PORT variable."
 
     def facts(self) -> InstanceFacts:
         """What is told of it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deployer.processes.output_file import cut_output, open_output
+from deployer.processes.output_file import cut_output, end_line, open_output
 
 
 def test_a_short_file_stays(tmp_path: Path) -> None:
@@ -81,3 +81,15 @@ def test_without_room_for_the_copy_the_file_is_cut_all_the_same(tmp_path: Path) 
     (tmp_path / "output.1").symlink_to("/dev/full")
     cut_output(tmp_path / "output", 10)
     assert (tmp_path / "output").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("printed", "kept"),
+    [(b"", b""), (b"a\n", b"a\n"), (b"a", b"a\n"), (b"a\nb", b"a\nb\n")],
+)
+def test_the_last_line_is_ended_once(printed: bytes, kept: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "output"
+    path.write_bytes(printed)
+    for _ in range(2):
+        end_line(path)
+    assert path.read_bytes() == kept

@@ -46,7 +46,8 @@ async def test_output_comes_by_stream(place: Place) -> None:
     ("command", "told"),
     [
         ("exit 3", "ended with status 3"),
-        ("kill -9 $$", "was ended by signal 9 (SIGKILL)"),
+        ("kill -9 $$", "ended with exit status 137 (SIGKILL, perhaps out of memory)"),
+        ("sh -c 'kill -9 $$'; exit $?", "ended with exit status 137 (SIGKILL, perhaps out of memory)"),
         ("kill -TERM $$", "was ended by signal 15 (SIGTERM)"),
         ("kill -40 $$", "was ended by signal 40"),
         ("no-such-command", "ended with status 127"),

@@ -127,7 +127,7 @@ async def test_what_a_crash_leaves_does_not_meet_its_successor(
     instance.start()
     await until(lambda: left)
     assert left[0] == {}
-    assert instance.last_exit == "was ended by signal 9 (SIGKILL)"
+    assert instance.last_exit == "ended with exit status 137 (SIGKILL, perhaps out of memory)"
 
 
 async def test_the_output_has_a_bound(supervise: Make, place: Place, tmp_path: Path) -> None:
