@@ -223,7 +223,7 @@ async def _explain(instances: Sequence[Instance], seconds: float) -> str:
         if not one.is_ready:
             reasons.setdefault(await one.explain(), []).append(_called(one))
     return " ".join(
-        f"{', '.join(names)} was not healthy within {seconds:.0f} s: {reason}"
+        f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not healthy within {seconds:.0f} s: {reason}"
         for reason, names in reasons.items()
     )
 

@@ -27,7 +27,12 @@ def _stolen(stage: Driven) -> Counter[str]:
 
 
 async def _ask_with_cookies(stage: Driven) -> list[tuple[int, str]]:
-    asking = (stage.ask(VICTIM_ID, "/account", Cookie="session=secret") for _ in range(REQUESTS))
+    """Every other one asks for a WebSocket."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
+    asking = (
+        stage.ask(VICTIM_ID, "/account", Cookie="session=secret", **(upgrade if number % 2 else {}))
+        for number in range(REQUESTS)
+    )
     return list(await asyncio.gather(*asking))
 
 

@@ -1,0 +1,75 @@
+"""Run by test_one_user.py as an ordinary user: what is found out about listeners of two applications, as JSON."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from deployer.listeners.owners import Expected, ListenerOwners
+from deployer.listeners.socket_diagnostics import SocketDiagnostics
+from deployer.processes.confinement import Confinement
+from deployer.processes.start_process import has_namespaces, start_process
+
+LISTEN = """exec {python} -c '
+import os, socket, time
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+listener.bind(("127.0.0.1", {port}))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+if {forks} and os.fork():
+    listener.close()
+time.sleep(1000)
+'"""
+
+
+async def main(path: Path, mark: str) -> None:
+    for name in ("app", "home"):
+        (path / name).mkdir()
+    confinement = Confinement(path / "app", path / "home", None)
+    source = SocketDiagnostics()
+    told: dict[str, object] = {"has_namespaces": await has_namespaces()}
+    started = []
+
+    async def start(name: str, port: int, forks: bool = False) -> tuple[Callable[[], int], int]:
+        output = path / name
+        with output.open("wb") as file:
+            process = start_process(
+                LISTEN.format(python=sys.executable, port=port, forks=forks),
+                variables={},
+                confinement=confinement,
+                mark=f"{mark}{name}",
+                stdout=file.fileno(),
+                stderr=file.fileno(),
+                dies_with_us=False,
+            )
+        started.append(process)
+        while not (text := output.read_text()).endswith("\n"):
+            await asyncio.sleep(0.02)
+        return lambda: process.pid, int(text)
+
+    async def judge(port: int, name: str, leader: Callable[[], int]) -> list[object]:
+        owners = ListenerOwners(source, has_own_users=False)
+        owners.expect(port, Expected(os.geteuid(), f"{mark}{name}", leader))
+        verdict = await owners.examine(port)
+        return [verdict.name, owners.is_owned(port, owners.known(port))]
+
+    try:
+        victim, port = await start("victim", 0)
+        workers, port_of_workers = await start("workers", 0, forks=True)
+        told["own"] = await judge(port, "victim", victim)
+        told["own worker"] = await judge(port_of_workers, "workers", workers)
+        told["a neighbour's"] = await judge(port, "workers", workers)
+        await start("attacker", port)
+        told["shared with a neighbour"] = await judge(port, "victim", victim)
+    finally:
+        for each in started:
+            await each.end(0)
+        source.close()
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
