@@ -34,14 +34,14 @@ def _nobody(_peer: str) -> bool:
 
 
 class StreamingProxy:
-    """A `Traffic` in this process.
+    """A `Traffic` in this process. With `listeners`, it sends nothing to a port that another program has taken.
 
     `on_request_asleep` is called, with the environment's ID, when a request comes for one that sleeps; it must not
     block. `think_seconds`: how long an application may take from a request's end to its answer's head.
     `silent_seconds`: how long a caller may send or take nothing in the middle of a body. `requests_at_once`: requests,
     streams and WebSockets together, each of which takes two file descriptors; `held_at_once`: how many requests of
     one environment may wait for it. `trusts` tells of a peer's address whether it is a gateway of ours, which tells
-    truly who has called. `listeners`: no request is sent to a target on which another program listens.
+    truly who has called.
     """
 
     def __init__(
