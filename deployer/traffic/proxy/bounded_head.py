@@ -5,6 +5,7 @@ two megabytes a connection for ever.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -13,7 +14,10 @@ from aiohttp.web_protocol import RequestHandler
 
 from deployer.traffic.proxy.heads import HEAD_BYTES
 from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, answer_refusal
+from deployer.traffic.proxy.watch import Backlog, Watch
 from pipeline_contracts.errors import Problem
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 HEAD_SECONDS = 10.0
 # What one read brings may begin with the end of the request before.
@@ -23,6 +27,10 @@ _MOST_BYTES = HEAD_BYTES + 1024
 class BoundedServer(web.Server):
     """Makes a `BoundedProtocol` for each connection."""
 
+    def __init__(self, handler: Handler, watch: Watch, **options: Any) -> None:
+        super().__init__(handler, **options)
+        self.watch = watch
+
     def __call__(self) -> RequestHandler:
         return BoundedProtocol(self, loop=self._loop, **self._kwargs)
 
@@ -30,17 +38,35 @@ class BoundedServer(web.Server):
 class BoundedProtocol(RequestHandler):
     """One connection. Bytes that complete no request are a head's, unless the newest request's body is incomplete."""
 
-    __slots__ = ("_payload", "_head_bytes", "_head_timer")
+    __slots__ = ("_payload", "_head_bytes", "_head_timer", "_watch", "_backlog")
 
-    def __init__(self, server: web.Server, **options: Any) -> None:
+    def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
+        self._watch = server.watch
+        self._backlog: Backlog | None = None
         self._payload = EMPTY_PAYLOAD
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._end_head()
+        self._end_backlog()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # A connection that is being closed, which aiohttp knows no more, has its backlog watched as well.
+        if self.transport is not None:
+            self._backlog = self._watch.begin(self.transport, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._end_backlog()
+        super().resume_writing()
+
+    def _end_backlog(self) -> None:
+        if self._backlog is not None:
+            self._watch.end(self._backlog)
+            self._backlog = None
 
     def data_received(self, data: bytes) -> None:
         in_head = self._payload.is_eof()

@@ -7,6 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
+from deployer.traffic.proxy.watch import Watch, has_left
+
 
 class CallerGone(ConnectionError):
     """Nobody is there to be answered."""
@@ -29,15 +31,15 @@ class Relayed(web.StreamResponse):
 class Caller:
     """The connection that a request has come on.
 
-    A caller that sends no more of its body, or takes no more of its answer, for `silent_seconds` is given up; what
-    flows, if slowly, may take for ever.
+    A caller that sends no more of its body for the watch's `silent_seconds` is given up; what flows, if slowly, may
+    take for ever. `BoundedProtocol` cuts one that takes no more of its answer.
     """
 
-    __slots__ = ("_silent_seconds", "has_answer", "request")
+    __slots__ = ("_watch", "has_answer", "request")
 
-    def __init__(self, request: web.BaseRequest, silent_seconds: float) -> None:
+    def __init__(self, request: web.BaseRequest, watch: Watch) -> None:
         self.request = request
-        self._silent_seconds = silent_seconds
+        self._watch = watch
         self.has_answer = False
         """Whether the answer's head was written, so that no other answer can be."""
 
@@ -47,6 +49,13 @@ class Caller:
         transport = self.request.transport
         name = transport.get_extra_info("peername") if transport is not None else None
         return str(name[0]).removeprefix("::ffff:") if isinstance(name, tuple) else "unknown"
+
+    @property
+    def has_left_unnoticed(self) -> bool:
+        """Whether the caller has closed the connection while nothing is read from it."""
+        protocol, transport = self.request.protocol, self.request.transport
+        is_paused = protocol._reading_paused or protocol._buffer_paused
+        return is_paused and transport is not None and has_left(transport)
 
     def write(self, data: bytes) -> None:
         """Raises `CallerGone`."""
@@ -61,15 +70,14 @@ class Caller:
         if not protocol.writing_paused:
             return
         try:
-            async with asyncio.timeout(self._silent_seconds):
-                await self.request.writer.drain()
-        except (TimeoutError, ConnectionError):
+            await self.request.writer.drain()
+        except ConnectionError:
             self.cut()
             raise CallerGone from None
 
     async def read(self) -> bytes:
         """What has come of the body, empty at its end. Raises `TimeoutError`, and aiohttp's errors for a bad body."""
-        async with asyncio.timeout(self._silent_seconds):
+        async with asyncio.timeout(self._watch.silent_seconds):
             return await self.request.content.readany()
 
     def give_to(self, pipe: Any) -> None:

@@ -15,6 +15,7 @@ from deployer.traffic.proxy.refusals import BadGateway, BadRequest, GatewayTimeo
 from deployer.traffic.proxy.routes import Routed
 from deployer.traffic.proxy.tunnel import run_tunnel
 from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, UpstreamDied
+from deployer.traffic.proxy.watch import PeerSilent, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +27,10 @@ _REPEATS = 2
 class Exchange:
     """A request on its way. `think_seconds`: from its end to the answer's head."""
 
-    def __init__(self, caller: Caller, head: RequestHead, think_seconds: float) -> None:
+    def __init__(self, caller: Caller, head: RequestHead, think_seconds: float, watch: Watch) -> None:
         self._caller = caller
         self._head = head
+        self._watch = watch
         self._think_seconds = think_seconds
         self._fault: Exception | None = None
 
@@ -96,20 +98,25 @@ class Exchange:
         try:
             while data := await self._caller.read():
                 upstream.send(write_chunk(data) if is_chunked else data)
-                await upstream.drain()
+                await self._watch.drain(upstream)
             if is_chunked:
                 upstream.send(LAST_CHUNK)
         except ConnectionError:
             # The instance reads no more; it may have answered.
             return
+        except PeerSilent:
+            self._fault = GatewayTimeout(
+                f"The application took nothing of the request's body for {self._watch.silent_seconds:g} s."
+            )
+            upstream.cut()
         except TimeoutError:
             self._fault = RequestTimeout("The request's body did not go on.")
-            upstream.abort()
+            upstream.cut()
         except Exception as error:
             # aiohttp's errors of a body that cannot be read have no common type.
             logger.debug("a body cannot be read: %s", error)
             self._fault = BadRequest("The request's body cannot be read.")
-            upstream.abort()
+            upstream.cut()
 
     async def _read_head(
         self, upstream: Upstream, sending: asyncio.Task[None] | None
@@ -157,5 +164,5 @@ class Exchange:
             raise BadGateway("The application's answer has headers that cannot be passed on.")
         self._caller.has_answer = True
         self._caller.write(head)
-        await run_tunnel(self._caller, upstream)
+        await run_tunnel(self._caller, upstream, self._watch)
         return Relayed(101, keep_alive=False)

@@ -1,5 +1,7 @@
 """The proxy: takes requests on its sockets and carries each to an instance of the environment that its host names."""
 
+import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Mapping
@@ -14,8 +16,10 @@ from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
 from deployer.traffic.proxy.exchange import Exchange
 from deployer.traffic.proxy.heads import HEAD_BYTES, RequestHead, read_host, write_request
 from deployer.traffic.proxy.holding import Holding
-from deployer.traffic.proxy.refusals import NotFound, Unavailable, answer_refusal
+from deployer.traffic.proxy.refusals import NotFound, answer_refusal
 from deployer.traffic.proxy.routes import RouteTable
+from deployer.traffic.proxy.slots import Slots
+from deployer.traffic.proxy.watch import Watch
 from pipeline_contracts.errors import Problem
 
 logger = logging.getLogger(__name__)
@@ -38,10 +42,11 @@ class StreamingProxy:
 
     `on_request_asleep` is called, with the environment's ID, when a request comes for one that sleeps; it must not
     block. `think_seconds`: how long an application may take from a request's end to its answer's head.
-    `silent_seconds`: how long a caller may send or take nothing in the middle of a body. `requests_at_once`: requests,
-    streams and WebSockets together, each of which takes two file descriptors; `held_at_once`: how many requests of
-    one environment may wait for it. `trusts` tells of a peer's address whether it is a gateway of ours, which tells
-    truly who has called.
+    `silent_seconds`: how long a caller or an application may send or take nothing in the middle of a body.
+    `requests_at_once`: requests, streams and WebSockets together, each of which takes two file descriptors, shared
+    among environments by `Slots`, which keeps `reserved` for each. `held_at_once`: how many requests of one
+    environment may wait for it.
+    `trusts` tells of a peer's address whether it is a gateway of ours, which tells truly who has called.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class StreamingProxy:
         think_seconds: float = 300.0,
         silent_seconds: float = 120.0,
         requests_at_once: int = 4000,
+        reserved: int = 16,
         held_at_once: int = 2000,
         grace_seconds: float = 5.0,
         trusts: Callable[[str], bool] = _nobody,
@@ -61,11 +67,11 @@ class StreamingProxy:
         self._holding = Holding(self._table, on_request_asleep, hold_seconds, held_at_once, listeners)
         self._hold_seconds = hold_seconds
         self._think_seconds = think_seconds
-        self._silent_seconds = silent_seconds
-        self._requests_at_once = requests_at_once
+        self._watch = Watch(silent_seconds)
+        self._watching: asyncio.Task[None] | None = None
+        self._slots = Slots(requests_at_once, reserved)
         self._grace_seconds = grace_seconds
         self._trusts = trusts
-        self._open = 0
         self._runner: web.ServerRunner | None = None
 
     async def serve(self, sock: socket.socket) -> None:
@@ -75,12 +81,17 @@ class StreamingProxy:
                 self._server(), handle_signals=False, shutdown_timeout=self._grace_seconds
             )
             await self._runner.setup()
+            self._watching = asyncio.create_task(self._watch.run())
         await web.SockSite(self._runner, sock, backlog=_BACKLOG).start()
 
     async def close(self) -> None:
         """Take nothing more; what is in work gets `grace_seconds`, then it is cut off."""
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
 
     async def set_routes(self, routes: Mapping[int, Route]) -> None:
         """See `Traffic`."""
@@ -107,6 +118,7 @@ class StreamingProxy:
         quiet.setLevel(logging.CRITICAL)
         return BoundedServer(
             self._answer,
+            self._watch,
             handler_cancellation=True,
             access_log=None,
             logger=quiet,
@@ -119,11 +131,8 @@ class StreamingProxy:
         )
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        caller = Caller(request, self._silent_seconds)
-        self._open += 1
+        caller = Caller(request, self._watch)
         try:
-            if self._open > self._requests_at_once:
-                raise Unavailable(f"{self._requests_at_once:,} requests are in work already.")
             return await self._carry(caller)
         except Problem as problem:
             return _refuse(caller, problem)
@@ -132,8 +141,6 @@ class StreamingProxy:
         except Exception:
             logger.exception("a request failed in the proxy")
             return _refuse(caller, Problem("The request failed in the proxy."))
-        finally:
-            self._open -= 1
 
     async def _carry(self, caller: Caller) -> web.StreamResponse:
         request = caller.request
@@ -143,9 +150,15 @@ class StreamingProxy:
         if routed is None:
             raise NotFound(f"No environment answers at the host {host[:_HOST_CHARACTERS]}.")
         head = self._head(caller, target)
-        return await Exchange(caller, head, self._think_seconds).run(
-            self._holding, routed, self._hold_seconds
-        )
+        self._slots.take(routed.environment_id)
+        self._watch.enter(caller)
+        try:
+            return await Exchange(caller, head, self._think_seconds, self._watch).run(
+                self._holding, routed, self._hold_seconds
+            )
+        finally:
+            self._watch.leave(caller)
+            self._slots.give_back(routed.environment_id)
 
     def _head(self, caller: Caller, target: str) -> RequestHead:
         request = caller.request

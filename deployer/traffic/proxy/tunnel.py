@@ -4,33 +4,21 @@ Nothing is read out of the frames, so extensions, sizes and close codes pass as 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+
+from aiohttp.base_protocol import BaseProtocol
 
 from deployer.traffic.proxy.caller import Caller
 from deployer.traffic.proxy.upstream import Upstream
-
-
-class _Side(Protocol):
-    """What aiohttp's protocols of both sides have in common."""
-
-    @property
-    def transport(self) -> asyncio.Transport | None: ...
-    @property
-    def writing_paused(self) -> bool: ...
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
+from deployer.traffic.proxy.watch import Watch
 
 
 class _Pipe:
     """One direction. aiohttp hands it what has come, as it would a reader of frames."""
 
-    def __init__(
-        self, source: _Side, sink: _Side, drain_sink: Callable[[], Awaitable[None]], ended: asyncio.Event
-    ) -> None:
+    def __init__(self, source: BaseProtocol, sink: BaseProtocol, watch: Watch, ended: asyncio.Event) -> None:
         self._source = source
         self._sink = sink
-        self._drain_sink = drain_sink
+        self._watch = watch
         self._ended = ended
         self._full = asyncio.Event()
 
@@ -49,20 +37,23 @@ class _Pipe:
         self._ended.set()
 
     async def hold_back(self) -> None:
-        """Has the source wait whenever the sink does not keep up; for ever."""
+        """Have the source wait whenever the sink does not keep up. Raises `PeerSilent`, `ConnectionError`."""
         while True:
             await self._full.wait()
-            await self._drain_sink()
+            await self._watch.drain(self._sink)
             self._full.clear()
             self._source.resume_reading()
 
 
-async def run_tunnel(caller: Caller, upstream: Upstream) -> None:
-    """Until one side ends; then the other one is closed behind what it is still to get."""
+async def run_tunnel(caller: Caller, upstream: Upstream, watch: Watch) -> None:
+    """Carry bytes until one side ends, or takes nothing of its backlog for the watch's `silent_seconds`.
+
+    Then the other side is closed after it has got its backlog.
+    """
     ended = asyncio.Event()
     protocol = caller.request.protocol
-    up = _Pipe(protocol, upstream, upstream.drain, ended)
-    down = _Pipe(upstream, protocol, caller.request.writer.drain, ended)
+    up = _Pipe(protocol, upstream, watch, ended)
+    down = _Pipe(upstream, protocol, watch, ended)
     tasks = [asyncio.ensure_future(wait) for wait in (ended.wait(), up.hold_back(), down.hold_back())]
     try:
         upstream.give_to(down)

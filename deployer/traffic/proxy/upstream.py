@@ -42,11 +42,6 @@ class AnswerTruncated(Exception):
 class Upstream(ResponseHandler):
     """Made by `open_upstream`; must be ended by `abort` or `end_tunnel`."""
 
-    async def drain(self) -> None:
-        """Until what has been written has mostly left. Raises `ConnectionError` where nobody takes it any more."""
-        if self.writing_paused:
-            await self._drain_helper()
-
     def send(self, data: bytes) -> None:
         """Write, or raise `ConnectionError`."""
         if self.transport is None or self.transport.is_closing():
@@ -71,6 +66,11 @@ class Upstream(ResponseHandler):
             raise AnswerInvalid(str(error.message)) from None
         except (ClientError, OSError) as error:
             raise UpstreamDied(str(error)) from None
+
+    def cut(self) -> None:
+        """End the connection at once, and let those who read from it see the end. `abort` would leave them waiting."""
+        if self.transport is not None:
+            self.transport.abort()
 
     def give_to(self, pipe: Any) -> None:
         """After a 101: whatever comes goes to the pipe's `feed_data`."""

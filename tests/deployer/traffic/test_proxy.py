@@ -145,7 +145,7 @@ async def test_a_request_held_for_an_environment_that_is_removed_is_told_so(prox
 
 async def test_too_many_requests_at_once_are_told_to_come_again() -> None:
     async with (
-        proxy_carrier(requests_at_once=3, held_at_once=2) as proxy,
+        proxy_carrier(requests_at_once=5, reserved=0, held_at_once=2) as proxy,
         running_application("one") as one,
     ):
         await proxy.traffic.set_route(1, AWAITED)
@@ -155,12 +155,12 @@ async def test_too_many_requests_at_once_are_told_to_come_again() -> None:
         # Those who wait for one environment leave room for others.
         status, told = await proxy.ask()
         assert status == 503 and "wait" in told["detail"]
-        slow = asyncio.create_task(proxy.ask("b.localhost", "/slow"))
-        await until(lambda: one.asked == 1)
+        slow = asyncio.gather(*(proxy.ask("b.localhost", "/slow") for _ in range(2)))
+        await until(lambda: one.asked == 2)
         async with proxy.session.get(proxy.url, headers={"Host": "b.localhost"}) as answer:
             assert answer.status == 503 and answer.headers["Retry-After"] == "1"
         one.step.set()
-        assert (await slow)[0] == 200
+        assert [status for status, _ in await slow] == [200, 200]
         assert (await proxy.ask("b.localhost"))[0] == 200
         await proxy.traffic.set_route(1, to(one.target))
         assert [(await ask)[0] for ask in waiting] == [200, 200]

@@ -1,0 +1,38 @@
+"""Shares the proxy's slots among environments."""
+
+from deployer.traffic.proxy.refusals import Unavailable
+
+
+class Slots:
+    """Counts the open requests, streams and WebSockets of each environment.
+
+    An environment gets a further slot while it has fewer than are free: one alone has at most half of `total`. It
+    always gets its first `reserved` slots, beyond `total` if need be, so no environment can have another one refused.
+    """
+
+    def __init__(self, total: int, reserved: int = 16) -> None:
+        self._total = total
+        self._reserved = reserved
+        self._free = total
+        self._taken: dict[int, int] = {}
+
+    def take(self, environment_id: int) -> None:
+        """Take a slot. Raises `Unavailable` where the environment has its share already."""
+        taken = self._taken.get(environment_id, 0)
+        if taken >= max(self._free, self._reserved):
+            raise Unavailable(
+                f"The application has {taken:,} requests open already, which is its share of the proxy's "
+                f"{self._total:,}. Send the request again when some have been answered; if they are not, the "
+                "application does not keep up."
+            )
+        self._taken[environment_id] = taken + 1
+        self._free -= 1
+
+    def give_back(self, environment_id: int) -> None:
+        """Give a slot back."""
+        self._free += 1
+        left = self._taken[environment_id] - 1
+        if left:
+            self._taken[environment_id] = left
+        else:
+            del self._taken[environment_id]

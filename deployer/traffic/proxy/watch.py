@@ -1,0 +1,158 @@
+"""Finds the peers that take nothing any more, and the callers that have left while nobody read from them.
+
+asyncio notices the end of a connection by reading from it. While an application does not keep up with an upload, the
+proxy does not read from the caller, so the kernel's state of the connection is looked at instead.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import socket
+import struct
+import termios
+from collections.abc import Callable
+from typing import Protocol
+
+from aiohttp.base_protocol import BaseProtocol
+
+logger = logging.getLogger(__name__)
+
+_MOST_SECONDS_BETWEEN_SWEEPS = 1.0
+_SWEEPS_PER_SILENCE = 4
+# The first byte of Linux's `struct tcp_info`.
+_TCP_CLOSE = 7
+_TCP_CLOSE_WAIT = 8
+
+
+class PeerSilent(Exception):
+    """The peer took no byte for too long."""
+
+
+class WatchedCaller(Protocol):
+    """What a sweep asks of a request's caller."""
+
+    @property
+    def has_left_unnoticed(self) -> bool: ...
+    def cut(self) -> None: ...
+
+
+class Backlog:
+    """What was written to a peer and waits to be taken. `give_up` is called when the peer has been silent."""
+
+    __slots__ = ("give_up", "left", "moved_at", "transport")
+
+    def __init__(self, transport: asyncio.WriteTransport, give_up: Callable[[], None], now: float) -> None:
+        self.transport = transport
+        self.give_up = give_up
+        self.left = -1
+        self.moved_at = now
+
+
+class Watch:
+    """Sweeps over the open requests. `silent_seconds`: how long a peer may take nothing of what was written to it.
+
+    A peer that takes a byte now and then is slow, not silent, and may take for ever.
+    """
+
+    def __init__(self, silent_seconds: float, clock: Callable[[], float] | None = None) -> None:
+        self.silent_seconds = silent_seconds
+        self._clock = clock
+        self._backlogs: set[Backlog] = set()
+        self._callers: set[WatchedCaller] = set()
+
+    def enter(self, caller: WatchedCaller) -> None:
+        """Watch this caller until `leave`."""
+        self._callers.add(caller)
+
+    def leave(self, caller: WatchedCaller) -> None:
+        """Watch it no longer."""
+        self._callers.discard(caller)
+
+    async def drain(self, protocol: BaseProtocol) -> None:
+        """Wait until the peer has taken most of what was written. Raises `PeerSilent`, `ConnectionError`.
+
+        One task a connection may wait.
+        """
+        if not protocol.writing_paused:
+            return
+        if protocol.transport is None:
+            raise ConnectionResetError("The connection is closed.")
+        # In the place where aiohttp's protocol looks for those who wait; a cancelled one may still be there.
+        waiter = protocol._drain_waiter = asyncio.get_running_loop().create_future()
+        backlog = self.begin(protocol.transport, lambda: _fail(waiter))
+        try:
+            await waiter
+        finally:
+            self.end(backlog)
+
+    def begin(self, transport: asyncio.WriteTransport, give_up: Callable[[], None]) -> Backlog:
+        """Watch what waits to leave on this connection until `end`."""
+        backlog = Backlog(transport, give_up, self._now())
+        self._backlogs.add(backlog)
+        return backlog
+
+    def end(self, backlog: Backlog) -> None:
+        """Watch it no longer."""
+        self._backlogs.discard(backlog)
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        pause = min(self.silent_seconds / _SWEEPS_PER_SILENCE, _MOST_SECONDS_BETWEEN_SWEEPS)
+        while True:
+            await asyncio.sleep(pause)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""
+        now = self._now()
+        for backlog in list(self._backlogs):
+            try:
+                self._check(backlog, now)
+            except Exception:
+                logger.exception("a connection could not be checked for silence")
+        for caller in list(self._callers):
+            try:
+                if caller.has_left_unnoticed:
+                    caller.cut()
+            except Exception:
+                logger.exception("a caller could not be checked")
+
+    def _check(self, backlog: Backlog, now: float) -> None:
+        left = _unsent_bytes(backlog.transport)
+        if left != backlog.left:
+            backlog.left, backlog.moved_at = left, now
+        elif now - backlog.moved_at >= self.silent_seconds:
+            backlog.give_up()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() if self._clock is None else self._clock()
+
+
+def has_left(transport: asyncio.BaseTransport) -> bool:
+    """Whether the peer has closed or reset its side. False where the kernel does not tell.
+
+    The end of a peer whose last bytes do not fit into the receive window is not known to the kernel either.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection is None or not hasattr(socket, "TCP_INFO"):
+        return False
+    try:
+        state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    except OSError:
+        return False
+    return state[0] in (_TCP_CLOSE, _TCP_CLOSE_WAIT)
+
+
+def _fail(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_exception(PeerSilent())
+
+
+def _unsent_bytes(transport: asyncio.WriteTransport) -> int:
+    """What waits here and in the kernel until the peer acknowledges it."""
+    size = transport.get_write_buffer_size()
+    connection = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        size += struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
+    return size

@@ -1,0 +1,277 @@
+"""One application, and those who call it, take the proxy from no other: shares of slots, and peers that stand still."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+
+from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.refusals import Unavailable
+from deployer.traffic.proxy.slots import Slots
+from deployer.traffic.proxy.upstream import Upstream, open_upstream
+from deployer.traffic.proxy.watch import PeerSilent, Watch
+from tests.deployer.traffic.applications import raw_server, running_application, until
+from tests.deployer.traffic.carriers import Carrier, proxy_carrier
+
+UPLOAD = b"POST / HTTP/1.1\r\nHost: deaf.localhost\r\nContent-Length: 1000000000\r\n\r\n"
+SOCKET = (
+    b"GET /socket HTTP/1.1\r\nHost: deaf.localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+class Deaf:
+    """An instance that reads a head, writes `answer`, and reads nothing more until `reads` is set."""
+
+    def __init__(self, answer: bytes = b"") -> None:
+        self.answer = answer
+        self.asked = 0
+        self.reads = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        self.asked += 1
+        transport = writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        if self.answer:
+            writer.write(self.answer)
+        await self.reads.wait()
+
+
+class Time:
+    """A clock that stands still until it is told to go on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def _route(proxy: Carrier, deaf: Target, other: Target | None = None) -> None:
+    await proxy.traffic.set_route(1, Route(("deaf.localhost",), (deaf,), is_awaited=True))
+    if other is not None:
+        await proxy.traffic.set_route(2, Route(("b.localhost",), (other,), is_awaited=True))
+
+
+@contextlib.asynccontextmanager
+async def calling(
+    port: int, head: bytes = UPLOAD, *, floods: bool = True
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A caller that has sent a head and then sends until nobody takes it any more."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def flood() -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(bytes(65536))
+                await writer.drain()
+
+    writer.write(head)
+    flooding = asyncio.create_task(flood()) if floods else None
+    try:
+        yield reader, writer
+    finally:
+        if flooding is not None:
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
+        writer.transport.abort()
+
+
+def test_an_environment_gets_a_slot_while_it_has_fewer_than_are_free() -> None:
+    slots = Slots(12, reserved=0)
+    taken: list[int] = []
+    for environment in (1, 2, 3, 4):
+        number = 0
+        with pytest.raises(Unavailable) as refusal:
+            while True:
+                slots.take(environment)
+                number += 1
+        assert refusal.value.headers["Retry-After"] and f"{number:,} requests" in refusal.value.detail
+        taken.append(number)
+    assert taken == [6, 3, 2, 1]
+    # What the greedy one gives back makes room for the others, which come to equal shares.
+    for _ in range(6):
+        slots.give_back(1)
+    for environment in (2, 3, 4, 4):
+        slots.take(environment)
+    with pytest.raises(Unavailable):
+        slots.take(2)
+
+
+def test_the_first_slots_of_an_environment_are_never_refused() -> None:
+    """However many greedy environments there are."""
+    slots = Slots(1000, reserved=5)
+    for environment in range(100):
+        with contextlib.suppress(Unavailable):
+            while True:
+                slots.take(environment)
+    for _ in range(5):
+        slots.take(100)
+    with pytest.raises(Unavailable):
+        slots.take(100)
+
+
+async def test_a_neighbour_is_served_while_uploads_are_sent_to_an_application_that_reads_nothing() -> None:
+    deaf = Deaf()
+    async with (
+        contextlib.AsyncExitStack() as exits,
+        proxy_carrier(requests_at_once=40, reserved=2) as proxy,
+        raw_server(deaf.serve) as target,
+        running_application("neighbour") as neighbour,
+    ):
+        await _route(proxy, target, neighbour.target)
+        callers = [await exits.enter_async_context(calling(proxy.port)) for _ in range(30)]
+        await until(lambda: deaf.asked == 20)
+        answers = [asyncio.create_task(reader.readuntil(b"}")) for reader, _ in callers]
+        await until(lambda: sum(answer.done() for answer in answers) == 10)
+        for answer in answers:
+            if answer.done():
+                assert (
+                    answer.result().startswith(b"HTTP/1.1 503 ") and b"\r\nRetry-After: 1" in answer.result()
+                )
+            answer.cancel()
+        for _ in range(20):
+            assert (await proxy.ask("b.localhost"))[0] == 200
+        assert await proxy.traffic.in_work(1, target) == 20
+
+
+async def test_an_upload_that_the_application_does_not_take_is_ended() -> None:
+    """With 504, or in the middle of the answer that the application has begun."""
+    begun = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun"
+    for answer in (b"", begun):
+        deaf = Deaf(answer)
+        async with proxy_carrier(silent_seconds=0.4) as proxy, raw_server(deaf.serve) as target:
+            await _route(proxy, target)
+            async with calling(proxy.port) as (reader, _), asyncio.timeout(60):
+                got = await reader.readuntil(b"begun" if answer else b"}")
+                assert got.startswith(b"HTTP/1.1 200 " if answer else b"HTTP/1.1 504 "), got
+                assert answer or b"0.4 s" in got
+                while await proxy.traffic.in_work(1, target):
+                    await asyncio.sleep(0.01)
+
+
+async def test_a_caller_that_leaves_an_upload_nobody_reads_is_noticed() -> None:
+    """By its reset, or by its end where that fits into what the kernel keeps."""
+    deaf = Deaf()
+    async with proxy_carrier() as proxy, raw_server(deaf.serve) as target:
+        await _route(proxy, target)
+        async with calling(proxy.port) as (_, writer):
+            await until(lambda: deaf.asked == 1)
+            await _paused(proxy)
+            connection = writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            async with asyncio.timeout(60):
+                while await proxy.traffic.in_work(1, target):
+                    await asyncio.sleep(0.01)
+
+
+async def _paused(proxy: Carrier) -> None:
+    """Until the proxy reads no more from its only caller."""
+
+    def is_paused() -> bool:
+        callers = list(proxy.traffic._watch._callers)  # type: ignore[attr-defined]
+        return bool(callers) and callers[0].request.protocol._reading_paused
+
+    await until(is_paused)
+
+
+async def test_a_web_socket_ends_when_one_side_takes_nothing_any_more() -> None:
+    deaf = Deaf(SWITCHED)
+    async with proxy_carrier(silent_seconds=0.4) as proxy, raw_server(deaf.serve) as target:
+        await _route(proxy, target)
+        async with calling(proxy.port, SOCKET) as (reader, _), asyncio.timeout(60):
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            while await proxy.traffic.in_work(1, target):
+                await asyncio.sleep(0.01)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(SWITCHED)
+        while True:
+            writer.write(bytes(65536))
+            await writer.drain()
+
+    async with proxy_carrier(silent_seconds=0.4) as proxy, raw_server(talk) as target:
+        await _route(proxy, target)
+        async with calling(proxy.port, SOCKET, floods=False) as (_, writer), asyncio.timeout(60):
+            transport = writer.transport
+            transport.pause_reading()  # type: ignore[attr-defined]
+            while not await proxy.traffic.in_work(1, target):
+                await asyncio.sleep(0.01)
+            while await proxy.traffic.in_work(1, target):
+                await asyncio.sleep(0.01)
+
+
+async def test_who_takes_a_little_now_and_then_is_slow_and_not_silent() -> None:
+    """On a clock that stands still: two sweeps with nothing taken in between are told from two with something."""
+    taken = asyncio.Queue[int]()
+
+    async def sip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await taken.get():
+            await reader.readexactly(size)
+
+    time = Time()
+    watch = Watch(120.0, time)
+    async with raw_server(sip) as target:
+        upstream = await open_upstream(target)
+        upstream.send(bytes(20_000_000))
+        draining = asyncio.create_task(watch.drain(upstream))
+        await asyncio.sleep(0)
+        left = await _settled_backlog(upstream)
+        watch.sweep()
+        for _ in range(3):
+            time.now += 119.0
+            taken.put_nowait(2_000_000)
+            await until(lambda left=left: upstream.transport.get_write_buffer_size() < left)  # type: ignore[misc]
+            left = await _settled_backlog(upstream)
+            watch.sweep()
+        time.now += 119.0
+        watch.sweep()
+        await asyncio.sleep(0)
+        assert not draining.done()
+        time.now += 1.0
+        watch.sweep()
+        with pytest.raises(PeerSilent):
+            await draining
+        upstream.cut()
+
+
+async def _settled_backlog(upstream: Upstream) -> int:
+    """The bytes that wait, once the kernel takes no more of them."""
+    assert upstream.transport is not None
+    left = -1
+    while left != (now := upstream.transport.get_write_buffer_size()):
+        left = now
+        await asyncio.sleep(0.1)
+    return left
+
+
+async def test_a_sweep_survives_a_connection_that_cannot_be_looked_at(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Bad:
+        has_left_unnoticed = property(lambda self: 1 / 0)
+
+        def cut(self) -> None: ...
+
+    class Gone:
+        has_left_unnoticed = True
+        is_cut = False
+
+        def cut(self) -> None:
+            self.is_cut = True
+
+    watch, gone = Watch(120.0), [Gone() for _ in range(5)]
+    for caller in (*gone, *(Bad() for _ in range(5))):
+        watch.enter(caller)  # type: ignore[arg-type]
+    with caplog.at_level(logging.CRITICAL):
+        watch.sweep()
+    assert all(caller.is_cut for caller in gone)
