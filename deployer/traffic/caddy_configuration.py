@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from deployer.traffic.interface import Target
+from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 
 SERVER = "pharos_apps"
 STREAM_CLOSE_DELAY = "stream_close_delay"
@@ -21,8 +22,9 @@ _FLUSH_NANOSECONDS = 10_000_000
 _IDLE_SECONDS = 30
 # How long WebSockets outlive a configuration, which changes when an environment appears.
 _STREAM_CLOSE_SECONDS = 24 * 3600
-# As the embedded proxy: what callers claim of themselves is taken away. Caddy sets X-Forwarded-* itself.
-_CLAIMED = ["Forwarded", "X-Real-Ip", "X_forwarded_for", "X_forwarded_proto", "X_forwarded_host", "X_real_ip"]
+# As the embedded proxy: what callers claim of themselves is taken away, before Caddy sets X-Forwarded-* itself. The
+# proxy drops spellings with underscores.
+_CLAIMED = [*NAMES, *(f"{prefix}*" for prefix in PREFIXES)]
 
 
 def build_server(
@@ -37,7 +39,6 @@ def build_server(
         "handler": "reverse_proxy",
         "upstreams": [{"dial": _dial(waiting)}],
         "flush_interval": _FLUSH_NANOSECONDS,
-        "headers": {"request": {"delete": _CLAIMED}},
         "transport": {
             "protocol": "http",
             "keep_alive": {"idle_timeout": _IDLE_SECONDS * _SECOND},
@@ -46,11 +47,12 @@ def build_server(
     }
     if keeps_streams:
         proxy[STREAM_CLOSE_DELAY] = _STREAM_CLOSE_SECONDS * _SECOND
+    unclaimed = {"handler": "headers", "request": {"delete": _CLAIMED}}
     return {
         "listen": [listen],
         "automatic_https": {"disable": listen.rpartition(":")[2] != str(_HTTPS_PORT)},
         # The first one does nothing but name. Whatever else comes is for the proxy to answer as well.
-        "routes": [{"match": [{"host": sorted(hosts)}]}, {"handle": [proxy]}],
+        "routes": [{"match": [{"host": sorted(hosts)}]}, {"handle": [unclaimed, proxy]}],
     }
 
 

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from tests.support.compose_file import ROOT
 from tests.support.engines import EngineMissing, free_port, or_skip
 
@@ -239,6 +240,13 @@ async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
     async with asyncio.timeout(60):
         assert (await reader.readline()).split()[1] == b"431"
     writer.close()
+
+
+def test_the_gateway_drops_what_callers_claim_of_their_origin() -> None:
+    """Before applications; the deployer's proxy, which trusts the gateway, drops the same of other callers."""
+    lines = {line.strip() for line in (ROOT / "Caddyfile").read_text().splitlines()}
+    for name in (*NAMES, *(f"{prefix}*" for prefix in PREFIXES)):
+        assert f"request_header -{name}" in lines
 
 
 def test_the_gateway_ends_slow_heads() -> None:

@@ -8,7 +8,7 @@ from aiohttp.http import HttpVersion11, RawResponseMessage
 from deployer.traffic.proxy.caller import Caller, Relayed
 from deployer.traffic.proxy.heads import LAST_CHUNK, write_answer, write_chunk
 from deployer.traffic.proxy.refusals import BadGateway
-from deployer.traffic.proxy.upstream import AnswerTruncated, read_body
+from deployer.traffic.proxy.upstream import AnswerInvalid, AnswerTruncated, read_body
 
 _NO_BODY = (204, 304)
 
@@ -47,6 +47,17 @@ async def relay_answer(
         caller.end_early(reset=framing.by_closing)
         return Relayed(message.code, keep_alive=False)
     return Relayed(message.code, keep_alive=keep_alive)
+
+
+def is_final(message: RawResponseMessage) -> bool:
+    """Whether it is the answer itself, or a switch of protocols, and no interim one. Raises `AnswerInvalid`."""
+    if not 100 <= message.code <= 599:
+        raise AnswerInvalid(f"{message.code:03d} is no status of HTTP.")
+    if message.code >= 200 or message.code == 101:
+        return True
+    if message.chunked or message.headers.get("Content-Length", "0") != "0":
+        raise AnswerInvalid("An interim answer has no body.")
+    return False
 
 
 def relay_interim(caller: Caller, message: RawResponseMessage, *, expects_continue: bool) -> None:

@@ -7,7 +7,7 @@ from aiohttp import StreamReader
 from aiohttp.http import RawResponseMessage
 
 from deployer.traffic.interface import Target
-from deployer.traffic.proxy.answers import relay_answer, relay_interim
+from deployer.traffic.proxy.answers import is_final, relay_answer, relay_interim
 from deployer.traffic.proxy.caller import Caller, Relayed
 from deployer.traffic.proxy.heads import LAST_CHUNK, RequestHead, write_answer, write_chunk
 from deployer.traffic.proxy.holding import Connected, Holding
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 # These change nothing, so that it does not matter whether the instance that died had carried them out.
 _REPEATABLE = ("GET", "HEAD", "OPTIONS")
 _REPEATS = 2
+_INTERIM_ANSWERS = 16
 
 
 class Exchange:
@@ -143,11 +144,13 @@ class Exchange:
             raise
 
     async def _read_final(self, upstream: Upstream) -> tuple[RawResponseMessage, StreamReader]:
-        while True:
+        # Nobody waits until the caller has taken them, so there may not be many.
+        for _ in range(_INTERIM_ANSWERS):
             message, body = await upstream.read_head()
-            if message.code >= 200 or message.code == 101:
+            if is_final(message):
                 return message, body
             relay_interim(self._caller, message, expects_continue=self._head.expects_continue)
+        raise AnswerInvalid("The application sent too many interim answers.")
 
     async def _switch(self, upstream: Upstream, message: RawResponseMessage) -> Relayed:
         upgrade = message.headers.get("Upgrade", "").lower()

@@ -7,6 +7,7 @@ line of its own (RFC 9112, sections 3.2 and 6.3; RFC 9110, section 7.6).
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from deployer.traffic.proxy.origin_claims import claims_origin, hides_claim
 from deployer.traffic.proxy.refusals import BadRequest, ExpectationFailed, HeadTooLarge, NotImplementedHere
 
 HEAD_BYTES = 32 * 1024
@@ -25,9 +26,8 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
-# Written by this proxy, or told by nobody: applications believe them, and callers could make them up.
+# Written by this proxy.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
-_CLAIMED = frozenset((b"forwarded", b"x-real-ip"))
 # `Connection` may not remove what says where a message goes and ends.
 _KEPT = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
 
@@ -89,7 +89,7 @@ def write_request(
             codings.append(value.lower())
         elif low == b"expect":
             expect = value.lower()
-        elif low in _HOP_BY_HOP or (not keeps_forwarded and _claims_origin(low)):
+        elif low in _HOP_BY_HOP or (hides_claim(low) if keeps_forwarded else claims_origin(low)):
             continue
         else:
             lines.append(name + b": " + value)
@@ -141,12 +141,6 @@ def write_answer(
 def write_chunk(data: bytes) -> bytes:
     """A piece of a chunked body; nothing for nothing, which would end it."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-
-
-def _claims_origin(name: bytes) -> bool:
-    # CGI and WSGI make one variable of X_Forwarded_For and X-Forwarded-For.
-    plain = name.replace(b"_", b"-")
-    return plain in _FORWARDED or plain in _CLAIMED
 
 
 def _forwarded(peer: str, scheme: str, host: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
 from tests.deployer.traffic.carriers import Carrier, proxy_carrier
 
@@ -79,14 +80,33 @@ async def test_the_head_for_an_instance_is_exactly_this(proxy: Carrier, recorder
     )
 
 
+async def test_what_callers_claim_of_their_origin_reaches_no_instance(
+    proxy: Carrier, recorder: Recorder
+) -> None:
+    claims = [
+        *NAMES,
+        *(prefix + more for prefix in PREFIXES for more in ("Port", "Prefix", "Ssl", "Scheme", "URL")),
+    ]
+    spelled = [*claims, *(name.lower() for name in claims), *(name.replace("-", "_", 1) for name in claims)]
+    for some in (spelled[start : start + 50] for start in range(0, len(spelled), 50)):
+        lines = "".join(f"{name}: claimed\r\n" for name in some)
+        await exchange_raw(proxy.port, GET + lines.encode() + b"X-Mine: 1\r\nConnection: close\r\n\r\n")
+    await recorder.whole()
+    assert len(recorder.got) > 1
+    for got in recorder.got:
+        assert b"claimed" not in got and b"X-Mine: 1\r\n" in got
+
+
 async def test_behind_a_gateway_its_word_is_kept() -> None:
     recording = Recorder()
     async with proxy_carrier(trusts=lambda peer: True) as proxy, raw_server(recording.serve) as target:
         await proxy.traffic.set_route(1, to(target))
-        told = b"X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n"
-        await exchange_raw(proxy.port, b"GET / HTTP/1.1\r\n" + HOST + told + b"Connection: close\r\n\r\n")
+        told = b"X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\nX-Real-IP: ::1\r\n"
+        # A gateway that overwrites X-Forwarded-For lets this through, and CGI takes one for the other.
+        unseen = b"X_Forwarded_For: 6.6.6.6\r\n"
+        await exchange_raw(proxy.port, GET + told + unseen + b"Connection: close\r\n\r\n")
         got = await recording.whole()
-        assert told in got and got.count(b"orwarded") == 2
+        assert told in got and got.count(b"orwarded") == 3
 
 
 async def test_the_head_for_a_caller_is_exactly_this(proxy: Carrier, recorder: Recorder) -> None:

@@ -1,0 +1,56 @@
+"""Headers in which a gateway tells an application who called, and what for: a caller could make them up. Pure."""
+
+NAMES = (
+    "CF-Connecting-IP",
+    "CF-Connecting-IPv6",
+    "CF-Pseudo-IPv4",
+    "CF-Visitor",
+    "CF-IPCountry",
+    "Client-IP",
+    "CloudFront-Viewer-Address",
+    "Fastly-Client-IP",
+    "Fly-Client-IP",
+    "Forwarded",
+    "Forwarded-For",
+    "Front-End-Https",
+    # CGI makes it HTTP_PROXY, which HTTP clients obey.
+    "Proxy",
+    "Proxy-Client-IP",
+    "True-Client-IP",
+    "WL-Proxy-Client-IP",
+    "X-Appengine-User-IP",
+    "X-ARR-SSL",
+    "X-Azure-ClientIP",
+    "X-Azure-SocketIP",
+    "X-Client-IP",
+    "X-Cluster-Client-IP",
+    "X-Envoy-External-Address",
+    "X-Forwarded",
+    "X-Host",
+    "X-HTTP-Host-Override",
+    "X-ProxyUser-IP",
+    "X-Real-IP",
+    "X-Remote-Addr",
+    "X-Remote-IP",
+    "X-Rewrite-URL",
+    "X-Scheme",
+    "X-Script-Name",
+    "X-SSL",
+    "X-URL-Scheme",
+)
+PREFIXES = ("X-Forwarded-", "X-Original-")
+
+_NAMES = frozenset(name.lower().encode() for name in NAMES)
+_PREFIXES = tuple(prefix.lower().encode() for prefix in PREFIXES)
+
+
+def claims_origin(name: bytes) -> bool:
+    """Whether a header of this name, in lower case, tells where a request comes from or what it asked for."""
+    # CGI and WSGI make one variable of X_Forwarded_For and X-Forwarded-For.
+    plain = name.replace(b"_", b"-")
+    return plain in _NAMES or plain.startswith(_PREFIXES)
+
+
+def hides_claim(name: bytes) -> bool:
+    """Whether it is such a header in a spelling that no gateway writes, so that a gateway has passed it on unseen."""
+    return b"_" in name and claims_origin(name)
