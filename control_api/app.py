@@ -29,7 +29,7 @@ from control_api.schemas.routes import router as schemas
 from control_api.sites.report_turns import REPORT_LIMITS
 from control_api.sites.routes import router as sites
 from control_api.variables.sealing import SealingKeys
-from control_api.webhooks.body_room import BodyRoom
+from control_api.webhooks.body_budget import WebhookBodies
 from control_api.webhooks.routes import router as webhooks
 from control_api.workflows.routes import router as workflows
 from pipeline_contracts.client_address import ClientAddresses
@@ -116,7 +116,7 @@ def build_control(
     app.state.wake_applications = wake_applications
     app.state.key_directory = directory
     app.state.git_app_secret = git_app_secret
-    app.state.webhook_room = BodyRoom()
+    app.state.webhook_bodies = WebhookBodies()
     app.state.client_addresses = addresses or ClientAddresses(())
     app.state.log_streams = LogStreams(sessions)
     app.state.report_store = report_store or column_store

@@ -7,6 +7,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from control_api.client_network import client_address
 from control_api.request_limits import RequestLimits
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.credentials import bearer_credential, digest_credential
@@ -24,14 +25,6 @@ def problem_response(problem: Problem) -> JSONResponse:
     return JSONResponse(
         problem.to_document(), problem.status, problem.headers, media_type="application/problem+json"
     )
-
-
-def client_address(connection: HTTPConnection, addresses: ClientAddresses) -> str:
-    """The client's address, by what a trusted proxy says of it."""
-    peer = connection.client.host if connection.client is not None else None
-    # A proxy may add its line below the one that the caller has sent: together they are one list (RFC 9110, 5.3).
-    forwarded = ",".join(connection.headers.getlist("x-forwarded-for")) or None
-    return addresses.find(peer, forwarded)
 
 
 class RequestIds:

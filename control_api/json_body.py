@@ -1,7 +1,6 @@
 """Reads a body within its limits of size and time, before anything is parsed."""
 
 import asyncio
-from collections.abc import Callable
 
 from fastapi import Request
 
@@ -22,8 +21,8 @@ async def read_json_body(request: Request, most: int = _MOST_BYTES) -> bytes:
     return await read_body(request, most)
 
 
-async def read_body(request: Request, most: int, hold: Callable[[int], None] | None = None) -> bytes:
-    """The body's bytes, whatever they are. `hold` is told of each piece's length before it is kept, and may raise.
+async def read_body(request: Request, most: int) -> bytes:
+    """The body's bytes, whatever they are.
 
     Raises `PayloadTooLarge`, at the first byte over the limit or where the header says so, and `RequestTimeout` where
     it does not arrive in 30 s.
@@ -33,18 +32,16 @@ async def read_body(request: Request, most: int, hold: Callable[[int], None] | N
         raise _too_large(most)
     try:
         async with asyncio.timeout(_SECONDS):
-            return await _read(request, most, hold)
+            return await _read(request, most)
     except TimeoutError as error:
         raise RequestTimeout(f"The body did not arrive within {_SECONDS:g} s.") from error
 
 
-async def _read(request: Request, most: int, hold: Callable[[int], None] | None) -> bytes:
+async def _read(request: Request, most: int) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         if len(body) + len(piece) > most:
             raise _too_large(most)
-        if hold is not None:
-            hold(len(piece))
         body += piece
     return bytes(body)
 

@@ -11,28 +11,35 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
+from control_api.client_network import client_address
 from control_api.environments.removed_keys import forget_keys
-from control_api.json_body import read_body
 from control_api.projects.find import read_number
 from control_api.repositories.tables import Repository
 from control_api.request_session import Session, end_transaction
 from control_api.variables.sealing import CannotOpen
-from control_api.webhooks.body_room import BodyRoom
+from control_api.webhooks.body_budget import WebhookBodies
 from control_api.webhooks.deliveries import Delivery, note_refused
 from control_api.webhooks.notices import WebhookSecret
 from control_api.webhooks.providers.all_providers import PROVIDERS
 from control_api.webhooks.providers.interface import Headers
+from control_api.webhooks.read_delivery import read_delivery
 from control_api.webhooks.receive import receive
 from control_api.webhooks.secrets import open_secret
 from control_api.webhooks.tables import SealedWebhookSecret
 from control_api.webhooks.targets import IS_LISTENED_TO, unknown_repository
-from pipeline_contracts.errors import NotFound, PayloadNotUsable, Unavailable
+from pipeline_contracts.client_address import network_of
+from pipeline_contracts.errors import (
+    BadSignature,
+    NotFound,
+    PayloadNotUsable,
+    PayloadTooLarge,
+    RequestTimeout,
+    Unavailable,
+)
 
 logger = logging.getLogger(__name__)
 
 router = APIRouter(tags=["Webhooks"])
-
-MOST_BYTES = 5 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +93,19 @@ async def _find_hook(request: Request, session: AsyncSession, number: int | None
 
 
 async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Response:
-    room: BodyRoom = request.app.state.webhook_room
-    with room.reading() as reading:
-        raw = await read_body(request, MOST_BYTES, reading.hold)
-        now = datetime.now(UTC)
+    bodies: WebhookBodies = request.app.state.webhook_bodies
+    network = network_of(client_address(request, request.app.state.client_addresses))
+    bodies.senders.check(hook.name, network)
+    with bodies.reading(hook.name, network) as reading:
         headers = _headers(request)
-        provider = PROVIDERS[hook.kind]
-        provider.verify(raw, headers, hook.secret, now)
+        try:
+            raw = await read_delivery(request, reading)
+            now = datetime.now(UTC)
+            PROVIDERS[hook.kind].verify(raw, headers, hook.secret, now)
+        except (BadSignature, PayloadTooLarge, RequestTimeout):
+            bodies.senders.note_failure(hook.name, network)
+            raise
+        bodies.senders.note_proof(hook.name, network)
         delivery = await _read_delivery(session, hook, headers, raw, now)
         actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
         outcome = await receive(session, delivery, request.app.state.variable_keys, actor, now)

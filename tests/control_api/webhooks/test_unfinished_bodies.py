@@ -1,0 +1,173 @@
+"""Bodies of deliveries that have proved nothing yet: how much is held of them, and who gives way to whom."""
+
+import asyncio
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import pytest
+from sqlalchemy import update
+
+from control_api.webhooks.body_budget import BodyBudget, WebhookBodies
+from control_api.webhooks.senders import Senders
+from control_api.webhooks.tables import SealedWebhookSecret
+from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.errors import Unavailable
+from tests.hostile.unfinished_webhooks import attack, deliver
+from tests.support.webhooks import Hooked, push
+
+HOOK, HERE, THERE = "repository 1", "192.0.2.1", "198.51.100.0"
+
+
+def test_bytes_count_as_they_arrive_and_are_free_at_the_end() -> None:
+    budget = BodyBudget(10, 10)
+    for _ in range(3):
+        with budget.reading(HERE) as reading:
+            reading.hold(4)
+            reading.hold(6)
+            assert budget.bytes == 10
+        assert budget.bytes == 0
+
+
+def test_a_body_that_is_complete_gives_way_to_nobody() -> None:
+    budget = BodyBudget(10, 10)
+    with budget.reading(HERE) as first, budget.reading(THERE) as second:
+        first.hold(6)
+        with pytest.raises(Unavailable):
+            second.hold(5)
+
+
+async def _ended(budget: BodyBudget, held: list[tuple[str, int]], sender: str, count: int) -> list[bool]:
+    """Which of these unfinished bodies end, where one more of this sender arrives."""
+    with ExitStack() as stack:
+        readings = []
+        for one, size in held:
+            reading = stack.enter_context(budget.reading(one))
+            stack.enter_context(reading.giving_way(_Entered()))  # type: ignore[arg-type]
+            reading.hold(size)
+            readings.append(reading)
+        with budget.reading(sender) as newest:
+            newest.hold(count)
+        return [reading.was_ended for reading in readings]
+
+
+class _Entered:
+    """A timeout that is being waited for."""
+
+    def reschedule(self, _when: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("held", "sender", "count", "ended"),
+    [
+        # Within its share a sender's own oldest bodies end, and nobody else's.
+        ([(HERE, 3), (HERE, 3), (THERE, 3)], HERE, 2, [True, False, False]),
+        ([(HERE, 3), (HERE, 3), (THERE, 3)], HERE, 5, [True, True, False]),
+        # In all, the sender that holds most gives way.
+        ([(THERE, 2), (HERE, 3), (HERE, 3), ("192.0.2.9", 2)], "192.0.2.8", 2, [False, True, False, False]),
+        # What has not sent a byte frees none.
+        ([(HERE, 0), (HERE, 6)], HERE, 1, [False, True]),
+    ],
+)
+async def test_who_gives_way(held: list[tuple[str, int]], sender: str, count: int, ended: list[bool]) -> None:
+    budget = BodyBudget(10, 6)
+    assert await _ended(budget, held, sender, count) == ended
+    assert budget.bytes == 0
+
+
+def test_who_has_proved_nothing_leaves_the_memory_of_those_who_have_alone() -> None:
+    bodies = WebhookBodies(unproven=(10, 10), proven=(10, 6))
+    bodies.senders.note_proof(HOOK, HERE)
+    with bodies.reading(HOOK, THERE) as other, bodies.reading(HOOK, HERE) as host:
+        other.hold(10)
+        host.hold(6)
+        with pytest.raises(Unavailable):
+            host.hold(1)
+        # Proof is of one webhook: who has the secret of another one has no part in this one's.
+        with bodies.reading("repository 2", HERE) as stranger, pytest.raises(Unavailable):
+            stranger.hold(1)
+
+
+def test_a_network_that_fails_again_and_again_is_refused_until_it_proves_itself() -> None:
+    now = 0.0
+    senders = Senders(lambda: now)
+    for _ in range(100):
+        senders.check(HOOK, HERE)
+        senders.note_failure(HOOK, HERE)
+    with pytest.raises(Unavailable, match="no good signature"):
+        senders.check(HOOK, HERE)
+    senders.check(HOOK, THERE)
+    senders.check("repository 2", HERE)
+    now = 1.0
+    senders.check(HOOK, HERE)
+    senders.note_failure(HOOK, HERE)
+    with pytest.raises(Unavailable):
+        senders.check(HOOK, HERE)
+    senders.note_proof(HOOK, HERE)
+    # Who has proved itself is not refused, nor a proxy of this machine.
+    for network in (HERE, "127.0.0.1", ""):
+        for _ in range(200):
+            senders.check(HOOK, network)
+            senders.note_failure(HOOK, network)
+    now = 86_402.0
+    assert not senders.are_proven(HOOK, HERE)
+
+
+def test_senders_are_forgotten_where_there_are_too_many() -> None:
+    senders = Senders()
+    for number in range(5000):
+        senders.note_proof(HOOK, str(number))
+        senders.note_failure(HOOK, str(number))
+    assert not senders.are_proven(HOOK, "0") and senders.are_proven(HOOK, "4999")
+    assert len(senders._proven) == len(senders._failing) == 4096
+
+
+async def test_signed_deliveries_are_taken_while_bodies_without_an_end_fill_the_memory(
+    github: Hooked,
+) -> None:
+    github.platform.app.state.webhook_bodies = bodies = WebhookBodies(
+        unproven=(80_000, 40_000), proven=(40_000, 10_000)
+    )
+    sizes = [16_000] * 10 + [1000] * 60 + [100] * 30
+    assert await attack(github, sizes, pause=0.0) == [202] * 5
+    async with asyncio.timeout(30):
+        while bodies.bytes:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_body_that_stops_is_ended(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control_api.webhooks.read_delivery._WINDOW_SECONDS", 0.2)
+    where = urlsplit(github.platform.url)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port)
+    head = f"POST /api/repositories/{github.repository_id}/webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n"
+    writer.write(head.encode() + b"\r\n" + b" " * 30_000)
+    assert (await reader.readline()).split()[1] == b"408"
+    writer.close()
+
+
+async def test_behind_a_trusted_proxy_the_sender_is_who_it_names(github: Hooked) -> None:
+    app = github.platform.app
+    app.state.client_addresses = read_trusted("127.0.0.0/8")
+    bodies: WebhookBodies = app.state.webhook_bodies
+    answer = await github.deliver(push("github"), headers={"X-Forwarded-For": "2001:db8::7"})
+    assert answer.status == 202
+    hook = f"repository {github.repository_id}"
+    assert bodies.senders.are_proven(hook, "2001:db8::/64")
+    assert not bodies.senders.are_proven(hook, "127.0.0.1")
+    sent = push("github")
+    named = {"X-Forwarded-For": "203.0.113.9", "X-Hub-Signature-256": None}
+    for _ in range(100):
+        assert (await github.deliver(sent, headers=named)).status == 401
+    async with github.platform.http.post(
+        f"{github.platform.url}/api/repositories/{github.repository_id}/webhook",
+        data=sent.body,
+        headers={"X-Forwarded-For": "203.0.113.9"},
+    ) as refused:
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "100")
+    assert (await github.deliver(sent, headers={"X-Forwarded-For": "203.0.113.10"})).status == 202
+
+
+async def test_a_secret_that_cannot_be_opened_is_no_bad_signature(github: Hooked) -> None:
+    async with github.platform.sessions() as session, session.begin():
+        await session.execute(update(SealedWebhookSecret).values(key_id="unknown"))
+    assert await deliver(github, 1) == 503

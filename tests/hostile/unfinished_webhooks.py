@@ -1,0 +1,85 @@
+"""Attack the webhooks of a control plane with bodies that never end, while a Git host delivers pushes.
+
+    python -m tests.hostile.unfinished_webhooks
+
+Nobody in particular sends bodies of 5 MiB and ever smaller ones, but for the last byte of each: 67 MB that prove
+nothing. Attacker and host come from one address, as behind a gateway that is not trusted: the worst case. Five
+deliveries with a good signature follow, one a second. The program prints what they were answered.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.support.deploy_platform import open_platform, prepare
+from tests.support.webhooks import Hooked, hook, push, sign
+
+# The smaller ones take what the larger ones leave: one that finds no room is turned away, and its room is free again.
+SIZES = [5 * 2**20] * 13 + [2**16] * 80 + [2**10] * 80 + [2**6] * 40
+DELIVERIES = 5
+
+
+async def _open(hooked: Hooked, size: int) -> asyncio.StreamWriter:
+    """A connection on which a body was sent, but for its last byte."""
+    where = urlsplit(hooked.platform.url)
+    _, writer = await asyncio.open_connection(where.hostname, where.port)
+    lines = ("Host: pharos", "Content-Type: application/json", f"Content-Length: {size}")
+    path = f"/api/repositories/{hooked.repository_id}/webhook"
+    writer.write("\r\n".join([f"POST {path} HTTP/1.1", *lines, "", ""]).encode())
+    writer.write(b" " * (size - 1))
+    return writer
+
+
+@contextlib.asynccontextmanager
+async def unfinished(hooked: Hooked, sizes: Sequence[int] = SIZES) -> AsyncIterator[None]:
+    """Bodies of these sizes without an end, one by one, while this lasts."""
+    writers = []
+    try:
+        for size in sizes:
+            writers.append(await _open(hooked, size))
+            # What a server does not read stays on the way.
+            with contextlib.suppress(TimeoutError, OSError):
+                async with asyncio.timeout(1):
+                    await writers[-1].drain()
+        yield
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+
+
+async def deliver(hooked: Hooked, number: int) -> int:
+    """The status that a push with a good signature is answered."""
+    sent = push(hooked.kind, after=f"{number:040x}")
+    headers = {name: str(value) for name, value in sign(hooked.kind, hooked.secret, sent).items()}
+    address = f"{hooked.platform.url}/api/repositories/{hooked.repository_id}/webhook"
+    headers["Content-Type"] = "application/json"
+    async with hooked.platform.http.post(address, data=sent.body, headers=headers) as answer:
+        return answer.status
+
+
+async def attack(hooked: Hooked, sizes: Sequence[int] = SIZES, pause: float = 1.0) -> list[int]:
+    """What five signed deliveries are answered meanwhile."""
+    answers = []
+    async with unfinished(hooked, sizes):
+        for number in range(1, DELIVERIES + 1):
+            answers.append(await deliver(hooked, number))
+            await asyncio.sleep(pause)
+    return answers
+
+
+async def _run() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = await prepare(f"sqlite+aiosqlite:///{folder}/prepared.db")
+        async with open_platform(prepared, Path(folder)) as platform:
+            answers = await attack(await hook(platform, "github"))
+    good = sum(status < 300 for status in answers)
+    print(
+        f"{sum(SIZES) / 1e6:.0f} MB without an end: {good} of {DELIVERIES} signed deliveries taken, {answers}"
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(_run())
