@@ -4,7 +4,14 @@ import asyncio
 
 from fastapi import Request
 
-from pipeline_contracts.errors import PayloadTooLarge, RequestTimeout, UnsupportedMediaType
+from control_api.json_keys import BadKeys, check_keys
+from pipeline_contracts.errors import (
+    FieldError,
+    InvalidInput,
+    PayloadTooLarge,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
 
 _MOST_BYTES = 64 * 1024
 _SECONDS = 30.0
@@ -12,13 +19,20 @@ _SECONDS = 30.0
 
 async def read_json_body(request: Request, most: int = _MOST_BYTES) -> bytes:
     """The body's bytes. Raises `UnsupportedMediaType` unless it says that it is JSON, and `PayloadTooLarge`, at the
-    first byte over the limit, and `RequestTimeout` where it does not arrive in 30 s."""
+    first byte over the limit, `RequestTimeout` where it does not arrive in 30 s, and `InvalidInput` where an object has
+    a key twice."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise UnsupportedMediaType("The body must be application/json.")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("This operation takes no Content-Encoding.")
-    return await read_body(request, most)
+    body = await read_body(request, most)
+    try:
+        check_keys(body)
+    except BadKeys as fault:
+        named = f"The body's key {fault.field!r}" if fault.field else "The body"
+        raise InvalidInput(f"{named} {fault}.", errors=[FieldError(fault.field, str(fault))]) from fault
+    return body
 
 
 async def read_body(request: Request, most: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.json import Decoder
 
+from control_api.json_keys import BadKeys, check_keys
 from control_api.webhooks.providers.headers import one_header
 from control_api.webhooks.providers.interface import Headers
 from control_api.webhooks.providers.unusable import unusable
@@ -37,6 +38,10 @@ def read_json(raw: bytes, headers: Headers, *, may_be_form: bool = False) -> byt
         json.decode()
     except UnicodeDecodeError as error:
         raise unusable("body", "must be UTF-8") from error
+    try:
+        check_keys(json)
+    except BadKeys as fault:
+        raise unusable(fault.field or "body", str(fault)) from fault
     return json
 
 

@@ -1,7 +1,7 @@
 """The deploy API on both databases."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from fastapi import Request
@@ -29,9 +29,9 @@ def body_is_read(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     reading = asyncio.Event()
     read = json_body._read
 
-    async def read_and_tell(request: Request, most: int, hold: Callable[[int], None] | None) -> bytes:
+    async def read_and_tell(request: Request, most: int) -> bytes:
         reading.set()
-        return await read(request, most, hold)
+        return await read(request, most)
 
     monkeypatch.setattr(json_body, "_read", read_and_tell)
     return reading

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -277,9 +277,9 @@ async def test_callers_whose_bodies_are_slow_keep_nobody_out(
     reading, finished = asyncio.Semaphore(0), asyncio.Event()
     read = json_body._read
 
-    async def read_and_count(request: Request, most: int, hold: Callable[[int], None] | None) -> bytes:
+    async def read_and_count(request: Request, most: int) -> bytes:
         reading.release()
-        return await read(request, most, hold)
+        return await read(request, most)
 
     async def all_are_read() -> None:
         for _ in slow:

@@ -88,6 +88,8 @@ def _of_bodies(kind: str) -> list[Case]:
         ("not UTF-8", whole.replace(b"ada", b"\xff\xfe")),
         ("deep", deep),
         ("half a surrogate in a branch", whole.replace(b'main"', b'ma\\ud800in"')),
+        ("a key twice", whole.replace(b"{", b'{"ref": 1, "ref": 2, ', 1)),
+        ("a key twice in what nobody reads", whole.replace(b"{", b'{"x": [{"y": 1, "y": 2}], ', 1)),
         ("wrong types", whole.replace(b'"ada"', b"[1]").replace(AFTER.encode(), b"abc")),
     ]
     cases = [Case(f"body {what}", kind, Sent(event, body), *UNUSABLE) for what, body in bodies]
