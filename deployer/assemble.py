@@ -13,7 +13,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from control_api.database import Sessions
 from control_api.variables.sealing import SealingKeys
 from deployer.deployments.carry_out import Workshop
-from deployer.deployments.log import utc_now
 from deployer.drivers.interface import Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.names import Names
@@ -108,7 +107,7 @@ async def running_local_deployer(
 async def _read_live(sessions: Sessions, identity: Identity, names: Names) -> Sequence[tuple[Tenancy, int]]:
     """What is to run, and the deployments that brought it."""
     try:
-        overview = await read_overview(sessions, identity.id, names, utc_now())
+        overview = await read_overview(sessions, identity.id, names)
     except SQLAlchemyError as error:
         logger.warning("requests find nothing until the database answers: %s", error)
         return []

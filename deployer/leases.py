@@ -1,19 +1,20 @@
 """Leases of environments: of several deployers one carries out what is asked of an environment.
 
 A lease that is not renewed runs out and may be taken by another deployer. Each taking has a higher fence, and every
-write names the one under which it is made: a holder that was only slow changes nothing any more.
+write names the one under which it is made: a holder that was only slow changes nothing any more. When a lease ends is
+written and compared by the database's clock alone: the machines of two deployers may disagree on the time.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
 from sqlalchemy import or_, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions, insert_unless_there
+from control_api.database_clock import database_now
 from control_api.runtime.tables import EnvironmentLease
 from deployer.identity import Identity
 from deployer.uncut import uncut
@@ -43,15 +44,15 @@ class Lease:
 
 @uncut
 async def take_lease(
-    sessions: Sessions, identity: Identity, environment_id: int, address: str, now: datetime
+    sessions: Sessions, identity: Identity, environment_id: int, address: str
 ) -> Lease | None:
     """Take an environment that nobody has, whose lease has run out, or that an earlier process of this deployer had;
     None where another deployer has it, or it was removed."""
-    until, ends_at = now + timedelta(seconds=LEASE_SECONDS), _end_of_term()
+    ends_at = _end_of_term()
     held = {
         "holder": identity.id,
         "holder_name": identity.name,
-        "leased_until": until,
+        "leased_until": database_now(LEASE_SECONDS),
         "address": address,
         "doing": None,
     }
@@ -65,7 +66,10 @@ async def take_lease(
                     update(EnvironmentLease)
                     .where(
                         EnvironmentLease.environment_id == environment_id,
-                        or_(EnvironmentLease.holder == identity.id, EnvironmentLease.leased_until < now),
+                        or_(
+                            EnvironmentLease.holder == identity.id,
+                            EnvironmentLease.leased_until < database_now(),
+                        ),
                     )
                     .values(fence=EnvironmentLease.fence + 1, **held)
                     .returning(EnvironmentLease.fence)
@@ -78,7 +82,7 @@ async def take_lease(
 
 
 @uncut
-async def renew_leases(sessions: Sessions, leases: Sequence[Lease], now: datetime) -> set[int]:
+async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
     """Keep them for another while; gives the environments whose lease is lost."""
     if not leases:
         return set()
@@ -91,7 +95,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease], now: datetim
                 EnvironmentLease.environment_id.in_(mine),
                 EnvironmentLease.holder == leases[0].holder,
             )
-            .values(leased_until=now + timedelta(seconds=LEASE_SECONDS))
+            .values(leased_until=database_now(LEASE_SECONDS))
             .returning(EnvironmentLease.environment_id, EnvironmentLease.fence)
             .execution_options(synchronize_session=False)
         )
@@ -103,7 +107,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease], now: datetim
 
 
 @uncut
-async def end_leases(sessions: Sessions, leases: Sequence[Lease], now: datetime) -> None:
+async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
     """Let others take the environments at once: this deployer stops, and so does what it runs."""
     if not leases:
         return
@@ -114,7 +118,7 @@ async def end_leases(sessions: Sessions, leases: Sequence[Lease], now: datetime)
                 EnvironmentLease.environment_id.in_([lease.environment_id for lease in leases]),
                 EnvironmentLease.holder == leases[0].holder,
             )
-            .values(leased_until=now, doing=None)
+            .values(leased_until=database_now(), doing=None)
             .execution_options(synchronize_session=False)
         )
 

@@ -99,17 +99,15 @@ class Deployer:
         if not self._gives_up:
             return
         try:
-            await end_leases(
-                self._shop.sessions, [keeper.lease for keeper in self._keepers.values()], utc_now()
-            )
+            await end_leases(self._shop.sessions, [keeper.lease for keeper in self._keepers.values()])
         except SQLAlchemyError as error:
             logger.warning("the leases run out by themselves: %s", error)
 
     async def _look(self) -> None:
-        sessions, now = self._shop.sessions, utc_now()
+        sessions = self._shop.sessions
         loop_time = asyncio.get_running_loop().time()
         await self._wake_asked()
-        overview = await read_overview(sessions, self._identity.id, self._names, now)
+        overview = await read_overview(sessions, self._identity.id, self._names)
         # What the keepers have told last is written before they go.
         await self._write_instances()
         await self._forget_ended()
@@ -142,7 +140,7 @@ class Deployer:
 
     async def _take(self, number: int, wanted: Wanted) -> None:
         address = wanted.tenancy.address
-        lease = await take_lease(self._shop.sessions, self._identity, number, address, utc_now())
+        lease = await take_lease(self._shop.sessions, self._identity, number, address)
         if lease is None:
             return
         keeper = EnvironmentKeeper(self._shop, lease, wanted.tenancy, partial(self._read_one, number))
@@ -150,7 +148,7 @@ class Deployer:
         self._tasks[number] = asyncio.create_task(self._run(keeper), name=wanted.name)
 
     async def _read_one(self, number: int) -> Wanted | None:
-        overview = await read_overview(self._shop.sessions, self._identity.id, self._names, utc_now(), number)
+        overview = await read_overview(self._shop.sessions, self._identity.id, self._names, number)
         if number in overview.elsewhere:
             raise LeaseLost(f"environment {number} has another deployer")
         self._finished = True
@@ -180,7 +178,7 @@ class Deployer:
 
     async def _renew(self) -> None:
         leases = [keeper.lease for keeper in self._keepers.values()]
-        for number in await renew_leases(self._shop.sessions, leases, utc_now()):
+        for number in await renew_leases(self._shop.sessions, leases):
             logger.warning("the lease of environment %d is lost", number)
             keeper, keeping = self._keepers[number], self._tasks[number]
             if not keeper.is_idle:

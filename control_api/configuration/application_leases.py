@@ -1,17 +1,18 @@
 """Leases of applications: of several workers on one database, one at a time is at an application.
 
 Each statement that changes a leased application, or anything by it, names its holder: one whose lease another worker
-has taken writes nothing.
+has taken writes nothing. When a lease ends is written and compared by the database's clock alone.
 """
 
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.configuration.application_status import ApplicationStatus
 from control_api.configuration.tables import Application
+from control_api.database_clock import database_now
 
 
 class LeaseLost(Exception):
@@ -26,11 +27,13 @@ class Holder:
         self._lease = lease
         self._name = secrets.token_hex(16)
 
+    def _until(self) -> database_now:
+        return database_now(self._lease.total_seconds())
+
     async def claim(self, session: AsyncSession) -> int | None:
         """Lease an application that there is something to do of; None: there is none that nobody is at."""
-        now = datetime.now(UTC)
         free = (Application.status == ApplicationStatus.RUNNING) & or_(
-            Application.leased_until.is_(None), Application.leased_until < now
+            Application.leased_until.is_(None), Application.leased_until < database_now()
         )
         # Read first: on SQLite a write that finds nothing would still keep others from writing.
         oldest = select(Application.id).where(free).order_by(Application.id).limit(1)
@@ -40,19 +43,19 @@ class Holder:
         claimed = await session.execute(
             update(Application)
             .where(Application.id == number, free)
-            .values(holder=self._name, leased_until=now + self._lease)
+            .values(holder=self._name, leased_until=self._until())
             .returning(Application.id)
             .execution_options(synchronize_session=False)
         )
         return claimed.scalar_one_or_none()
 
-    async def hold(self, session: AsyncSession, number: int, now: datetime) -> Application:
+    async def hold(self, session: AsyncSession, number: int) -> Application:
         """The application, which nobody else moves until the end of the transaction, for another while. Raises
         `LeaseLost`."""
         held = await session.execute(
             update(Application)
             .where(Application.id == number, Application.holder == self._name)
-            .values(leased_until=now + self._lease)
+            .values(leased_until=self._until())
             .returning(Application.id)
             .execution_options(synchronize_session=False)
         )

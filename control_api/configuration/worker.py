@@ -149,7 +149,7 @@ class ApplicationWorker:
         """Take up the next operation, or the one in the middle of which a worker ended; None: nothing is to be done."""
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            application = await self._holder.hold(session, number, now)
+            application = await self._holder.hold(session, number)
             # Not the whole of each: there may be thousands, and this is asked for every one of them.
             all_of = select(Operation.id, Operation.status).where(Operation.application_id == number)
             operations = (await session.execute(all_of.order_by(Operation.position))).all()
@@ -205,7 +205,7 @@ class ApplicationWorker:
                 await hold_project(session, project)
             except NotFound:
                 raise CannotCarryOut("The project was removed.") from None
-            application = await self._holder.hold(session, number, now)
+            application = await self._holder.hold(session, number)
             operation = await session.get_one(Operation, begun.operation_id)
             if operation.sealed is None or operation.key_id is None:
                 raise CannotCarryOut("What it was to do is not kept any more: make a new review.")
@@ -235,7 +235,7 @@ class ApplicationWorker:
     async def _end(self, number: int, begun: _Begun, to: OperationStatus, error: str | None) -> None:
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
-            await self._holder.hold(session, number, now)
+            await self._holder.hold(session, number)
             operation = await session.get_one(Operation, begun.operation_id, populate_existing=True)
             if to is OperationStatus.SUCCEEDED:
                 operation.to_tell = None

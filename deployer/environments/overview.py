@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, or_, select
@@ -10,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
 from control_api.database import Sessions
+from control_api.database_clock import database_now
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import EnvironmentLease
@@ -58,13 +58,13 @@ class Overview:
 
 @uncut
 async def read_overview(
-    sessions: Sessions, holder: str, names: Names, now: datetime, environment_id: int | None = None
+    sessions: Sessions, holder: str, names: Names, environment_id: int | None = None
 ) -> Overview:
     """What is wanted now, of all environments or of one. Those whose lease another deployer has are only named."""
     query = _QUERY if environment_id is None else _QUERY.where(Environment.id == environment_id)
     async with sessions() as session:
         rows = (await session.execute(query)).all()
-    elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.leased_until > now}
+    elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.is_leased}
     return Overview(
         {row.id: _wanted(row, names) for row in rows if row.id not in elsewhere}, frozenset(elsewhere)
     )
@@ -91,7 +91,7 @@ def _query() -> Select[*tuple[Any, ...]]:
             Release.workflow,
             Deployment.id.label("deployment_id"),
             EnvironmentLease.holder,
-            EnvironmentLease.leased_until,
+            (EnvironmentLease.leased_until > database_now()).label("is_leased"),
         )
         .join(Project, Project.id == Environment.project_id)
         .join(Account, Account.id == Project.account_id)

@@ -89,7 +89,7 @@ async def test_a_rollback(
     answer = await platform.call("POST", f"/v1/deployments/{earlier}/rollback")
     environment = platform.acme.environment(NAME)
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", datetime.now(UTC))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
     assert lease is not None
     floor = asyncio.Lock()
     driver = NotingDriver(floor, at_switch)

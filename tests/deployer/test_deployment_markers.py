@@ -95,7 +95,7 @@ async def test_promotions_and_rollbacks_mark_their_switch(
             release = (await session.execute(query)).scalar_one()
             release.revision, release.workflow = commit, json.dumps(WORKFLOW)
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", datetime.now(UTC))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
     assert lease is not None
 
     target = {"target_environment_id": environment.public_id}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from control_api.audit.operations import Actor
 from control_api.deployments.tables import LiveRelease, Release
@@ -41,11 +41,16 @@ async def _make_live(platform: Platform, tenant: Tenant, name: str) -> int:
     return deployment.id
 
 
-async def _look(
-    platform: Platform, identity: Identity = HERE, now: datetime | None = None
-) -> dict[int, Wanted]:
-    overview = await read_overview(platform.sessions, identity.id, NAMES, now or datetime.now(UTC))
+async def _look(platform: Platform, identity: Identity = HERE) -> dict[int, Wanted]:
+    overview = await read_overview(platform.sessions, identity.id, NAMES)
     return dict(overview.wanted)
+
+
+async def _let_pass(platform: Platform, seconds: float) -> None:
+    """Make every lease older by so many seconds."""
+    async with platform.sessions() as session, session.begin():
+        for lease in (await session.execute(select(EnvironmentLease))).scalars():
+            lease.leased_until -= timedelta(seconds=seconds)
 
 
 async def test_what_has_nothing_is_left_out(platform: Platform) -> None:
@@ -93,17 +98,18 @@ async def test_names_of_two_accounts_do_not_meet(platform: Platform) -> None:
 @pytest.mark.both_databases
 async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform) -> None:
     await _make_live(platform, platform.acme, NAME)
-    number, now = platform.acme.environment(NAME).id, datetime.now(UTC)
-    first = await take_lease(platform.sessions, THERE, number, "http://there", now)
+    number = platform.acme.environment(NAME).id
+    first = await take_lease(platform.sessions, THERE, number, "http://there")
     assert first is not None and first.fence == 1
-    assert await take_lease(platform.sessions, HERE, number, "http://here", now) is None
-    assert await _look(platform, now=now) == {}
-    overview = await read_overview(platform.sessions, HERE.id, NAMES, now)
+    assert await take_lease(platform.sessions, HERE, number, "http://here") is None
+    assert await _look(platform) == {}
+    overview = await read_overview(platform.sessions, HERE.id, NAMES)
     assert overview.elsewhere == {number}
-    assert set(await _look(platform, THERE, now)) == {number}
+    assert set(await _look(platform, THERE)) == {number}
     # It is silent for too long.
-    later = now + timedelta(seconds=LEASE_SECONDS + 1)
-    taken = await take_lease(platform.sessions, HERE, number, "http://here", later)
+    await _let_pass(platform, LEASE_SECONDS + 1)
+    assert set(await _look(platform)) == {number}
+    taken = await take_lease(platform.sessions, HERE, number, "http://here")
     assert taken is not None and taken.fence == 2
     async with platform.sessions() as session:
         lease = await session.get_one(EnvironmentLease, number)
@@ -113,10 +119,10 @@ async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform)
 @pytest.mark.both_databases
 async def test_the_same_deployer_takes_it_again_at_once(platform: Platform) -> None:
     await _make_live(platform, platform.acme, NAME)
-    number, now = platform.acme.environment(NAME).id, datetime.now(UTC)
+    number = platform.acme.environment(NAME).id
     fences = []
     for _ in range(3):
-        lease = await take_lease(platform.sessions, HERE, number, "http://here", now)
+        lease = await take_lease(platform.sessions, HERE, number, "http://here")
         assert lease is not None
         fences.append(lease.fence)
     assert fences == [1, 2, 3]

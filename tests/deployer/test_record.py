@@ -27,7 +27,7 @@ async def test_the_live_release_is_retained_though_newer_ones_were_built(platfor
     rollback = await platform.call("POST", f"/v1/deployments/{source}/rollback")
 
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", now)
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
     assert lease is not None
     job = await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"])
     assert job is not None and job.release is not None

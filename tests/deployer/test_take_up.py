@@ -55,7 +55,7 @@ async def _pushed(
 
 async def _lease(platform: Platform, name: str = NAME) -> Lease:
     number = platform.acme.environment(name).id
-    lease = await take_lease(platform.sessions, IDENTITY, number, "http://here", datetime.now(UTC))
+    lease = await take_lease(platform.sessions, IDENTITY, number, "http://here")
     assert lease is not None
     return lease
 

@@ -97,8 +97,8 @@ async def test_the_next_deployment_gets_it(platform: Platform) -> None:
     await _put(platform, TEXT)
     place = platform.acme.places["shop/production"]
     number = (await platform.call("POST", environment_path(place, "deploy"))).data["id"]
-    identity, now = Identity("dpl_test", "here", 1, Path("/nowhere")), datetime.now(UTC)
-    lease = await take_lease(platform.sessions, identity, place.environment.id, "http://here", now)
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, place.environment.id, "http://here")
     assert lease is not None
     job = await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
     assert job is not None and job.workflow == TEXT

@@ -1,0 +1,113 @@
+"""Leases go by the database's clock: what a deployer's or a worker's own machine takes the time for does not matter."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean, literal, select
+
+from control_api.configuration import application_leases
+from control_api.configuration.application_leases import Holder
+from control_api.configuration.tables import Application
+from control_api.database import Moment
+from control_api.database_clock import database_now
+from control_api.runtime.tables import EnvironmentLease
+from deployer import leases, run_deployer
+from deployer.environments import overview
+from deployer.environments.names import Names
+from deployer.identity import Identity
+from tests.support.deploy_platform import Platform
+
+_HERE, _THERE = (Identity(f"dpl_{name}", name, 1, Path("/nowhere")) for name in ("here", "there"))
+_STEPS = [timedelta(hours=-1), timedelta(seconds=-20), timedelta(seconds=20), timedelta(days=400)]
+
+
+def _step_clock(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
+    """Have this machine's clock off by so much, for all that works with leases."""
+
+    class Stepped(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + by
+
+    for module in (leases, run_deployer, overview, application_leases):
+        monkeypatch.setattr(module, "datetime", Stepped, raising=False)
+        monkeypatch.setattr(module, "utc_now", lambda: Stepped.now(UTC), raising=False)
+
+
+async def _is(platform: Platform, condition: Any) -> bool:
+    async with platform.sessions() as session:
+        return bool((await session.execute(select(condition.cast(Boolean)))).scalar_one())
+
+
+@pytest.mark.both_databases
+async def test_the_databases_clock_has_fractions_of_a_second_and_compares_with_times_of_rows(
+    platform: Platform,
+) -> None:
+    async with platform.sessions() as session:
+        read = (await session.execute(select(database_now(), database_now(90.5), database_now(-3600)))).one()
+    first, later, earlier = read
+    assert abs(datetime.now(UTC) - first) < timedelta(seconds=60)
+    assert timedelta(seconds=90) < later - first < timedelta(seconds=91)
+    assert timedelta(seconds=3599) < first - earlier < timedelta(seconds=3601)
+    for seconds in (-30.0, 30.0):
+        at = literal(datetime.now(UTC) + timedelta(seconds=seconds), Moment())
+        assert await _is(platform, at < database_now()) == (seconds < 0)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("step", _STEPS, ids=str)
+async def test_a_machine_whose_clock_is_off_neither_steals_a_lease_nor_keeps_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, step: timedelta
+) -> None:
+    number = platform.acme.environment("shop/production").id
+    taken = await leases.take_lease(platform.sessions, _THERE, number, "http://there")
+    assert taken is not None
+    _step_clock(monkeypatch, step)
+    assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is None
+    found = await overview.read_overview(platform.sessions, _HERE.id, Names("localhost", 8090), number)
+    assert not found.wanted
+    # What the machine with the other clock renews, or takes, lasts as long as any other lease.
+    assert await leases.renew_leases(platform.sessions, [taken]) == set()
+    await _check_lasts(platform, leases.LEASE_SECONDS)
+    await leases.end_leases(platform.sessions, [taken])
+    assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is not None
+    await _check_lasts(platform, leases.LEASE_SECONDS)
+
+
+async def _check_lasts(platform: Platform, seconds: float) -> None:
+    until = select(EnvironmentLease.leased_until).scalar_subquery()
+    assert await _is(platform, until <= database_now(seconds))
+    assert await _is(platform, until > database_now())
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("step", _STEPS, ids=str)
+async def test_a_worker_whose_clock_is_off_neither_steals_an_application_nor_keeps_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, step: timedelta
+) -> None:
+    number = await _running_application(platform)
+    first, second = Holder(timedelta(seconds=30)), Holder(timedelta(seconds=30))
+    async with platform.sessions() as session, session.begin():
+        assert await first.claim(session) == number
+    _step_clock(monkeypatch, step)
+    async with platform.sessions() as session, session.begin():
+        assert await second.claim(session) is None
+    async with platform.sessions() as session, session.begin():
+        await first.hold(session, number)
+    until = select(Application.leased_until).where(Application.id == number).scalar_subquery()
+    assert await _is(platform, until <= database_now(30))
+    async with platform.sessions() as session, session.begin():
+        await first.let_go(session, number)
+    async with platform.sessions() as session, session.begin():
+        assert await second.claim(session) == number
+
+
+async def _running_application(platform: Platform) -> int:
+    async with platform.sessions() as session, session.begin():
+        application = (await session.execute(select(Application).order_by(Application.id))).scalars().first()
+        assert application is not None
+        application.status, application.finished_at = "running", None
+        application.holder = application.leased_until = None
+        return application.id
