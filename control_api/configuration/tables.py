@@ -46,6 +46,7 @@ class Application(Base):
         partial_index(
             "uq_config_applications_running", "project_id", condition="status = 'running'", unique=True
         ),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -69,7 +70,7 @@ class Operation(Base):
     """One action of an application: carried out as a whole or not at all, in the order of positions."""
 
     __tablename__ = "config_operations"
-    __table_args__ = (UniqueConstraint("application_id", "position"),)
+    __table_args__ = (UniqueConstraint("application_id", "position"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     application_id: Mapped[int] = mapped_column(ForeignKey("config_applications.id"))

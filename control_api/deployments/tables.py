@@ -39,6 +39,7 @@ class Deployment(Base):
             "created_at",
             condition=IS_PUSHED,
         ),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -99,7 +100,10 @@ class Release(Base):
     """What a deployment built, with the variables that it runs with. One that did not succeed was never live."""
 
     __tablename__ = "releases"
-    __table_args__ = (Index("ix_releases_environment_id", "environment_id", "id"),)
+    __table_args__ = (
+        Index("ix_releases_environment_id", "environment_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))

@@ -12,7 +12,7 @@ class Project(Base):
     """One application with its environments."""
 
     __tablename__ = "projects"
-    __table_args__ = (UniqueConstraint("account_id", "slug"),)
+    __table_args__ = (UniqueConstraint("account_id", "slug"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     public_id: Mapped[str] = mapped_column(String(40), unique=True)
@@ -38,7 +38,7 @@ class Environment(Base):
     """Where a project runs and what its telemetry is filed under."""
 
     __tablename__ = "environments"
-    __table_args__ = (UniqueConstraint("project_id", "slug"),)
+    __table_args__ = (UniqueConstraint("project_id", "slug"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     public_id: Mapped[str] = mapped_column(String(40), unique=True)
@@ -80,6 +80,7 @@ class IngestKey(Base):
     """A key that opens ingest for one environment: the digest of its secret and its life."""
 
     __tablename__ = "ingest_keys"
+    __table_args__ = {"sqlite_autoincrement": True}
 
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"), index=True)

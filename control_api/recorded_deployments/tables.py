@@ -15,6 +15,7 @@ class RecordedDeployment(Base):
     __table_args__ = (
         UniqueConstraint("environment_id", "deployment_id"),
         Index("ix_recorded_deployments_deployed_at", "environment_id", "deployed_at"),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -16,6 +16,7 @@ class Repository(Base):
         partial_index(
             "uq_repositories_connected", "project_id", condition="disconnected_at IS NULL", unique=True
         ),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -32,6 +32,7 @@ class Goal(Base):
     __table_args__ = (
         UniqueConstraint("site_id", "name"),
         CheckConstraint("(event IS NULL) <> (path IS NULL)", name="ck_goals_one_target"),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -16,7 +16,7 @@ class VariableSet(Base):
     those that they ran with."""
 
     __tablename__ = "variable_sets"
-    __table_args__ = (UniqueConstraint("environment_id", "version"),)
+    __table_args__ = (UniqueConstraint("environment_id", "version"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
@@ -37,6 +37,7 @@ class VariableChange(Base):
     __table_args__ = (
         Index("ix_variable_changes_environment_id", "environment_id", "id"),
         partial_index("uq_variable_changes_pending", "environment_id", condition=_IS_PENDING, unique=True),
+        {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

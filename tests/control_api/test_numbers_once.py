@@ -1,4 +1,4 @@
-"""The migration after which SQLite gives no number of a heartbeat, a queue or a site twice."""
+"""The migrations after which SQLite gives no number twice: of heartbeats, queues and sites, then of all other rows."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
 
 from control_api.database import open_engine
 from control_api.migrations import upgrade
@@ -43,10 +44,15 @@ async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
 
 
 def _upgrade_to(connection: Connection, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(Path(upgrade.__file__).parent))
+    config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(upgrade.__file__).parent))
+    return config
 
 
 def _all_rows(connection: Connection) -> dict[str, list[Any]]:
@@ -82,3 +88,127 @@ async def test_every_row_stays_and_no_number_comes_again(database_url: str) -> N
             await connection.execute(text(again))
             assert (await connection.execute(text("SELECT id FROM sites"))).scalars().all() == [5]
     await engine.dispose()
+
+
+# Each row comes after those that it refers to.
+_OTHER_ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("accounts", {"id": 1}),
+    ("projects", {"id": 2, "account_id": 1}),
+    ("environments", {"id": 7, "project_id": 2, "slug": "a", "public_id": "env_7"}),
+    ("environments", {"id": 9, "project_id": 2, "slug": "b", "public_id": "env_9"}),
+    ("ingest_keys", {"id": 3, "environment_id": 7}),
+    ("repositories", {"id": 4, "project_id": 2}),
+    ("webhook_secrets", {"repository_id": 4}),
+    (
+        "deployments",
+        {
+            "id": 5,
+            "account_id": 1,
+            "project_id": 2,
+            "environment_id": 7,
+            "repository_id": 4,
+            "status": "failed",
+        },
+    ),
+    (
+        "deployments",
+        {
+            "id": 6,
+            "account_id": 1,
+            "project_id": 2,
+            "environment_id": 7,
+            "status": "failed",
+            "repository_id": 4,
+            "rolled_back_to_id": 5,
+        },
+    ),
+    ("deployment_lines", {"id": 1, "deployment_id": 6}),
+    ("variable_sets", {"id": 8, "environment_id": 7}),
+    ("releases", {"id": 2, "environment_id": 7, "deployment_id": 5, "variables_id": 8}),
+    ("live_releases", {"environment_id": 7, "release_id": 2}),
+    ("environment_leases", {"environment_id": 7, "leased_until": "2026-11-20 12:00:00.123000"}),
+    ("variable_changes", {"id": 3, "environment_id": 7, "state": "approved"}),
+    ("recorded_deployments", {"id": 3, "environment_id": 7}),
+    ("config_reviews", {"id": 3, "project_id": 2}),
+    ("config_applications", {"id": 3, "project_id": 2, "review_id": 3, "status": "failed"}),
+    ("config_operations", {"id": 3, "application_id": 3}),
+    ("sites", {"id": 3, "project_id": 2}),
+    ("goals", {"id": 3, "site_id": 3, "event": "bought"}),
+    ("audit_entries", {"id": 1, "subject": "deployment 50", "details": "{}"}),
+    (
+        "audit_entries",
+        {"id": 2, "subject": "environment env_7", "details": '{"change": 70, "deployment": 8}'},
+    ),
+    ("audit_entries", {"id": 3, "subject": "webhook of repository 12", "details": "no JSON"}),
+]
+_NEXT = {
+    "projects": 3,
+    "environments": 10,
+    "ingest_keys": 4,
+    "repositories": 13,
+    "deployments": 51,
+    "releases": 3,
+    "recorded_deployments": 4,
+    "variable_sets": 9,
+    "variable_changes": 71,
+    "config_applications": 4,
+    "config_operations": 4,
+    "goals": 4,
+}
+
+
+def _insert(connection: Connection, table: str, given: dict[str, Any]) -> int:
+    """Insert a row, with anything at all in the columns that need something; give its number."""
+    values = dict(given)
+    for column in inspect(connection).get_columns(table):
+        name, kind = column["name"], str(column["type"])
+        if name in values or name == "id" or column["nullable"]:
+            continue
+        values[name] = {"DATETIME": _AT.strip("'"), "BLOB": b"x"}.get(
+            kind, 0 if "CHAR" not in kind else f"{name}"
+        )
+    names = ", ".join(values)
+    marks = ", ".join("?" for _ in values)
+    done = connection.exec_driver_sql(
+        f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values())
+    )
+    return int(done.lastrowid)
+
+
+async def test_every_row_stays_and_numbers_go_on_from_the_highest_that_is_known(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
+    before = ScriptDirectory.from_config(_config()).get_revision("0012").down_revision
+    async with engine.begin() as connection:
+        await connection.run_sync(_upgrade_to, "0009")
+    async with engine.begin() as connection:
+        for table, given in _OTHER_ROWS:
+            await connection.run_sync(_insert, table, given)
+    if before != "0009":
+        async with engine.begin() as connection:
+            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+            await connection.run_sync(_upgrade_to, before)
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql("BEGIN IMMEDIATE")
+        rows = await connection.run_sync(_everything)
+        await connection.run_sync(_upgrade_to, "0012")
+        assert await connection.run_sync(_everything) == rows
+    async with engine.begin() as connection:
+        assert (await connection.execute(text("PRAGMA foreign_key_check"))).all() == []
+        # Whoever removed everything gets no number again.
+        await connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        given = {table: values for table, values in _OTHER_ROWS if table in _NEXT}
+        for table in _NEXT:
+            await connection.exec_driver_sql(f"DELETE FROM {table}")
+        for table, number in _NEXT.items():
+            values = {name: value for name, value in given[table].items() if name != "id"}
+            assert await connection.run_sync(_insert, table, values) == number, table
+        await connection.rollback()
+    await engine.dispose()
+
+
+def _everything(connection: Connection) -> dict[str, list[Any]]:
+    tables = [name for name in inspect(connection).get_table_names() if name != "alembic_version"]
+    return {
+        table: sorted(map(repr, connection.exec_driver_sql(f"SELECT * FROM {table}").all()))
+        for table in tables
+    }
