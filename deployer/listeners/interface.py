@@ -29,4 +29,4 @@ class ListenerSource(Protocol):
         """Return all listeners of one port, or of all ports (0), IPv4 and IPv6."""
 
     def close(self) -> None:
-        """Give up what the source has open."""
+        """Close what the source has open."""

@@ -72,7 +72,7 @@ class ListenerOwners:
         return cls(_find_source(), has_own_users=os.geteuid() == 0)
 
     def close(self) -> None:
-        """Look no more listeners up."""
+        """Close the source. No listener is looked up after this."""
         if self._source is not None:
             self._source.close()
 

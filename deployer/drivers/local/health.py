@@ -44,7 +44,7 @@ async def wait_healthy(
             return
         except Unhealthy as fault:
             on_fault(fault)
-        # Nothing tells of somebody else's process.
+        # No event reports that an application is ready.
         await asyncio.sleep(next(pauses, _LAST_PAUSE))
 
 
