@@ -110,7 +110,7 @@ async def test_a_deployment_whose_release_is_live_cannot_fail(platform: Platform
     number = await _deployed(platform)
     environment = platform.acme.environment(NAME)
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, environment.id, "http://here", datetime.now(UTC))
+    lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
     assert lease is not None
     with pytest.raises(DeploymentIsLive, match="a defect"):
         await Record(platform.sessions, lease, number).fail("a defect")
