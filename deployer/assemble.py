@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
 from control_api.variables.sealing import SealingKeys
+from deployer.database_guard import DatabaseGuard, DatabaseRefused, live_of
 from deployer.deployments.carry_out import Workshop
-from deployer.drivers.interface import Tenancy
+from deployer.drivers.interface import LastLive
 from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.names import Names
 from deployer.environments.overview import read_overview
@@ -82,14 +83,15 @@ async def running_local_deployer(
     builds = asyncio.Semaphore(settings.deploy_builds)
     shop = Workshop(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
     names = Names(settings.deploy_domain, settings.deploy_port or port)
-    deployer = Deployer(shop, identity, names, gives_up=stops)
+    guard = DatabaseGuard(sessions, identity.folder)
+    deployer = Deployer(shop, identity, names, guard, gives_up=stops)
     try:
         if not await has_namespaces():
             logger.warning(
                 "the kernel grants no namespaces here: what is deployed is confined by users and limits alone"
             )
         await driver.find_orphans()
-        routes = driver.first_routes(await _read_live(sessions, identity, names))
+        routes = driver.first_routes(await _read_live(sessions, guard, identity, names))
         await proxy.set_routes(routes)
         await proxy.serve(server)
         if traffic is not proxy:
@@ -104,18 +106,28 @@ async def running_local_deployer(
         listeners.close()
 
 
-async def _read_live(sessions: Sessions, identity: Identity, names: Names) -> Sequence[tuple[Tenancy, int]]:
-    """What is to run, and the deployments that brought it."""
+async def _read_live(
+    sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Names
+) -> Mapping[int, LastLive]:
+    """What is to be served: by the database, or as it was when it was last read, where it is away or another one."""
     try:
+        await guard.check()
         overview = await read_overview(sessions, identity.id, names)
+        await guard.remember_live(overview)
+        live = guard.last_live
+    except (SQLAlchemyError, DatabaseRefused) as error:
+        logger.warning("requests go to what was live before: %s", error)
+        live = guard.last_live or await _read_unremembered(sessions, identity, names)
+    return {number: one for number, one in live.items() if one.hosts}
+
+
+async def _read_unremembered(sessions: Sessions, identity: Identity, names: Names) -> Mapping[int, LastLive]:
+    """What is live by a database that is not to be believed otherwise: to route to what runs harms nobody."""
+    try:
+        return live_of(await read_overview(sessions, identity.id, names))
     except SQLAlchemyError as error:
         logger.warning("requests find nothing until the database answers: %s", error)
-        return []
-    return [
-        (wanted.tenancy, wanted.live.deployment_id)
-        for wanted in overview.wanted.values()
-        if wanted.live is not None and wanted.replicas > 0
-    ]
+        return {}
 
 
 async def _set_first(traffic: Traffic, routes: Mapping[int, Route]) -> None:

@@ -9,11 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 USERS = 100_000
 """How many users a range has. A deployer begins with one range, and takes another when that is used up."""
 MOST_RANGES = 1000
 # Above what systems, people and containers are given; below what a C int holds.
+_FILES = ("identity.json", "identity.copy.json")
+"""The second is for the loss of the first."""
+_USED = ("artefacts", "homes")
 _FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
 
 
@@ -22,7 +26,7 @@ class NoMoreUsers(Exception):
 
 
 class FolderInUse(Exception):
-    """Another deployer runs on this folder."""
+    """The folder cannot be used: another deployer runs on it, or its identity is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +76,37 @@ def owning(folder: Path) -> Iterator[Identity]:
 
 
 def _read(folder: Path) -> Identity:
-    path = folder / "identity.json"
-    try:
-        known = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users(())}
+    known = next((found for name in _FILES if (found := _read_file(folder / name)) is not None), None)
+    if known is None:
+        if any((folder / name).exists() for name in _FILES + _USED):
+            raise FolderInUse(
+                f"{folder} has been used, and {_FILES[0]} is damaged or gone: with a new identity the deployer would "
+                "not find what it runs. Restore the file from a backup, or end what runs and use another --folder."
+            )
+        known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users(()), "more": []}
+    if any(_read_file(folder / name) != known for name in _FILES):
         _write(folder, known)
-    more = [int(first) for first in known.get("more", [])]
     name = f"{socket.gethostname()}:{folder.resolve()}"[:200]
-    return Identity(str(known["id"]), name, int(known["first_uid"]), folder.resolve(), more)
+    return Identity(known["id"], name, known["first_uid"], folder.resolve(), list(known["more"]))
 
 
-def _write(folder: Path, known: dict[str, object]) -> None:
-    path = folder / "identity.json"
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(known) + "\n")
-    # Whole or not at all: with another ID it would not find its processes.
-    os.replace(fresh, path)
+def _read_file(path: Path) -> dict[str, Any] | None:
+    """The identity in this file; None where it is damaged or gone."""
+    try:
+        found = json.loads(path.read_bytes())
+        more = [int(first) for first in found.get("more", [])]
+        return {"id": str(found["id"]), "first_uid": int(found["first_uid"]), "more": more}
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _write(folder: Path, known: dict[str, Any]) -> None:
+    for name in _FILES:
+        path = folder / name
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(known) + "\n")
+        # Whole or not at all: with another ID it would not find its processes.
+        os.replace(fresh, path)
 
 
 def _unused_users(own: Sequence[int]) -> int:

@@ -13,9 +13,10 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from control_api.audit.operations import Actor
 from control_api.environments.operations import wake_environment
 from control_api.runtime.tables import Instance
+from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.deployments.log import utc_now
-from deployer.drivers.interface import InstanceFacts
+from deployer.drivers.interface import InstanceFacts, Kept
 from deployer.environments.keep_environment import EnvironmentKeeper
 from deployer.environments.names import Names
 from deployer.environments.overview import Wanted, read_kept, read_overview
@@ -41,8 +42,11 @@ _SWEEP_AGAIN_SECONDS = 2.0
 class Deployer:
     """All environments of one deployer."""
 
-    def __init__(self, shop: Workshop, identity: Identity, names: Names, *, gives_up: bool) -> None:
+    def __init__(
+        self, shop: Workshop, identity: Identity, names: Names, guard: DatabaseGuard, *, gives_up: bool
+    ) -> None:
         """`gives_up`: others may take its environments as soon as it ends."""
+        self._guard = guard
         self._shop = shop
         self._identity = identity
         self._names = names
@@ -55,8 +59,17 @@ class Deployer:
         self._renewed_at = self._swept_at = float("-inf")
         self._finished = False
         self._sweeping: asyncio.Task[None] | None = None
-        self.failing: str | None = "has not looked yet"
-        """Why it does nothing; None: it is well."""
+        self._failing: str | None = "has not looked yet"
+
+    @property
+    def failing(self) -> str | None:
+        """Why it does nothing, or leaves applications as they are; None: it is well."""
+        if self._failing is not None:
+            return self._failing
+        problems = [keeper.problem for keeper in self._keepers.values() if keeper.problem is not None]
+        if not problems:
+            return None
+        return f"{len(problems)} of {len(self._keepers)} environments are left as they are, such as: {problems[0]}"
 
     def report(self, environment_id: int, instances: Sequence[InstanceFacts]) -> None:
         """Takes the driver's word of what runs."""
@@ -75,13 +88,17 @@ class Deployer:
             self._news.clear()
             try:
                 await self._look()
-                self.failing = None
+                self._failing = None
+            except DatabaseRefused as error:
+                if self._failing != str(error):
+                    logger.error("%s", error)
+                self._failing = str(error)
             except SQLAlchemyError as error:
-                self.failing = "the database does not answer"
+                self._failing = "the database does not answer"
                 logger.warning("the database cannot be asked what is wanted: %s", error)
             except Exception:
                 # One bad row must not end all environments.
-                self.failing = "failed, see its log"
+                self._failing = "failed, see its log"
                 self._shop.metrics.failures += 1
                 logger.exception("what is wanted could not be looked at")
             try:
@@ -106,8 +123,14 @@ class Deployer:
     async def _look(self) -> None:
         sessions = self._shop.sessions
         loop_time = asyncio.get_running_loop().time()
+        await self._guard.check()
+        if loop_time - self._renewed_at >= RENEW_SECONDS:
+            # First, and again with the next look where it fails: nothing else that fails may cost the leases.
+            await self._renew()
+            self._renewed_at = loop_time
         await self._wake_asked()
         overview = await read_overview(sessions, self._identity.id, self._names)
+        await self._guard.remember_live(overview)
         # What the keepers have told last is written before they go.
         await self._write_instances()
         await self._forget_ended()
@@ -116,9 +139,6 @@ class Deployer:
                 await self._take(number, wanted)
         for number, keeper in self._keepers.items():
             keeper.tell(overview.wanted.get(number), loop_time)
-        if loop_time - self._renewed_at >= RENEW_SECONDS:
-            self._renewed_at = loop_time
-            await self._renew()
         if (loop_time - self._swept_at >= _SWEEP_SECONDS or self._finished) and not self._is_sweeping():
             self._swept_at, self._finished = loop_time, False
             self._sweeping = asyncio.create_task(self._sweep(), name="sweep")
@@ -129,14 +149,18 @@ class Deployer:
     async def _sweep(self) -> None:
         """Beside the looks: what has to be ended may take its time for it."""
         try:
-            if await self._shop.driver.sweep(partial(read_kept, self._shop.sessions)):
+            if await self._shop.driver.sweep(self._read_kept):
                 again_at = asyncio.get_running_loop().time() + _SWEEP_AGAIN_SECONDS
                 self._swept_at = again_at - _SWEEP_SECONDS
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, DatabaseRefused) as error:
             logger.warning("nothing is swept: %s", error)
         except Exception:
             self._shop.metrics.failures += 1
             logger.exception("what is left over could not be removed")
+
+    async def _read_kept(self) -> Kept:
+        await self._guard.check()
+        return await read_kept(self._shop.sessions)
 
     async def _take(self, number: int, wanted: Wanted) -> None:
         address = wanted.tenancy.address
@@ -148,6 +172,7 @@ class Deployer:
         self._tasks[number] = asyncio.create_task(self._run(keeper), name=wanted.name)
 
     async def _read_one(self, number: int) -> Wanted | None:
+        await self._guard.check(number)
         overview = await read_overview(self._shop.sessions, self._identity.id, self._names, number)
         if number in overview.elsewhere:
             raise LeaseLost(f"environment {number} has another deployer")
@@ -158,13 +183,27 @@ class Deployer:
         try:
             await keeper.run()
         except LeaseLost as error:
-            logger.warning("%s: what runs of it here is ended", error)
-            await self._shop.driver.keep(keeper.tenancy, None, 0)
+            logger.warning("%s", error)
+            await self._end_what_runs(keeper)
         finally:
             self._news.set()
 
     async def _leave(self, keeper: EnvironmentKeeper, keeping: "asyncio.Task[None]") -> None:
         await end_tasks(keeping)
+        await self._end_what_runs(keeper)
+
+    async def _end_what_runs(self, keeper: EnvironmentKeeper) -> None:
+        """Another deployer has the environment, or it was removed: but another database would say so, too."""
+        while True:
+            try:
+                await self._guard.check(keeper.lease.environment_id)
+                break
+            except DatabaseRefused as error:
+                logger.warning("%s is left as it runs: %s", keeper.tenancy.hosts[0], error)
+                return
+            except SQLAlchemyError:
+                await asyncio.sleep(_LOOK_SECONDS)
+        logger.warning("%s: what runs of it here is ended", keeper.tenancy.hosts[0])
         await self._shop.driver.keep(keeper.tenancy, None, 0)
 
     async def _forget_ended(self) -> None:

@@ -153,7 +153,8 @@ async def run_platform(
                 otherwise=asgi_handler(control),
             )
         )
-        apps_port = await _start_deployer(stack, settings, data, (host, port, apps_port), engines, registry)
+        listening = (host, port, apps_port)
+        apps_port = await _start_deployer(stack, settings, data, listening, engines, registry, readiness)
         await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
         # Last: who is told that it is ready finds all of it.
         await _serve(stack, edge, server, readiness, ServerLimits.from_settings(settings))
@@ -255,6 +256,7 @@ async def _start_deployer(
     listening: tuple[str, int, int | None],
     engines: Engines,
     registry: CollectorRegistry,
+    readiness: Readiness,
 ) -> int:
     """Start what carries deployments out; gives the port on which applications answer."""
     host, port, apps_port = listening
@@ -263,7 +265,7 @@ async def _start_deployer(
     server = bind(host, apps_port)
     identity = stack.enter_context(owning(data / "deployer"))
     assert engines.variable_keys is not None
-    await stack.enter_async_context(
+    deployer = await stack.enter_async_context(
         running_local_deployer(
             settings,
             identity,
@@ -276,6 +278,8 @@ async def _start_deployer(
             stops=True,
         )
     )
+    # Applications that cannot be kept are no reason to take no telemetry.
+    readiness.warnings["deployer"] = lambda: deployer.failing
     return int(server.getsockname()[1])
 
 

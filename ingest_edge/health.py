@@ -14,6 +14,8 @@ class Readiness:
 
     def __init__(self, checks: Mapping[str, ReadinessCheck]) -> None:
         self._checks = dict(checks)
+        self.warnings: dict[str, ReadinessCheck] = {}
+        """What an operator should know, and what is no reason to send traffic elsewhere."""
         self.shutting_down = False
 
     def reasons(self) -> dict[str, str]:
@@ -33,6 +35,8 @@ class Readiness:
         body: dict[str, object] = (
             {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
         )
+        if warnings := {name: told for name, check in self.warnings.items() if (told := check()) is not None}:
+            body["warnings"] = warnings
         return web.Response(
             status=503 if reasons else 200, body=orjson.dumps(body), content_type="application/json"
         )

@@ -51,3 +51,13 @@ class Instance(Base):
     last_exit: Mapped[str | None] = mapped_column(String(300))
     """How it last ended; null: it has not."""
     started_at: Mapped[datetime | None] = mapped_column(Moment)
+
+
+class DatabaseToken(Base):
+    """One row with a random text that was made together with the tables. A deployer that finds another one is connected
+    to another database, in which none of its applications is wanted."""
+
+    __tablename__ = "database_token"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    token: Mapped[str] = mapped_column(String(32))

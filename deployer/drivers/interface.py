@@ -90,6 +90,15 @@ class InstanceFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LastLive:
+    """What an environment served when that was last read."""
+
+    deployment_id: int
+    hosts: tuple[str, ...]
+    """None: it hibernated."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """What must not be removed."""
 

@@ -44,6 +44,8 @@ class EnvironmentKeeper:
         self._told: Wanted | None = None
         self._kept: tuple[Live | None, int, bool] | None = None
         """What was last brought about."""
+        self.problem: str | None = None
+        """Why what is live cannot be kept as it is wanted; what runs of it is left alone meanwhile."""
         self.is_idle = False
         """Whether nothing is wanted of it any more."""
 
@@ -88,11 +90,13 @@ class EnvironmentKeeper:
             except WorkFailed as error:
                 # What is live cannot run here. A deployment does not wait for it: it may be what mends that.
                 is_first = False
+                self.problem = str(error)
                 logger.warning("%s cannot be kept: %s", self._name, error)
                 await self._wait_for_news(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception:
                 # One environment's fault must not end the others; the next attempt begins anew.
+                self.problem = f"{self._name} failed: the deployer's log says why"
                 logger.exception("%s could not be brought to what is wanted", self._name)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -161,7 +165,7 @@ class EnvironmentKeeper:
             await asyncio.wait({keeping, news}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if keeping.done():
                 await keeping
-                self._kept = _to_keep(wanted)
+                self._kept, self.problem = _to_keep(wanted), None
         finally:
             await end_tasks(news, keeping)
 

@@ -23,6 +23,26 @@ def test_it_keeps_its_id_and_its_users(tmp_path: Path) -> None:
     assert first.first_uid >= 100_000_000 and first.first_uid + USERS < 2**31
 
 
+@pytest.mark.parametrize("damaged", ["identity.json", "identity.copy.json"])
+@pytest.mark.parametrize("content", [None, "", "{}", '{"id": 1', "[]"])
+def test_one_of_its_files_may_be_lost(tmp_path: Path, damaged: str, content: str | None) -> None:
+    with owning(tmp_path) as first:
+        pass
+    (tmp_path / "artefacts").mkdir()
+    (tmp_path / damaged).unlink()
+    if content is not None:
+        (tmp_path / damaged).write_text(content)
+    with owning(tmp_path) as second:
+        assert second == first
+    assert (tmp_path / "identity.json").read_text() == (tmp_path / "identity.copy.json").read_text()
+
+
+def test_a_used_folder_without_its_identity_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "artefacts").mkdir()
+    with pytest.raises(FolderInUse, match=r"Restore the file"), owning(tmp_path):
+        pass
+
+
 def test_one_at_a_time(tmp_path: Path) -> None:
     with owning(tmp_path), pytest.raises(FolderInUse, match="--folder"), owning(tmp_path):
         pass

@@ -171,6 +171,9 @@ class FaultyDeployer:
         self.identity: Identity
         self.deployer: Deployer
         self.port = 0
+        self.sessions = stage.sessions
+        """Of the database that it is given at its next start, as are the keys."""
+        self.keys = VARIABLE_KEYS
         self._stack = AsyncExitStack()
         self._stopping = asyncio.Event()
         points.stop = self._stopping.set
@@ -184,8 +187,8 @@ class FaultyDeployer:
                 Settings(deploy_drain_seconds=0.1),
                 self.identity,
                 server,
-                sessions=self.stage.sessions,
-                keys=VARIABLE_KEYS,
+                sessions=self.sessions,
+                keys=self.keys,
                 registry=CollectorRegistry(),
                 hidden=(),
                 stops=False,

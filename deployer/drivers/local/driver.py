@@ -4,12 +4,23 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from deployer.drivers.interface import WEB, Built, ReadKept, Report, Run, Source, Tenancy, WorkFailed, WorkLog
+from deployer.drivers.interface import (
+    WEB,
+    Built,
+    LastLive,
+    ReadKept,
+    Report,
+    Run,
+    Source,
+    Tenancy,
+    WorkFailed,
+    WorkLog,
+)
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
@@ -80,18 +91,15 @@ class LocalDriver:
                 pass
             await end_all(text, None)
 
-    def first_routes(self, live: Sequence[tuple[Tenancy, int]]) -> Mapping[int, Route]:
+    def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
         """Where requests go until each environment is kept: to what an earlier process of this deployer has started of
         the deployment that brought its live release, or they wait. Nobody is told that there is no such environment."""
         routes = {}
-        for tenancy, deployment_id in live:
+        for number, one in live.items():
             ports = [
-                mark.port
-                for mark in self._orphans
-                if mark.port and mark[1:3] == (tenancy.environment_id, deployment_id)
+                mark.port for mark in self._orphans if mark.port and mark[1:3] == (number, one.deployment_id)
             ]
-            targets = tuple(map(Target, ports))
-            routes[tenancy.environment_id] = Route(tenancy.hosts, targets, is_awaited=True)
+            routes[number] = Route(one.hosts, tuple(map(Target, ports)), is_awaited=True)
         return routes
 
     async def build(
@@ -144,12 +152,30 @@ class LocalDriver:
     async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
         """See `Driver`."""
         fleet = self._fleet(tenancy)
-        with nullcontext() if run is None or replicas == 0 else self._use(run):
+        if run is None or replicas == 0:
+            fault = None
             await fleet.keep(run, replicas, wakes=wakes)
+        else:
+            with self._use(run):
+                fault = self._home_fault(tenancy)
+                await fleet.keep(run, replicas, wakes=wakes)
         await self._end_orphans(tenancy.environment_id)
         if not fleet.instances:
             # Whatever has got rid of its mark is still this user's.
             await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
+        if fault is not None:
+            raise WorkFailed(fault)
+
+    def _home_fault(self, tenancy: Tenancy) -> str | None:
+        """Why no process of the environment can be started: one that runs goes on."""
+        try:
+            self._folders.home(tenancy, self._folders.runner(tenancy), "run")
+        except OSError as error:
+            return (
+                f"The folder {error.filename} cannot be written ({error.strerror}), and what needs it cannot be "
+                "started: make it writable for the deployer."
+            )
+        return None
 
     async def sweep(self, read_kept: ReadKept) -> bool:
         """See `Driver`."""
@@ -241,16 +267,18 @@ class LocalDriver:
     ) -> Instance:
         process = run.workflow.processes[name]
         owner = self._folders.runner(tenancy)
+        fault = self._home_fault(tenancy)
+        if fault is not None and self._find_orphan(tenancy, run, name, number) is None:
+            raise WorkFailed(fault)
         confinement = Confinement(
             folder=self._folders.artefact(run.artefact),
-            home=self._folders.home(tenancy, owner, "run"),
+            home=self._folders.home_path(tenancy, "run"),
             owner=owner,
             limits=self._limits,
             is_writable=False,
             hidden=self._hidden,
         )
         output = self._folders.output(tenancy, run.deployment_id, name, number)
-        # Last of what may fail: one that is taken over must be in the fleet.
         mark, orphan = self._take_orphan(tenancy, run, name, number)
         self._artefacts[run.deployment_id] = run.artefact
         instance: Instance
@@ -282,9 +310,8 @@ class LocalDriver:
         self, tenancy: Tenancy, run: Run, name: str, number: int
     ) -> tuple[Mark, RunningProcess | None]:
         """The mark of an instance; of one that runs already with the process."""
-        for mark in self._orphans:
-            if mark[1:5] == (tenancy.environment_id, run.deployment_id, name, number):
-                return mark, self._orphans.pop(mark)
+        if (found := self._find_orphan(tenancy, run, name, number)) is not None:
+            return found, self._orphans.pop(found)
         mark = Mark(self._identity.id, tenancy.environment_id, run.deployment_id, name, number, 0)
         try:
             return self._new_mark(mark), None
@@ -302,6 +329,10 @@ class LocalDriver:
         uid = self._folders.runner_uid(mark.environment_id)
         if mark.port and uid is not None:
             self._listeners.expect(mark.port, Expected(uid, str(mark), leader))
+
+    def _find_orphan(self, tenancy: Tenancy, run: Run, name: str, number: int) -> Mark | None:
+        wanted = (tenancy.environment_id, run.deployment_id, name, number)
+        return next((mark for mark in self._orphans if mark[1:5] == wanted), None)
 
     def _marks(self) -> set[Mark]:
         """Of all that runs."""
@@ -324,7 +355,8 @@ class LocalDriver:
         folder = self._folders.artefact(run.artefact)
         if not folder.is_dir():
             raise WorkFailed(
-                f"What was built for this release is not on {self._identity.name}: deploy the revision again."
+                f"What was built for this release is not on {self._identity.name}: deploy the revision again, or start "
+                "the deployer with the folder that has it."
             )
         return folder
 

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,9 @@ class Folders:
     def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
         """What one process of a release prints: each deployment has files of its own."""
         folder = self.root / "outputs" / tenancy.public_id / str(deployment_id)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Without its output a process runs all the same; one that cannot be started says why.
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder / f"{process}.{number}.log"
 
     def old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
@@ -89,9 +92,13 @@ class Folders:
             ]
         return old
 
+    def home_path(self, tenancy: Tenancy, use: str) -> Path:
+        """Where HOME of `build` or `run` is."""
+        return self.root / "homes" / tenancy.public_id / use
+
     def home(self, tenancy: Tenancy, owner: Owner | None, use: str) -> Path:
         """HOME of `build` or `run`, made where it is not there."""
-        home = self.root / "homes" / tenancy.public_id / use
+        home = self.home_path(tenancy, use)
         for folder in (self.root / "homes", home.parent):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o711)

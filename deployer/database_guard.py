@@ -1,0 +1,193 @@
+"""Refuses to work on a database other than the one whose applications run here.
+
+In an empty database, in another one and in an older backup the applications that run are not wanted: a deployer that
+believed it would end all of them. It remembers in `database.json` what it has last read, compares, and does nothing
+while the two do not fit.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import exists, func, literal_column, select
+from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.database import Sessions
+from control_api.database_errors import is_behind
+from control_api.deployments.tables import Deployment, LiveRelease
+from control_api.migrations.upgrade import newest_revision
+from control_api.projects.tables import Environment
+from control_api.runtime.tables import DatabaseToken
+from deployer.drivers.interface import LastLive, WorkFailed
+from deployer.environments.overview import Overview
+from deployer.uncut import uncut
+
+logger = logging.getLogger(__name__)
+
+FILE = "database.json"
+_LEFT_ALONE = "What runs is left as it is, and nothing is deployed."
+_ACCEPT = (
+    f"To accept this database and end what it does not know, stop the deployer, remove {FILE} from its folder and "
+    "start it again."
+)
+_AT_ONCE = 500
+
+
+class DatabaseRefused(WorkFailed):
+    """The database is not the one whose applications run here. The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    token: str
+    newest: int = 0
+    """The newest deployment; 0: there was none."""
+    newest_at: str = ""
+    """When it was created: another database gives the same numbers to others."""
+    live: Mapping[int, LastLive] = field(default_factory=dict)
+
+
+class DatabaseGuard:
+    """The comparison, and the file."""
+
+    def __init__(self, sessions: Sessions, folder: Path) -> None:
+        self._sessions = sessions
+        self._path = folder / FILE
+        self._known_revision = newest_revision()
+        self._damage: str | None = None
+        self._remembered = self._read_file()
+
+    @property
+    def last_live(self) -> Mapping[int, LastLive]:
+        """What was live by environment when the database was last read."""
+        return {} if self._remembered is None else self._remembered.live
+
+    @uncut
+    async def check(self, environment_id: int | None = None) -> None:
+        """Raise `DatabaseRefused` for another database; with an ID also where an environment has lost its live release.
+        Raises what the database raises."""
+        if self._damage is not None:
+            raise DatabaseRefused(self._damage)
+        try:
+            async with self._sessions() as session:
+                await self._compare(session)
+                if environment_id is not None:
+                    await self._check_lost(session, {environment_id})
+        except SQLAlchemyError as error:
+            if "no such table" in str(error) or isinstance(error, ProgrammingError) and is_behind(error):
+                raise DatabaseRefused(
+                    "The database does not have the tables of this version: run `pharos migrate`, or correct "
+                    f"PHAROS_DATABASE_URL. {_LEFT_ALONE}"
+                ) from error
+            raise
+
+    async def _compare(self, session: AsyncSession) -> None:
+        facts = (await session.execute(_FACTS)).one()
+        if facts.revision is not None and facts.revision > self._known_revision:
+            raise DatabaseRefused(
+                f"A newer version of Pharos has upgraded the database to revision {facts.revision}; this version knows "
+                f"revisions up to {self._known_revision}. {_LEFT_ALONE} Start the newer version of the deployer."
+            )
+        known = self._remembered
+        if facts.token is None or (known is not None and known.token != facts.token):
+            raise DatabaseRefused(
+                f"The database is not the one whose applications run here: its token is another one. {_LEFT_ALONE} "
+                f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
+            )
+        if known is None:
+            known = _Remembered(facts.token)
+        newest = facts.newest or 0
+        wanted = select(Deployment.id, Deployment.created_at).where(Deployment.id.in_([known.newest, newest]))
+        created = {row.id: row.created_at.isoformat() for row in await session.execute(wanted)}
+        if known.newest and created.get(known.newest) != known.newest_at:
+            raise DatabaseRefused(
+                f"The database is older than what runs here, such as a restored backup: it does not have deployment "
+                f"{known.newest}. {_LEFT_ALONE} Restore a newer backup. {_ACCEPT} Then deploy each application again "
+                "whose newest release the database does not know."
+            )
+        if known.live and not facts.has_environments:
+            raise DatabaseRefused(
+                f"The database has no environments any more, and {len(known.live)} had a live release. {_LEFT_ALONE} "
+                f"Wait for a restore that is in progress, or restore the database. {_ACCEPT}"
+            )
+        self._remember(replace(known, newest=newest, newest_at=created.get(newest, "")))
+
+    async def remember_live(self, overview: Overview) -> None:
+        """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
+        release, which never happens to one that is not removed."""
+        live = live_of(overview)
+        vanished = self.last_live.keys() - live.keys() - overview.elsewhere
+        if vanished:
+            async with self._sessions() as session:
+                await self._check_lost(session, vanished)
+        if self._remembered is not None:
+            self._remember(replace(self._remembered, live=live))
+
+    async def _check_lost(self, session: AsyncSession, numbers: set[int]) -> None:
+        had = sorted(numbers & self.last_live.keys())
+        for first in range(0, len(had), _AT_ONCE):
+            query = (
+                select(Environment.id)
+                .outerjoin(LiveRelease, LiveRelease.environment_id == Environment.id)
+                .where(Environment.id.in_(had[first : first + _AT_ONCE]), LiveRelease.release_id.is_(None))
+            )
+            lost = (await session.execute(query)).scalars().all()
+            if lost:
+                raise DatabaseRefused(
+                    f"The database has lost the live releases of {len(lost)} environments. {_LEFT_ALONE} Wait for a "
+                    f"restore that is in progress, or restore the database. {_ACCEPT}"
+                )
+
+    def _read_file(self) -> _Remembered | None:
+        try:
+            found = json.loads(self._path.read_bytes())
+            live = {
+                int(number): LastLive(int(one["deployment_id"]), tuple(map(str, one["hosts"])))
+                for number, one in found["live"].items()
+            }
+            return _Remembered(str(found["token"]), int(found["newest"]), str(found["newest_at"]), live)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"{FILE} in the deployer's folder cannot be read ({type(error).__name__})."
+            self._damage = f"{reason} {_LEFT_ALONE} {_ACCEPT}"
+            return None
+
+    def _remember(self, remembered: _Remembered) -> None:
+        if remembered == self._remembered:
+            return
+        self._remembered = remembered
+        fresh = self._path.with_suffix(".new")
+        try:
+            fresh.write_text(json.dumps(asdict(remembered)))
+            fresh.chmod(0o600)
+            # Whole or not at all: a half-written file would be refused.
+            os.replace(fresh, self._path)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", self._path, error)
+
+
+def live_of(overview: Overview) -> Mapping[int, LastLive]:
+    """What is live by environment, without what other deployers have."""
+    return {
+        number: LastLive(wanted.live.deployment_id, wanted.tenancy.hosts if wanted.replicas > 0 else ())
+        for number, wanted in overview.wanted.items()
+        if wanted.live is not None
+    }
+
+
+def _facts() -> Any:
+    return select(
+        select(DatabaseToken.token).limit(1).scalar_subquery().label("token"),
+        select(func.max(Deployment.id)).scalar_subquery().label("newest"),
+        exists(select(Environment.id)).label("has_environments"),
+        literal_column("(SELECT max(version_num) FROM alembic_version)").label("revision"),
+    )
+
+
+_FACTS = _facts()

@@ -1,0 +1,269 @@
+"""A wrong setting, database or folder ends nothing that runs: it is served on, and readiness says what is wrong."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from control_api.database import open_engine, open_sessions
+from control_api.projects.find import Place
+from control_api.variables.operations import replace_variables
+from control_api.variables.sealing import SealingKeys
+from deployer import leases, run_deployer
+from tests.support.databases import migrated_database
+from tests.support.deploy_stage import ACTOR, ask, open_stage
+from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
+from tests.support.serve_control import VARIABLE_KEYS
+
+_HOST = "production.shop.localhost"
+_LOOKS_SECONDS = 0.5
+
+
+class Site(NamedTuple):
+    """A deployer, an application that it runs, and files of databases."""
+
+    faulty: FaultyDeployer
+    place: Place
+    database: Path
+    empty: str
+    folder: Path
+    engines: list[AsyncEngine]
+
+    @property
+    def artefact(self) -> Path:
+        return self.faulty.folder / "artefacts"
+
+    @property
+    def home(self) -> Path:
+        return self.faulty.folder / "homes" / self.place.environment.public_id
+
+    def copy(self, *changes: str) -> Path:
+        """A copy of the database, changed."""
+        copy = self.folder / "copy.sqlite"
+        copy.unlink(missing_ok=True)
+        with sqlite3.connect(self.database) as source, sqlite3.connect(copy) as target:
+            source.backup(target)
+            for change in changes:
+                target.execute(change)
+        source.close()
+        target.close()
+        return copy
+
+    def use(self, url: str) -> None:
+        """Have the deployer connect there when it is started."""
+        engine = open_engine(url)
+        self.engines.append(engine)
+        self.faulty.sessions = open_sessions(engine)
+
+
+@pytest.fixture(scope="module")
+async def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Site]:
+    folder = tmp_path_factory.mktemp("misconfigured")
+    async with (
+        migrated_database("sqlite", request, folder) as url,
+        migrated_database("sqlite", request, folder) as empty,
+        open_stage(url, folder) as stage,
+        faulty_deployer(stage, folder / "deployer") as faulty,
+    ):
+        place = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
+        async with stage.sessions() as session, session.begin():
+            of = Place(await session.merge(place.environment), await session.merge(place.project))
+            await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, datetime.now(UTC))
+        assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        with sqlite3.connect(empty.partition("///")[2]) as connection:
+            # Tests copy one database, whose token this is.
+            connection.execute("UPDATE database_token SET token = 'another'")
+        connection.close()
+        yield Site(faulty, place, Path(url.partition("///")[2]), empty, folder, [])
+
+
+def _wrong_key(site: Site) -> None:
+    site.faulty.keys = SealingKeys.read("another key for variables of the test suite")
+
+
+def _empty_database(site: Site) -> None:
+    site.use(site.empty)
+
+
+def _changed(*changes: str) -> Callable[[Site], None]:
+    def use_copy(site: Site) -> None:
+        site.use(f"sqlite+aiosqlite:///{site.copy(*changes)}")
+
+    return use_copy
+
+
+def _no_database(site: Site) -> None:
+    site.use(f"sqlite+aiosqlite:///{site.folder}/nowhere/control.sqlite")
+
+
+def _no_artefact(site: Site) -> None:
+    site.artefact.rename(site.folder / "artefacts aside")
+
+
+def _no_home(site: Site) -> None:
+    site.home.rename(site.folder / "home aside")
+    site.home.write_text("no folder")
+
+
+def _damaged_memory(site: Site) -> None:
+    shutil.copy(site.faulty.folder / "database.json", site.folder / "database.json")
+    (site.faulty.folder / "database.json").write_text("{")
+
+
+def _damaged_identity(site: Site) -> None:
+    (site.faulty.folder / "identity.json").write_text("{")
+
+
+def _another_port(site: Site) -> None:
+    site.faulty.port = 0
+
+
+async def _heal(site: Site) -> None:
+    while site.engines:
+        await site.engines.pop().dispose()
+    site.faulty.keys, site.faulty.sessions = VARIABLE_KEYS, site.faulty.stage.sessions
+    for aside, place in (("artefacts aside", site.artefact), ("home aside", site.home)):
+        if (site.folder / aside).exists():
+            place.unlink() if place.is_file() else shutil.rmtree(place, ignore_errors=True)
+            (site.folder / aside).rename(place)
+    if (site.folder / "database.json").exists():
+        (site.folder / "database.json").rename(site.faulty.folder / "database.json")
+
+
+_WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
+    "the key of variables": (_wrong_key, "not among PHAROS_VARIABLES_KEY"),
+    "an empty database": (_empty_database, "not the one whose applications run here"),
+    "a database without this version's tables": (_changed("DROP TABLE database_token"), "pharos migrate"),
+    "no database": (_no_database, "does not answer"),
+    "a backup from before the newest deployment": (
+        _changed("DELETE FROM live_releases", "DELETE FROM releases", "DELETE FROM deployments"),
+        "older than what runs here",
+    ),
+    "a backup whose numbers were given again": (
+        _changed("UPDATE deployments SET created_at = '2026-01-01 00:00:00'"),
+        "older than what runs here",
+    ),
+    "a restore in progress": (_changed("DELETE FROM live_releases"), "lost the live releases of 1"),
+    "a restore that has no environments yet": (
+        _changed("DELETE FROM live_releases", "DELETE FROM environments"),
+        "no environments any more",
+    ),
+    "a schema of a newer version": (
+        _changed("UPDATE alembic_version SET version_num = '9999'"),
+        "newer version",
+    ),
+    "a workflow document that cannot be read": (
+        _changed("UPDATE releases SET workflow = '{\"processes\": 1}'"),
+        "workflow document of the live release cannot be read",
+    ),
+    "no artefacts": (_no_artefact, "What was built for this release is not on"),
+    "a home that cannot be written": (_no_home, "cannot be written"),
+    "a memory that cannot be read": (
+        _damaged_memory,
+        "database.json in the deployer's folder cannot be read",
+    ),
+    "a damaged identity": (_damaged_identity, None),
+    "another port of applications": (_another_port, None),
+}
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while not await is_so():
+            await asyncio.sleep(0.03)
+
+
+async def _pid(site: Site) -> int:
+    answer = await asyncio.to_thread(ask, site.faulty.port, _HOST)
+    assert isinstance(answer, dict), (answer, site.faulty.deployer.failing)
+    return int(answer["pid"])
+
+
+async def _wait_told(site: Site, told: str | None) -> None:
+    async def is_told() -> bool:
+        failing = site.faulty.deployer.failing
+        return failing is None if told is None else told in (failing or "")
+
+    try:
+        await _until(is_told)
+    except TimeoutError:
+        raise AssertionError(f"{site.faulty.deployer.failing!r}, not {told!r}") from None
+
+
+@pytest.mark.parametrize("wrong", _WRONG)
+async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
+    misconfigure, told = _WRONG[wrong]
+    faulty = site.faulty
+    await _wait_told(site, None)
+    pid = await _pid(site)
+    await faulty.stop()
+    misconfigure(site)
+    await faulty.start()
+    try:
+        await _wait_told(site, told)
+        # Several looks, and what they lead to.
+        await asyncio.sleep(_LOOKS_SECONDS)
+        assert await _pid(site) == pid
+    finally:
+        await faulty.stop()
+        await _heal(site)
+        await faulty.start()
+    await _wait_told(site, None)
+    assert await _pid(site) == pid
+    assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
+
+
+async def test_another_database_under_a_running_deployer_ends_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.1)
+    pid, sessions = await _pid(site), site.faulty.stage.sessions
+    own, other = sessions.kw["bind"], open_engine(site.empty)
+    try:
+        sessions.configure(bind=other)
+        await _wait_told(site, "not the one whose applications run here")
+        await asyncio.sleep(_LOOKS_SECONDS)
+        assert await _pid(site) == pid
+    finally:
+        sessions.configure(bind=own)
+        await other.dispose()
+    await _wait_told(site, None)
+    assert await _pid(site) == pid
+    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
+
+
+async def test_another_folder_takes_the_environment_and_ends_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs is another deployer's to this one. Requests get 503, as its proxy has nothing to send them to."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
+    faulty = site.faulty
+    await faulty.restart()
+    await _wait_told(site, None)
+    pid, own = await _pid(site), faulty.folder
+    await faulty.stop()
+    faulty.folder = site.folder / "another folder"
+    await faulty.start()
+    await _wait_told(site, "start the deployer with the folder that has it")
+    os.kill(pid, 0)
+    await faulty.stop()
+    faulty.folder = own
+    await faulty.start()
+
+    async def is_served() -> bool:
+        return isinstance(await asyncio.to_thread(ask, faulty.port, _HOST), dict)
+
+    await _until(is_served)
+    await _wait_told(site, None)
+    assert await _pid(site) == pid
