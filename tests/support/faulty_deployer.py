@@ -63,7 +63,6 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_fo
 _WORKFLOW = {
     "version": 1,
     "build": {"steps": []},
-    "release": {"steps": ["true"]},
     "processes": {"web": {"command": "exec python3 -S app.py", "health": {"path": "/"}}},
     "retain": 2,
 }
@@ -271,7 +270,9 @@ class FaultyDeployer:
         return found
 
 
-def _build_without_git(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) -> None:
+    workflow = json.dumps({**_WORKFLOW, "release": {"steps": [release]}})
+
     async def resolve(_url: str, _ref: str | None, **_named: Any) -> str:
         revision = f"{len(stage.versions):040x}"
         stage.versions.setdefault(revision, f"version {len(stage.versions) + 1}")
@@ -285,22 +286,22 @@ def _build_without_git(stage: Stage, patch: pytest.MonkeyPatch) -> None:
         (folder / "built").write_text(stage.versions[source.revision])
         (folder / "app.py").write_text(_APP)
         await self._folders.seal(folder, self._folders.builder(tenancy))
-        return name, read_workflow(json.dumps(_WORKFLOW))
+        return name, read_workflow(workflow)
 
     patch.setattr(carry_out, "resolve_ref", resolve)
     patch.setattr(Builder, "build", build)
 
 
 @asynccontextmanager
-async def faulty_deployer(stage: Stage, folder: Path) -> AsyncIterator[FaultyDeployer]:
-    """One at work, without waiting between its attempts; nothing runs at the end."""
+async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> AsyncIterator[FaultyDeployer]:
+    """One at work, without waiting between its attempts; nothing runs at the end. `release`: the release step."""
     points = Points()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keep_environment, "_FIRST_PAUSE", 0.02)
         patch.setattr(carry_out, "_FIRST_PAUSE", 0.02)
         patch.setattr(run_deployer, "_LOOK_SECONDS", 0.1)
         patch.setattr(run_deployer, "_SWEEP_AGAIN_SECONDS", 0.1)
-        _build_without_git(stage, patch)
+        _build_without_git(stage, release, patch)
         with _watched(points, patch):
             faulty = FaultyDeployer(stage, folder, points)
             try:
