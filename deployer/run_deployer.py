@@ -35,6 +35,7 @@ from deployer.uncut import end_tasks, uncut
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.4
+_AWAY = "the database does not answer"
 _SWEEP_SECONDS = 60.0
 _SWEEP_AGAIN_SECONDS = 2.0
 
@@ -94,8 +95,9 @@ class Deployer:
                     logger.error("%s", error)
                 self._failing = str(error)
             except SQLAlchemyError as error:
-                self._failing = "the database does not answer"
-                logger.warning("the database cannot be asked what is wanted: %s", error)
+                if self._failing != _AWAY:
+                    logger.warning("the database cannot be asked what is wanted: %s", error)
+                self._failing = _AWAY
             except Exception:
                 # One bad row must not end all environments.
                 self._failing = "failed, see its log"

@@ -69,7 +69,11 @@ class DeploymentLog:
         await self._note(step)
 
     async def write(self, stream: Stream, data: bytes) -> None:
-        """A piece of what a step printed. Raises `WorkFailed` where the log has become too long."""
+        """A piece of what a step printed. Raises `WorkFailed` where the log has become too long, and what the last
+        flush raised."""
+        if self._fault is not None:
+            # The lease is over: what prints must not wait for more lines to be ended.
+            raise self._fault
         self._fed_at = time.monotonic()
         # As it was printed: of a line without end hardly anything is kept, and reading it costs as much.
         self._left -= len(data)
