@@ -1,0 +1,101 @@
+"""What is removed from the disk: nothing that is live, used or being made, and soon whatever else there is."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from control_api.deployments.tables import Release
+from control_api.projects.find import Place
+from deployer import run_deployer
+from deployer.drivers.interface import Kept, Run
+from deployer.drivers.local.driver import LocalDriver
+from deployer.drivers.local.folders import Folders
+from deployer.environments.overview import read_kept
+from tests.support.databases import migrated_database
+from tests.support.deploy_stage import ask, open_stage
+from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
+
+
+@asynccontextmanager
+async def _deployed(
+    request: pytest.FixtureRequest, folder: Path
+) -> AsyncIterator[tuple[FaultyDeployer, LocalDriver, dict[str, Place]]]:
+    async with (
+        migrated_database("sqlite", request, folder) as url,
+        open_stage(url, folder) as stage,
+        faulty_deployer(stage, folder / "deployer") as faulty,
+    ):
+        places = await stage.add_project("shop", "https://git.example/shop.git")
+        assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
+        driver = faulty.deployer._shop.driver
+        assert isinstance(driver, LocalDriver)
+        yield faulty, driver, places
+
+
+async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing sweeps but this test.
+    async with _deployed(request, tmp_path) as (faulty, driver, places):
+        while faulty.deployer._is_sweeping() or faulty.deployer._finished:
+            await asyncio.sleep(0.02)
+        monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
+        folder = faulty.folder / "artefacts"
+        live = (await faulty.live(places["staging"]))[2]
+        for name in ("useless", "used"):
+            (folder / name).mkdir()
+        async with faulty.stage.sessions() as session, session.begin():
+            # As versions did that failed a deployment after its switch.
+            await session.execute(update(Release).values(removed_at=datetime.now(UTC)))
+
+        listed: list[str] = []
+
+        async def read() -> Kept:
+            kept = await read_kept(faulty.stage.sessions)
+            if listed:
+                (folder / "made meanwhile").mkdir()
+            return kept
+
+        list_names = Folders.names
+
+        def names(self: Folders, kind: str) -> list[str]:
+            listed.append(kind)
+            return list_names(self, kind)
+
+        monkeypatch.setattr(Folders, "names", names)
+
+        run = Run(99, "used", None, {})  # type: ignore[arg-type]
+        with driver._use(run):
+            assert await driver.sweep(read)
+            assert set(os.listdir(folder)) == {live, "used", "made meanwhile"}
+        assert not await driver.sweep(lambda: read_kept(faulty.stage.sessions))
+        assert os.listdir(folder) == [live]
+        assert os.listdir(faulty.folder / "removed") == []
+
+
+async def test_what_takes_long_to_remove_holds_up_no_deployment(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, has_begun = asyncio.Event(), asyncio.Event()
+    remove = Folders.remove_set_aside
+
+    async def remove_late(self: Folders) -> None:
+        has_begun.set()
+        await may_end.wait()
+        await remove(self)
+
+    async with _deployed(request, tmp_path) as (faulty, _driver, places):
+        monkeypatch.setattr(Folders, "remove_set_aside", remove_late)
+        await faulty.stage.remove(places["staging"])
+        async with asyncio.timeout(60):
+            await has_begun.wait()
+        stage, host = faulty.stage, "production.shop.localhost"
+        assert await stage.wait_final(await stage.deploy(places["production"])) == "succeeded"
+        assert isinstance(await asyncio.to_thread(ask, faulty.port, host), dict)
+        may_end.set()
