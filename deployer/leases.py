@@ -67,7 +67,10 @@ async def take_lease(
                     .where(
                         EnvironmentLease.environment_id == environment_id,
                         or_(
-                            EnvironmentLease.holder == identity.id,
+                            # By its name as well: two copies of one folder would take it from each other, and each
+                            # end what it runs.
+                            (EnvironmentLease.holder == identity.id)
+                            & (EnvironmentLease.holder_name == identity.name),
                             EnvironmentLease.leased_until < database_now(),
                         ),
                     )

@@ -60,6 +60,7 @@ class Deployer:
         self._renewed_at = self._swept_at = float("-inf")
         self._finished = False
         self._sweeping: asyncio.Task[None] | None = None
+        self._untaken: set[int] = set()
         self._failing: str | None = "has not looked yet"
 
     @property
@@ -67,6 +68,11 @@ class Deployer:
         """Why it does nothing, or leaves applications as they are; None: it is well."""
         if self._failing is not None:
             return self._failing
+        if self._untaken:
+            return (
+                f"{len(self._untaken)} environments are held by a deployer with this identity and another name: if its "
+                "folder was copied, give this one an empty folder; if it was moved, they are taken in 15 s"
+            )
         problems = [keeper.problem for keeper in self._keepers.values() if keeper.problem is not None]
         if not problems:
             return None
@@ -133,6 +139,7 @@ class Deployer:
         await self._wake_asked()
         overview = await read_overview(sessions, self._identity.id, self._names)
         await self._guard.remember_live(overview)
+        self._untaken.clear()
         # What the keepers have told last is written before they go.
         await self._write_instances()
         await self._forget_ended()
@@ -168,6 +175,8 @@ class Deployer:
         address = wanted.tenancy.address
         lease = await take_lease(self._shop.sessions, self._identity, number, address)
         if lease is None:
+            # The overview names what others have: this one is held under our own ID, or was removed just now.
+            self._untaken.add(number)
             return
         keeper = EnvironmentKeeper(self._shop, lease, wanted.tenancy, partial(self._read_one, number))
         self._keepers[number] = keeper

@@ -19,7 +19,7 @@ from control_api.variables.sealing import SealingKeys
 from deployer import leases, run_deployer
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, ask, open_stage
-from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
+from tests.support.faulty_deployer import FaultyDeployer, Points, faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
 
 _HOST = "production.shop.localhost"
@@ -267,3 +267,25 @@ async def test_another_folder_takes_the_environment_and_ends_nothing(
     await _until(is_served)
     await _wait_told(site, None)
     assert await _pid(site) == pid
+
+
+async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_work(
+    site: Site, tmp_path: Path
+) -> None:
+    faulty, port = site.faulty, site.faulty.port
+    await _wait_told(site, None)
+    pid = await _pid(site)
+    shutil.copytree(faulty.folder, tmp_path / "copy")
+    copy = FaultyDeployer(faulty.stage, tmp_path / "copy", Points())
+    await copy.start()
+    try:
+
+        async def is_told() -> bool:
+            return "with this identity and another name" in (copy.deployer.failing or "")
+
+        await _until(is_told)
+        await asyncio.sleep(_LOOKS_SECONDS)
+        assert faulty.deployer.failing is None and faulty.port == port
+        assert await _pid(site) == pid
+    finally:
+        await copy.stop()
