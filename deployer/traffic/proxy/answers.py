@@ -8,7 +8,7 @@ from aiohttp.http import HttpVersion11, RawResponseMessage
 from deployer.traffic.proxy.caller import Caller, Relayed
 from deployer.traffic.proxy.heads import LAST_CHUNK, write_answer, write_chunk
 from deployer.traffic.proxy.refusals import BadGateway
-from deployer.traffic.proxy.upstream import AnswerInvalid, AnswerTruncated, read_body
+from deployer.traffic.proxy.upstream import AnswerInvalid, AnswerTruncated, Upstream, read_body
 
 _NO_BODY = (204, 304)
 
@@ -21,7 +21,12 @@ class _Framing(NamedTuple):
 
 
 async def relay_answer(
-    caller: Caller, message: RawResponseMessage, body: StreamReader, *, may_stay_open: bool
+    caller: Caller,
+    upstream: Upstream,
+    message: RawResponseMessage,
+    body: StreamReader,
+    *,
+    may_stay_open: bool,
 ) -> Relayed:
     """Write head and body. `may_stay_open`: another request may come on the caller's connection.
 
@@ -42,7 +47,7 @@ async def relay_answer(
         raise BadGateway("The application's answer has headers that cannot be passed on.")
     caller.has_answer = True
     try:
-        await _write(caller, head, body, is_chunked=framing.is_chunked)
+        await _write(caller, head, upstream, body, is_chunked=framing.is_chunked)
     except AnswerTruncated:
         caller.end_early(reset=framing.by_closing)
         return Relayed(message.code, keep_alive=False)
@@ -81,7 +86,9 @@ def _frame(message: RawResponseMessage, method: str, *, is_11: bool) -> _Framing
     return _Framing(b"", False, True)
 
 
-async def _write(caller: Caller, head: bytes, body: StreamReader, *, is_chunked: bool) -> None:
+async def _write(
+    caller: Caller, head: bytes, upstream: Upstream, body: StreamReader, *, is_chunked: bool
+) -> None:
     """What is there already leaves in one piece with the head; the rest as it comes, each piece by itself."""
     waiting = head
     if body.is_eof() and body.exception() is None:
@@ -95,8 +102,12 @@ async def _write(caller: Caller, head: bytes, body: StreamReader, *, is_chunked:
         waiting = b""
     while data := await read_body(body):
         caller.write(waiting + (write_chunk(data) if is_chunked else data))
+        del data
         waiting = b""
-        await caller.drain()
+        if caller.is_full:
+            upstream.hold()
+            await caller.drain()
+            upstream.go_on()
     if is_chunked or waiting:
         caller.write(waiting + (LAST_CHUNK if is_chunked else b""))
         await caller.drain()

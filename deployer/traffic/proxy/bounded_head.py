@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
+from deployer.traffic.proxy.bounded_reads import bound_buffers
 from deployer.traffic.proxy.heads import HEAD_BYTES
 from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, answer_refusal
 from deployer.traffic.proxy.watch import Backlog, Watch
@@ -47,6 +48,11 @@ class BoundedProtocol(RequestHandler):
         self._payload = EMPTY_PAYLOAD
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A caller that does not read has nothing further passed on to it.
+        bound_buffers(transport, self, 0)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._end_head()

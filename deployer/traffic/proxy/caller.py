@@ -64,6 +64,11 @@ class Caller:
             raise CallerGone
         transport.write(data)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether something waits for the caller to take it."""
+        return self.request.protocol.writing_paused
+
     async def drain(self) -> None:
         """Until the caller has taken most of what was written. Raises `CallerGone`."""
         protocol = self.request.protocol

@@ -71,7 +71,7 @@ class Exchange:
                 return await self._switch(upstream, message)
             # Whoever was answered before it was told to send its body may send it or not: nobody could tell.
             may_stay_open = sending is None or sending.done() or not self._head.expects_continue
-            return await relay_answer(self._caller, message, body, may_stay_open=may_stay_open)
+            return await relay_answer(self._caller, upstream, message, body, may_stay_open=may_stay_open)
         finally:
             if sending is not None:
                 sending.cancel()

@@ -28,7 +28,7 @@ _IDLE_SECONDS = 75.0
 # A caller that is refused in mid-body gets this long to read the answer.
 _LINGERING_SECONDS = 2.0
 _BACKLOG = 1024
-# Of a body that is not passed on, aiohttp keeps two of these, and whatever one read brings beyond.
+# Of a body that is not passed on, aiohttp keeps two of these, and what one read brings beyond.
 _BODY_BYTES = 16 * 1024
 _HOST_CHARACTERS = 255
 

@@ -15,10 +15,14 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Target
+from deployer.traffic.proxy.bounded_reads import READ_BYTES, bound_buffers
 from deployer.traffic.proxy.heads import HEAD_BYTES
 
 # An address that does not answer at all counts as one that refuses.
 _CONNECT_SECONDS = 5.0
+# aiohttp keeps up to two of these of a body before it stops reading: one piece is no reason to stop, two are.
+_BODY_BYTES = READ_BYTES // 2
+_UNSENT_BYTES = 32 * 1024
 # What has been written to a WebSocket's end is given this long to leave.
 _CLOSE_SECONDS = 10.0
 
@@ -42,6 +46,10 @@ class AnswerTruncated(Exception):
 class Upstream(ResponseHandler):
     """Made by `open_upstream`; must be ended by `abort` or `end_tunnel`."""
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        bound_buffers(transport, self, _UNSENT_BYTES)
+
     def send(self, data: bytes) -> None:
         """Write, or raise `ConnectionError`."""
         if self.transport is None or self.transport.is_closing():
@@ -54,6 +62,7 @@ class Upstream(ResponseHandler):
             skip_payload=to_head,
             read_until_eof=True,
             auto_decompress=False,
+            read_bufsize=_BODY_BYTES,
             max_line_size=HEAD_BYTES,
             max_field_size=HEAD_BYTES,
         )
@@ -66,6 +75,14 @@ class Upstream(ResponseHandler):
             raise AnswerInvalid(str(error.message)) from None
         except (ClientError, OSError) as error:
             raise UpstreamDied(str(error)) from None
+
+    def hold(self) -> None:
+        """Read nothing for now."""
+        self._pause_reading_for_buffer()
+
+    def go_on(self) -> None:
+        """Read again."""
+        self._resume_reading_for_buffer()
 
     def cut(self) -> None:
         """End the connection at once, and let those who read from it see the end. `abort` would leave them waiting."""

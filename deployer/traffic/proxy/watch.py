@@ -16,6 +16,8 @@ from typing import Protocol
 
 from aiohttp.base_protocol import BaseProtocol
 
+from deployer.traffic.proxy.free_memory import FreeMemory, find_trim
+
 logger = logging.getLogger(__name__)
 
 _MOST_SECONDS_BETWEEN_SWEEPS = 1.0
@@ -60,6 +62,8 @@ class Watch:
         self._clock = clock
         self._backlogs: set[Backlog] = set()
         self._callers: set[WatchedCaller] = set()
+        self._memory = FreeMemory()
+        self._trim = find_trim()
 
     def enter(self, caller: WatchedCaller) -> None:
         """Watch this caller until `leave`."""
@@ -102,6 +106,8 @@ class Watch:
         while True:
             await asyncio.sleep(pause)
             self.sweep()
+            if self._trim is not None and self._memory.is_due(len(self._callers)):
+                await asyncio.to_thread(self._trim, 0)
 
     def sweep(self) -> None:
         """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""

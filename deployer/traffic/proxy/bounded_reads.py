@@ -1,0 +1,67 @@
+"""Reads from connections in small pieces.
+
+asyncio and uvloop hand over up to 256 KiB at a time. A peer that takes nothing any more would have the proxy keep all
+of such a piece, and another one that has arrived meanwhile, for each of its requests.
+"""
+
+import asyncio
+import threading
+from typing import cast
+
+# A stream that stands still keeps two of these: the second one is read while the first one is passed on.
+READ_BYTES = 24 * 1024
+
+
+class _Buffers(threading.local):
+    """What an event loop reads into. Its content is copied before the loop reads again, so one serves all."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(READ_BYTES))
+
+
+_buffers = _Buffers()
+
+
+class BoundedReads(asyncio.BufferedProtocol):
+    """Stands between a transport and a protocol that takes what arrives of whatever size."""
+
+    __slots__ = ("_protocol", "_view")
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        self._protocol = protocol
+        self._view = _buffers.view
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return what to read into."""
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand on what was read."""
+        self._protocol.data_received(bytes(self._view[:nbytes]))
+
+    def eof_received(self) -> bool | None:
+        """Hand on the end."""
+        return self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        """Hand on that writing is to wait."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Hand on that writing may go on."""
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Hand on that the connection is closed."""
+        self._protocol.connection_lost(exc)
+
+
+def bound_buffers(transport: asyncio.BaseTransport, protocol: asyncio.Protocol, unsent: int) -> None:
+    """Have `protocol` get at most `READ_BYTES` at a time, and wait while over `unsent` bytes are not taken by its peer.
+
+    For its `connection_made`.
+    """
+    # uvloop's is no subclass.
+    connection = cast(asyncio.Transport, transport)
+    connection.set_write_buffer_limits(high=unsent)
+    connection.set_protocol(BoundedReads(protocol))

@@ -1,0 +1,82 @@
+"""What a connection hands over at a time, and when the proxy gives memory back."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from deployer.traffic.proxy.bounded_reads import READ_BYTES, bound_buffers
+from deployer.traffic.proxy.free_memory import FreeMemory
+
+
+class Taker(asyncio.Protocol):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.is_writing_paused = False
+        self.ended = asyncio.Event()
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        bound_buffers(transport, self, 0)
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def pause_writing(self) -> None:
+        self.is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_writing_paused = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_pieces_are_small_and_whole_and_writing_waits_at_once(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    sent = bytes(range(256)) * 16_384
+
+    async def run() -> None:
+        takers: list[Taker] = []
+
+        def take() -> Taker:
+            takers.append(Taker())
+            return takers[-1]
+
+        server = await asyncio.get_running_loop().create_server(take, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        other, second = await asyncio.open_connection(*server.sockets[0].getsockname())
+        second.write(b"of another connection")
+        writer.write(sent)
+        await writer.drain()
+        async with asyncio.timeout(60):
+            while sum(len(piece) for piece in takers[0].pieces) < len(sent):
+                await asyncio.sleep(0.01)
+        taker = takers[0]
+        assert b"".join(taker.pieces) == sent and max(len(piece) for piece in taker.pieces) <= READ_BYTES
+        assert b"".join(takers[1].pieces) == b"of another connection"
+        assert taker.transport is not None
+        while not taker.is_writing_paused:
+            taker.transport.write(bytes(65536))
+        assert len(await reader.readexactly(65536)) == 65536
+        writer.transport.abort()
+        second.close()
+        async with asyncio.timeout(60):
+            await taker.ended.wait()
+        server.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
+
+
+def test_memory_is_given_back_after_a_wave_of_requests() -> None:
+    memory = FreeMemory()
+    assert [memory.is_due(count) for count in (10, 600, 550, 301, 299, 250, 0, 0)] == [
+        *(False, False, False, False, True, False, True, False)
+    ]
