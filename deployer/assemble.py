@@ -27,6 +27,7 @@ from deployer.processes.start_process import has_namespaces
 from deployer.run_deployer import Deployer, deploying
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
+from deployer.traffic.proxy.bounded_head import CallerLimits
 from deployer.traffic.proxy.streaming import StreamingProxy
 from deployer.uncut import end_tasks
 from pipeline_contracts.client_address import read_trusted
@@ -57,15 +58,21 @@ async def running_local_deployer(
     raise_open_files()
     deployer: Deployer
     gateways = read_trusted(settings.trusted_proxies)
+    callers = CallerLimits.from_settings(settings)
     port = server.getsockname()[1]
     listeners = ListenerOwners.of_this_machine()
     if settings.caddy_admin_url is None:
         proxy = StreamingProxy(
-            lambda number: deployer.wake(number), trusts=gateways.is_trusted, listeners=listeners
+            lambda number: deployer.wake(number),
+            trusts=gateways.is_trusted,
+            listeners=listeners,
+            limits=callers,
         )
         traffic: Traffic = proxy
     else:
-        proxy = StreamingProxy(lambda number: deployer.wake(number), trusts=_is_loopback, listeners=listeners)
+        proxy = StreamingProxy(
+            lambda number: deployer.wake(number), trusts=_is_loopback, listeners=listeners, limits=callers
+        )
         traffic = CaddyTraffic(settings.caddy_admin_url, settings.caddy_listen, Target(port), proxy)
         port = int(settings.caddy_listen.rpartition(":")[2])
     limits = Limits(processes=settings.deploy_processes, memory_bytes=settings.deploy_memory_bytes)

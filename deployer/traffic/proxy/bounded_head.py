@@ -1,4 +1,4 @@
-"""The proxy's side of a connection: aiohttp's, with bounds on a request's head before it is complete.
+"""The proxy's side of a caller's connection: aiohttp's, with bounds on heads, backlogs and connections of an address.
 
 aiohttp bounds each header, but neither their sum nor the time in which a head arrives: who never ends a head would hold
 two megabytes a connection for ever.
@@ -6,31 +6,58 @@ two megabytes a connection for ever.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
 from deployer.traffic.proxy.bounded_reads import bound_buffers
+from deployer.traffic.proxy.connections import Connections
 from deployer.traffic.proxy.heads import HEAD_BYTES
-from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, answer_refusal
+from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, answer_refusal
 from deployer.traffic.proxy.watch import Backlog, Watch
 from pipeline_contracts.errors import Problem
+from pipeline_contracts.settings import Settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-HEAD_SECONDS = 10.0
 # What one read brings may begin with the end of the request before.
-_MOST_BYTES = HEAD_BYTES + 1024
+_MORE_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CallerLimits:
+    """How much of a request's head is held, for how long, and how many connections an address may have."""
+
+    head_bytes: int = HEAD_BYTES
+    head_seconds: float = 10.0
+    address_connections: int = 256
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "CallerLimits":
+        """Those that the edge has, too."""
+        return cls(
+            settings.max_head_bytes, settings.head_timeout_seconds, settings.max_connections_per_address
+        )
 
 
 class BoundedServer(web.Server):
-    """Makes a `BoundedProtocol` for each connection."""
+    """Makes a `BoundedProtocol` for each connection. `trusts` tells whether an address is a gateway's."""
 
-    def __init__(self, handler: Handler, watch: Watch, **options: Any) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        watch: Watch,
+        limits: CallerLimits,
+        trusts: Callable[[str], bool],
+        **options: Any,
+    ) -> None:
         super().__init__(handler, **options)
         self.watch = watch
+        self.limits = limits
+        self.places = Connections(limits.address_connections, trusts)
 
     def __call__(self) -> RequestHandler:
         return BoundedProtocol(self, loop=self._loop, **self._kwargs)
@@ -39,22 +66,30 @@ class BoundedServer(web.Server):
 class BoundedProtocol(RequestHandler):
     """One connection. Bytes that complete no request are a head's, unless the newest request's body is incomplete."""
 
-    __slots__ = ("_payload", "_head_bytes", "_head_timer", "_watch", "_backlog")
+    __slots__ = ("_payload", "_head_bytes", "_head_timer", "_server", "_place", "_backlog")
 
     def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
-        self._watch = server.watch
+        self._server = server
+        self._place: str | None = None
         self._backlog: Backlog | None = None
         self._payload = EMPTY_PAYLOAD
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._place = self._server.places.enter(transport)
+        if self._place is None:
+            self._refuse_connection(cast(asyncio.Transport, transport))
+            return
         # A caller that does not read has nothing further passed on to it.
         bound_buffers(transport, self, 0)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        if self._place is not None:
+            self._server.places.leave(self._place)
+            self._place = None
         self._end_head()
         self._end_backlog()
         super().connection_lost(exc)
@@ -63,7 +98,7 @@ class BoundedProtocol(RequestHandler):
         super().pause_writing()
         # A connection that is being closed, which aiohttp knows no more, has its backlog watched as well.
         if self.transport is not None:
-            self._backlog = self._watch.begin(self.transport, self.transport.abort)
+            self._backlog = self._server.watch.begin(self.transport, self.transport.abort)
 
     def resume_writing(self) -> None:
         self._end_backlog()
@@ -71,7 +106,7 @@ class BoundedProtocol(RequestHandler):
 
     def _end_backlog(self) -> None:
         if self._backlog is not None:
-            self._watch.end(self._backlog)
+            self._server.watch.end(self._backlog)
             self._backlog = None
 
     def data_received(self, data: bytes) -> None:
@@ -89,13 +124,24 @@ class BoundedProtocol(RequestHandler):
             # Some clients end a body with an empty line; it begins no head.
             if not data.strip(b"\r\n"):
                 return
-            self._head_timer = self._loop.call_later(HEAD_SECONDS, self._head_is_late)
+            self._head_timer = self._loop.call_later(self._server.limits.head_seconds, self._head_is_late)
         self._head_bytes += len(data)
-        if self._head_bytes > _MOST_BYTES:
-            self._refuse(HeadTooLarge(f"Request line and headers may have {HEAD_BYTES:,} bytes."))
+        most = self._server.limits.head_bytes
+        if self._head_bytes > most + _MORE_BYTES:
+            self._refuse(HeadTooLarge(f"Request line and headers may have {most:,} bytes."))
 
     def _head_is_late(self) -> None:
-        self._refuse(RequestTimeout(f"The head of the request did not arrive within {HEAD_SECONDS:g} s."))
+        seconds = self._server.limits.head_seconds
+        self._refuse(RequestTimeout(f"The head of the request did not arrive within {seconds:g} s."))
+
+    def _refuse_connection(self, transport: asyncio.Transport) -> None:
+        # What arrives meanwhile is dropped.
+        self._force_close = True
+        most = self._server.places.most
+        transport.write(
+            _raw(Unavailable(f"This address has {most:,} connections already. Reuse or close some of them."))
+        )
+        transport.close()
 
     def _refuse(self, problem: Problem) -> None:
         """Answer, unless another request is still being answered, and close: nothing that follows can be told apart."""
@@ -119,6 +165,7 @@ def _raw(problem: Problem) -> bytes:
     assert isinstance(body, bytes)
     head = (
         f"HTTP/1.1 {problem.status} {problem.title}\r\nContent-Type: application/problem+json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n"
+        + "".join(f"{name}: {value}\r\n" for name, value in problem.headers.items())
     )
-    return head.encode() + body
+    return head.encode() + b"\r\n" + body

@@ -65,7 +65,15 @@ def read_host(headers: Headers, target: str) -> str:
 
 
 def write_request(
-    method: str, target: str, headers: Headers, *, peer: str, scheme: str, keeps_forwarded: bool, is_11: bool
+    method: str,
+    target: str,
+    headers: Headers,
+    *,
+    peer: str,
+    scheme: str,
+    keeps_forwarded: bool,
+    is_11: bool,
+    most_bytes: int = HEAD_BYTES,
 ) -> RequestHead:
     """The head for an application. `peer` is the caller's address; `keeps_forwarded`: a gateway of ours has told
     already who called. Raises a `Problem` for what cannot be passed on unambiguously."""
@@ -111,7 +119,7 @@ def write_request(
     lines += (b"Connection: Upgrade", b"Upgrade: websocket") if is_upgrade else (b"Connection: close",)
     lines.insert(0, b"Host: " + host)
     first = f"{method} {_origin_form(target)} HTTP/1.1".encode("utf-8", "surrogateescape")
-    return RequestHead(_joined(first, lines), bool(codings), is_upgrade, bool(expect and framing))
+    return RequestHead(_joined(first, lines, most_bytes), bool(codings), is_upgrade, bool(expect and framing))
 
 
 def write_answer(
@@ -133,7 +141,9 @@ def write_answer(
     if connection:
         lines.append(connection)
     try:
-        return _joined(b"HTTP/1.1 %d " % status + reason.encode("utf-8", "surrogateescape"), lines)
+        return _joined(
+            b"HTTP/1.1 %d " % status + reason.encode("utf-8", "surrogateescape"), lines, HEAD_BYTES
+        )
     except BadRequest:
         return None
 
@@ -191,12 +201,13 @@ def _origin_form(target: str) -> str:
     return path if path.startswith("/") else "/" + path
 
 
-def _joined(first: bytes, lines: list[bytes]) -> bytes:
+def _joined(first: bytes, lines: list[bytes], most_bytes: int) -> bytes:
     data = b"\r\n".join((first, *lines, b"\r\n"))
     # Parsers that are lenient let line ends through inside of values.
     ends = len(lines) + 2
     if data.count(b"\r") != ends or data.count(b"\n") != ends or b"\0" in data:
         raise BadRequest("A header holds characters that none may hold.")
-    if len(data) > HEAD_BYTES + 1024:
-        raise HeadTooLarge(f"Request line and headers may have {HEAD_BYTES:,} bytes.")
+    # Those that the proxy writes are in it.
+    if len(data) > most_bytes + 1024:
+        raise HeadTooLarge(f"Request line and headers may have {most_bytes:,} bytes.")
     return data

@@ -11,10 +11,10 @@ from aiohttp.http import HttpVersion11
 
 from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.bounded_head import BoundedServer
+from deployer.traffic.proxy.bounded_head import BoundedServer, CallerLimits
 from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
 from deployer.traffic.proxy.exchange import Exchange
-from deployer.traffic.proxy.heads import HEAD_BYTES, RequestHead, read_host, write_request
+from deployer.traffic.proxy.heads import RequestHead, read_host, write_request
 from deployer.traffic.proxy.holding import Holding
 from deployer.traffic.proxy.refusals import NotFound, answer_refusal
 from deployer.traffic.proxy.routes import RouteTable
@@ -62,6 +62,7 @@ class StreamingProxy:
         grace_seconds: float = 5.0,
         trusts: Callable[[str], bool] = _nobody,
         listeners: ListenerOwners | None = None,
+        limits: CallerLimits | None = None,
     ) -> None:
         self._table = RouteTable()
         self._holding = Holding(self._table, on_request_asleep, hold_seconds, held_at_once, listeners)
@@ -72,6 +73,7 @@ class StreamingProxy:
         self._slots = Slots(requests_at_once, reserved)
         self._grace_seconds = grace_seconds
         self._trusts = trusts
+        self._limits = limits or CallerLimits()
         self._runner: web.ServerRunner | None = None
 
     async def serve(self, sock: socket.socket) -> None:
@@ -119,13 +121,15 @@ class StreamingProxy:
         return BoundedServer(
             self._answer,
             self._watch,
+            self._limits,
+            self._trusts,
             handler_cancellation=True,
             access_log=None,
             logger=quiet,
             auto_decompress=False,
             keepalive_timeout=_IDLE_SECONDS,
-            max_line_size=HEAD_BYTES // 2,
-            max_field_size=HEAD_BYTES // 2,
+            max_line_size=self._limits.head_bytes,
+            max_field_size=self._limits.head_bytes,
             lingering_time=_LINGERING_SECONDS,
             read_bufsize=_BODY_BYTES,
         )
@@ -170,6 +174,7 @@ class StreamingProxy:
             scheme="http",
             keeps_forwarded=self._trusts(caller.peer),
             is_11=request.version >= HttpVersion11,
+            most_bytes=self._limits.head_bytes,
         )
 
 

@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.bounded_head import CallerLimits
+from deployer.traffic.proxy.connections import UNCOUNTED, Connections
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
+from pipeline_contracts.settings import read_settings
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
 from tests.deployer.traffic.carriers import Carrier, proxy_carrier
 
@@ -272,13 +275,16 @@ async def _answer_to_what_never_ends(port: int, pieces: list[bytes]) -> bytes:
     return answer
 
 
-async def test_a_head_that_never_ends_is_refused(proxy: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_head_that_never_ends_is_refused() -> None:
     """Neither its bytes nor its connection are held; the requests before it are answered."""
-    port = int(proxy.url.rpartition(":")[2])
+    async with proxy_carrier(limits=CallerLimits(head_seconds=0.2)) as proxy:
+        await _refuses_endless_heads(proxy.port)
+
+
+async def _refuses_endless_heads(port: int) -> None:
     flood = [b"X-%d: %s\r\n" % (number, b"a" * 5000) for number in range(100)]
     answer = await _answer_to_what_never_ends(port, [GET, *flood])
     assert not answer or b" 431 " in answer
-    monkeypatch.setattr("deployer.traffic.proxy.bounded_head.HEAD_SECONDS", 0.2)
     assert b" 408 " in await _answer_to_what_never_ends(port, [GET, b"X-1: a\r\n"])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(GET + b"\r\n")
@@ -289,19 +295,19 @@ async def test_a_head_that_never_ends_is_refused(proxy: Carrier, monkeypatch: py
     writer.close()
 
 
-async def test_a_slow_body_is_no_slow_head(proxy: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployer.traffic.proxy.bounded_head.HEAD_SECONDS", 0.1)
-    port = int(proxy.url.rpartition(":")[2])
-
+async def test_a_slow_body_is_no_slow_head() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(50_000)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         writer.close()
 
-    async with raw_server(serve) as target:
+    async with (
+        proxy_carrier(limits=CallerLimits(head_seconds=0.1)) as proxy,
+        raw_server(serve) as target,
+    ):
         await proxy.traffic.set_route(1, to(target))
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(POST + b"Content-Length: 50000\r\n\r\n")
         for _ in range(5):
             writer.write(b"x" * 10_000)
@@ -309,3 +315,55 @@ async def test_a_slow_body_is_no_slow_head(proxy: Carrier, monkeypatch: pytest.M
         async with asyncio.timeout(60):
             assert (await reader.readline()).split()[1] == b"200"
         writer.close()
+
+
+async def test_a_head_may_have_as_many_bytes_as_the_settings_allow() -> None:
+    settings = read_settings(
+        {"PHAROS_MAX_HEAD_BYTES": "50000", "PHAROS_MAX_CONNECTIONS_PER_ADDRESS": "7"}, str
+    )
+    limits = CallerLimits.from_settings(settings)
+    assert limits.address_connections == 7
+    async with proxy_carrier(limits=limits) as proxy:
+        for size, status in ((20_000, 404), (45_000, 404), (60_000, 400)):
+            head = GET + b"X: " + b"y" * size + b"\r\nConnection: close\r\n\r\n"
+            assert await _status(proxy, head) == status, size
+        lines = b"".join(b"X-%d: %s\r\n" % (number, b"y" * 5000) for number in range(12))
+        assert await _status(proxy, GET + lines + b"Connection: close\r\n\r\n") in (404, 431)
+
+
+class _Peer(asyncio.BaseTransport):
+    """A connection from an address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__({"peername": (address, 1)})
+
+
+def test_an_address_has_so_many_connections_and_a_gateway_any_number() -> None:
+    places = Connections(2, lambda address: address == "10.0.0.1")
+    for first, second in (
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::2"),
+        ("::ffff:192.0.2.9", "192.0.2.9"),
+    ):
+        taken = [places.enter(_Peer(first)), places.enter(_Peer(second))]
+        assert None not in taken and places.enter(_Peer(first)) is None
+        assert isinstance(taken[0], str)
+        places.leave(taken[0])
+        assert places.enter(_Peer(second)) == taken[0]
+    for address in ("10.0.0.1", "::ffff:10.0.0.1", "127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        assert [places.enter(_Peer(address)) for _ in range(5)] == [UNCOUNTED] * 5
+    places.leave(UNCOUNTED)
+
+
+async def test_a_connection_over_the_limit_of_its_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deployer.traffic.proxy.connections._is_loopback", lambda address: False)
+    async with proxy_carrier(limits=CallerLimits(address_connections=1)) as proxy:
+        _, first = await asyncio.open_connection("127.0.0.1", proxy.port)
+        answer = await exchange_raw(proxy.port, GET + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 503 ") and b"\r\nRetry-After: 1\r\n" in answer
+        assert b"1 connections already" in answer
+        first.close()
+        await first.wait_closed()
+        async with asyncio.timeout(60):
+            while b" 404 " not in await exchange_raw(proxy.port, GET + b"Connection: close\r\n\r\n"):
+                await asyncio.sleep(0.01)
