@@ -79,6 +79,8 @@ class Deployment(Base):
     """Where the branch was before that push: a host that still says so is behind its own webhook."""
     reported: Mapped[str | None] = mapped_column(String(12))
     """What its Git host was told last of the commit; null: nothing."""
+    reported_context: Mapped[str | None] = mapped_column(String(300))
+    """Under which name it was told: that outlives the environment, whose end is told as well."""
 
 
 class DeploymentLine(Base):

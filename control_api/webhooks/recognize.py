@@ -26,6 +26,7 @@ async def recognize(session: AsyncSession, repository: Repository, hosted: Hoste
     if repository.host_id is None and is_named(repository, hosted):
         await learn(session, repository, hosted.id)
     if repository.host_id == hosted.id:
+        await note_rename(session, repository, hosted)
         return None
     return describe_other(repository, hosted)
 
@@ -42,6 +43,21 @@ async def learn(session: AsyncSession, repository: Repository, host_id: str) -> 
     if learned.first() is not None:
         logger.info("repository %d has the ID %s at its host", repository.id, host_id)
     await session.refresh(repository, ["host_id"])
+
+
+async def note_rename(session: AsyncSession, repository: Repository, hosted: HostedRepository) -> None:
+    """Write down what a repository is called now. Its address stays what an operator has connected."""
+    if repository.full_name is None or is_named(repository, hosted):
+        return
+    repository.full_name = names_of(hosted, is_https=repository.url.startswith("https://"))[0]
+    await session.flush()
+    logger.warning(
+        "repository %d is called %s at its host now: connect it by that address, because whoever takes its old name "
+        "is deployed from %s",
+        repository.id,
+        hosted.full_name,
+        repository.url,
+    )
 
 
 def is_named(repository: Repository, hosted: HostedRepository) -> bool:

@@ -15,7 +15,7 @@ from control_api.projects.tables import Environment, Project
 from control_api.repositories.tables import Repository
 from control_api.webhooks.installations import find_installed_repository, note_name
 from control_api.webhooks.notices import HostedRepository
-from control_api.webhooks.recognize import describe_other, is_of_other_host, learn
+from control_api.webhooks.recognize import describe_other, is_of_other_host, learn, note_rename
 from control_api.workflows.document import Triggers, from_json
 from control_api.workflows.faults import DocumentFault
 from control_api.workflows.operations import present_workflow
@@ -84,6 +84,9 @@ async def find_installed(
         if one.repository.host_id is None and hosted.id is not None:
             await learn(session, one.repository, hosted.id)
     told = [one for one in found if hosted.id in (None, one.repository.host_id)]
+    for one in told:
+        if hosted.id is not None:
+            await note_rename(session, one.repository, hosted)
     if found and not told:
         raise NotFound(describe_other(found[0].repository, hosted))
     if not told:

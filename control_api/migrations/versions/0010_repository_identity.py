@@ -1,4 +1,4 @@
-"""Add the host's own ID to repositories: deliveries of other repositories are told apart by it."""
+"""Add the host's own ID to repositories, and the name of what a host was told of a deployment."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,3 +12,4 @@ def upgrade() -> None:
     op.add_column("repositories", sa.Column("host_id", sa.String(64), nullable=True))
     op.create_index("ix_repositories_host_id", "repositories", ["host_id"])
     op.add_column("installed_repositories", sa.Column("host_id", sa.String(64), nullable=True))
+    op.add_column("deployments", sa.Column("reported_context", sa.String(300), nullable=True))

@@ -59,12 +59,14 @@ def _unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
         .add_columns(Project.slug, Environment.slug, EnvironmentLease.address)
         .join(Repository, Repository.id == Deployment.repository_id)
         .join(Project, Project.id == Deployment.project_id)
-        .join(Environment, Environment.id == Deployment.environment_id)
+        .outerjoin(Environment, Environment.id == Deployment.environment_id)
         .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Deployment.environment_id)
         .where(
             Deployment.id.in_(_to_tell(now)),
             ~_is_superseded(),
             Deployment.revision.is_not(None),
+            # Of an environment that was removed, the end is told of what was begun.
+            Environment.id.is_not(None) | Deployment.reported_context.is_not(None),
             Repository.full_name.is_not(None),
             Repository.kind.in_(kinds),
         )
@@ -103,7 +105,12 @@ def _is_superseded() -> ColumnElement[bool]:
 
 
 def _read(
-    deployment: Deployment, kind: str, full_name: str, project: str, environment: str, address: str | None
+    deployment: Deployment,
+    kind: str,
+    full_name: str,
+    project: str,
+    environment: str | None,
+    address: str | None,
 ) -> Unreported:
     state, words = _WANTED[DeploymentStatus(deployment.status)]
     assert deployment.revision is not None
@@ -111,7 +118,8 @@ def _read(
         repository=full_name,
         revision=deployment.revision,
         state=state,
-        context=f"pharos/{project}/{environment}",
+        # As it was told before, though a slug may have changed since: the end takes the place of the beginning.
+        context=deployment.reported_context or f"pharos/{project}/{environment}",
         description=f"Deployment {deployment.id} {words}.",
         target_url=address if state == "success" else None,
     )

@@ -42,7 +42,7 @@ async def note_reported(sessions: Sessions, one: Unreported, reported: Reported)
         await session.execute(
             update(Deployment)
             .where(Deployment.id == one.deployment_id, is_last)
-            .values(reported=reported)
+            .values(reported=reported, reported_context=one.status.context)
             .execution_options(synchronize_session=False)
         )
 

@@ -71,6 +71,10 @@ async def test_the_repository_is_known_by_its_id_whatever_its_name(
     assert await hooked.told(pull(hooked.kind)) == (202, "preview_queued")
     assert await hooked.told(push(hooked.kind, **now)) == (202, "queued")
     assert await hooked.told(pull(hooked.kind, "closed", **now)) == (200, "preview_closed")
+    async with hooked.platform.sessions() as session:
+        kept = await session.get_one(Repository, hooked.repository_id)
+    # Commit statuses go to it by its new name.
+    assert kept.full_name == now["full_name"].lower()
 
 
 async def test_a_new_repository_of_the_same_name_is_followed_once_that_is_said(hooked: Hooked) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import event, text
 
 from control_api.audit.operations import Actor
 from control_api.deployments.tables import Deployment
+from control_api.environments.previews import close_preview
 from control_api.environments.remove_environment import remove_environment
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
@@ -15,6 +16,7 @@ from control_api.repositories.tables import Repository
 from control_api.runtime.tables import EnvironmentLease
 from control_api.webhooks.commit_statuses.find_unreported import Unreported, find_unreported
 from control_api.webhooks.commit_statuses.interface import CommitStatus
+from control_api.webhooks.commit_statuses.report_deployments import note_reported
 from tests.control_api.webhooks.commit_statuses.conftest import Pushed
 from tests.support.operated import NOW, REVISION
 from tests.support.statements import noted_statements
@@ -130,6 +132,33 @@ async def test_a_removed_environment_is_told_of_no_more(pushed: Pushed) -> None:
         environment = await session.get_one(Environment, place.environment.id)
         await remove_environment(session, Place(environment, place.project), Actor("operator kim"), NOW)
     assert await _find(pushed) == []
+
+
+@pytest.mark.both_databases
+async def test_the_end_is_told_though_the_environment_was_removed(pushed: Pushed) -> None:
+    """As where a preview closes while it is built: the host shows the beginning until then."""
+    place = await pushed.add_environment("pr-7", "preview")
+    number = await pushed.push(status="deploying", environment_id=place.environment.id)
+    (begun,) = await _find(pushed)
+    await note_reported(pushed.sessions, begun, "pending")
+    async with pushed.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, place.environment.id)
+        actor = Actor("webhook of repository 1")
+        await close_preview(session, Place(environment, place.project), actor, NOW)
+    (ended,) = await _find(pushed)
+    assert (ended.status.context, ended.status.state) == ("pharos/shop/pr-7", "error")
+    await note_reported(pushed.sessions, ended, "error")
+    assert await _find(pushed) == []
+    assert await pushed.reported(number) == "error"
+
+
+async def test_the_end_has_the_name_of_the_beginning(pushed: Pushed) -> None:
+    number = await pushed.push(status="deploying")
+    (begun,) = await _find(pushed)
+    await note_reported(pushed.sessions, begun, "pending")
+    await pushed.operated.change(Environment, pushed.operated.environment.id, slug="live")
+    await pushed.move(number, "failed")
+    assert [one.status.context for one in await _find(pushed)] == ["pharos/shop/production"]
 
 
 async def test_of_a_commit_that_came_twice_the_newest_counts(pushed: Pushed) -> None:
