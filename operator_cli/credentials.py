@@ -1,8 +1,11 @@
 """The credentials that a running `pharos up` has written, for commands that talk to it."""
 
 import argparse
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -74,18 +77,57 @@ def base_url_of(data: Path) -> str:
         return "https://your-host/api"
 
 
-def keep_repository(data: Path, repository: Mapping[str, Any], *, is_new: bool) -> None:
-    """Write the `id`, `kind` and webhook `secret` of a repository into the credentials, beside what they hold; of one
-    that is not new only where they are about it already. Raises `CommandFailed`."""
+def keep_repository(data: Path, repository: Mapping[str, Any], project_id: str, *, is_new: bool) -> None:
+    """Write the `id`, `kind` and webhook `secret` of a project's repository into the credentials, next to what they
+    hold; of one that is not new only where they have it already. Raises `CommandFailed`.
+
+    `repository` is the one of the credentials' own project, `repositories` has those of others by the project's ID.
+    """
     # Only here: it takes its time to import.
     from control_api.first_account import write_private
 
-    credentials = read_credentials(data)
-    known = credentials.get("repository")
-    if not is_new and (not isinstance(known, dict) or known.get("id") != repository["id"]):
-        return
     path = data / "credentials.json"
+    with _only_writer(data):
+        changed = _with_repository(read_credentials(data), repository, project_id, is_new=is_new)
+        if changed is None:
+            return
+        try:
+            write_private(path, json.dumps(changed, indent=2) + "\n")
+        except OSError as error:
+            raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _with_repository(
+    credentials: dict[str, Any], repository: Mapping[str, Any], project_id: str, *, is_new: bool
+) -> dict[str, Any] | None:
+    """The credentials with this repository; None where they are not about it."""
+    of_others = credentials.get("repositories")
+    of_others = of_others if isinstance(of_others, dict) else {}
+    own = credentials.get("repository")
+    # Credentials of an older version may have another project's repository in this place: it stays where it is.
+    is_own = credentials.get("project_id") == project_id or _is_of(own, repository)
+    if not is_new and not _is_of(own if is_own else of_others.get(project_id), repository):
+        return None
+    if is_own:
+        return {**credentials, "repository": dict(repository)}
+    return {**credentials, "repositories": {**of_others, project_id: dict(repository)}}
+
+
+def _is_of(known: Any, repository: Mapping[str, Any]) -> bool:
+    return isinstance(known, dict) and known.get("id") == repository["id"]
+
+
+@contextmanager
+def _only_writer(data: Path) -> Iterator[None]:
+    """Hold off other commands that write into this folder: what one of them reads, it writes back."""
     try:
-        write_private(path, json.dumps({**credentials, "repository": dict(repository)}, indent=2) + "\n")
-    except OSError as error:
-        raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None
+        folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        # Without the folder there are no credentials: reading them says so.
+        yield
+        return
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

@@ -58,14 +58,14 @@ def read_secret_wanted(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def complete_webhook(arguments: argparse.Namespace, told: dict[str, Any], *, is_new: bool) -> dict[str, Any]:
     """What the action has told, its `webhook` with the `url`. In the credentials of a `pharos up` the secret is kept as
-    well: of a repository that `is_new`, or that they are about."""
+    well, by project: of a repository that `is_new`, or that they have."""
     if told["webhook"] is None:
         return told
     settings = load_settings()
     if settings.database_url is None:
         repository = {"id": told["id"], "kind": told["kind"], "secret": told["webhook"]["secret"]}
         try:
-            keep_repository(arguments.data, repository, is_new=is_new)
+            keep_repository(arguments.data, repository, told["project"]["id"], is_new=is_new)
         except CommandFailed as failure:
             # It is done, and the secret is shown now or never.
             print(f"pharos: {failure}", file=sys.stderr)

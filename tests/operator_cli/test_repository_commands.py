@@ -198,7 +198,7 @@ def test_switches_are_set_and_shown(pharos: Run, project: str) -> None:
     assert (changed["push_deploys"], changed["forks"]) == (True, False)
 
 
-def test_the_credentials_have_the_one_connected_last(on_socket: PlatformProcess) -> None:
+def test_the_credentials_have_the_repository_of_each_project(on_socket: PlatformProcess) -> None:
     before = on_socket.credentials
 
     def operate(*command: str) -> dict[str, object]:
@@ -207,10 +207,11 @@ def test_the_credentials_have_the_one_connected_last(on_socket: PlatformProcess)
         told: dict[str, object] = json.loads(done.stdout)
         return told
 
-    slugs = []
+    slugs, ids = [], []
     for name in ("One", "Two", "Three"):
         done = on_socket.run("project", "create", f"Credentials {name}", "--json")
         slugs.append(json.loads(done.stdout)["slug"])
+        ids.append(json.loads(done.stdout)["id"])
     first = operate("connect", URL, "--project", slugs[0])
     second = operate("connect", URL, "--project", slugs[1], "--kind", "gitlab")
 
@@ -219,15 +220,14 @@ def test_the_credentials_have_the_one_connected_last(on_socket: PlatformProcess)
         assert isinstance(webhook, dict)
         return {"id": told["id"], "kind": told["kind"], "secret": webhook["secret"]}
 
-    assert on_socket.credentials == {**before, "repository": kept(second)}
+    both = {**before.get("repositories", {}), ids[0]: kept(first), ids[1]: kept(second)}
+    assert on_socket.credentials == {**before, "repositories": both}
     path = on_socket.data / "credentials.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    # One without a webhook is not kept, nor is another secret of another one.
+    # One without a webhook is not kept.
     operate("connect", "/srv/shop.git", "--project", slugs[2])
-    operate("new-secret", str(first["id"]))
-    assert on_socket.credentials["repository"] == kept(second)
     renewed = operate("new-secret", str(second["id"]))
-    assert on_socket.credentials == {**before, "repository": kept(renewed)}
+    assert on_socket.credentials == {**before, "repositories": {**both, ids[1]: kept(renewed)}}
 
 
 def test_without_the_credentials_the_secret_is_shown_all_the_same(
