@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import insert_unless_there
@@ -16,9 +16,10 @@ from control_api.refusals import Refused
 from control_api.webhooks.outcome import Outcome
 from control_api.webhooks.providers.interface import Headers
 from control_api.webhooks.tables import WebhookDelivery
-from pipeline_contracts.errors import Problem
+from pipeline_contracts.errors import NotFound, Problem
 
 KEPT = timedelta(days=7)
+MOST_OF_OTHERS = 1000
 APP = "app"
 """The scope of the Git host's application."""
 _SECRET = ("signature", "token", "authorization", "cookie", "secret")
@@ -160,5 +161,18 @@ def not_kept(number: int) -> Refused:
 
 
 async def forget_deliveries(session: AsyncSession, now: datetime) -> None:
-    """Remove what came more than 7 days ago."""
+    """Remove what came more than 7 days ago, and of what is about other repositories all but the newest of each scope:
+    the webhook of an organization tells of hundreds of them."""
     await session.execute(delete(WebhookDelivery).where(WebhookDelivery.received_at < now - KEPT))
+    of_others = WebhookDelivery.is_first.is_(False) & WebhookDelivery.answer.in_(("ignored", NotFound.slug))
+    crowded = (
+        select(WebhookDelivery.scope)
+        .where(of_others)
+        .group_by(WebhookDelivery.scope)
+        .having(func.count() > MOST_OF_OTHERS)
+    )
+    for scope in (await session.execute(crowded)).scalars().all():
+        mine = of_others & (WebhookDelivery.scope == scope)
+        newest = select(WebhookDelivery.id).where(mine).order_by(WebhookDelivery.id.desc())
+        last = (await session.execute(newest.offset(MOST_OF_OTHERS).limit(1))).scalar_one()
+        await session.execute(delete(WebhookDelivery).where(mine, WebhookDelivery.id <= last))

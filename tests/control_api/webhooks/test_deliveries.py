@@ -12,6 +12,7 @@ from control_api.audit.tables import AuditEntry
 from control_api.deployments.tables import Deployment
 from control_api.engines import Engines
 from control_api.refusals import Refused
+from control_api.webhooks import deliveries
 from control_api.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
 from control_api.webhooks.replay import replay
 from control_api.webhooks.tables import WaitingPush, WebhookDelivery
@@ -86,6 +87,21 @@ async def test_deliveries_are_forgotten_after_seven_days(hooked: Hooked) -> None
         await forget_deliveries(session, datetime.now(UTC))
     (kept,) = await hooked.deliveries()
     assert kept.answer == "ignored"
+
+
+@pytest.mark.both_databases
+async def test_of_other_repositories_the_newest_are_kept(
+    github: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "MOST_OF_OTHERS", 3)
+    await github.deliver(push("github", "feature"), "own")
+    for number in range(5):
+        sent = push("github", full_name="Acme/Till", host_id=2)
+        assert await github.told(sent, f"other {number}") == (200, "ignored")
+    async with github.platform.sessions() as session, session.begin():
+        await forget_deliveries(session, datetime.now(UTC))
+    kept = [row.delivery for row in await github.deliveries()]
+    assert kept == ["own", "other 2", "other 3", "other 4"]
 
 
 async def test_without_an_id_the_same_bytes_are_the_same_delivery(github: Hooked) -> None:

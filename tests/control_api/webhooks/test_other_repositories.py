@@ -11,6 +11,7 @@ from sqlalchemy import select
 from control_api.deployments.tables import Deployment
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
+from tests.hostile.foreign_webhooks import attack
 from tests.support.webhooks import KINDS, Hooked, Sent, as_sent, pull, push, uuid_of
 
 OTHER: dict[str, Any] = {"full_name": "Acme/Till", "host_id": 2}
@@ -180,3 +181,7 @@ async def test_a_system_hook_of_gitlab_tells_of_all_its_projects(github: Hooked)
     assert await github.told(system(pull("gitlab", "closed", **OTHER))) == (200, "ignored")
     assert await github.told(system(push("gitlab", **OTHER))) == (200, "ignored")
     assert await github.told(system(push("gitlab"))) == (202, "queued")
+
+
+async def test_the_attack_with_another_repository_leads_to_nothing(hooked: Hooked) -> None:
+    assert await attack(hooked) == (1, 0)
