@@ -7,7 +7,7 @@ from fastapi import Request
 
 from control_api.accounts.operations import Caller, find_caller, note_use
 from control_api.audit.operations import Actor
-from control_api.client_network import client_address
+from control_api.client_address import client_address
 from control_api.projects.operations import OpenedEnvironment, find_by_ingest_key
 from control_api.request_limits import RequestLimits
 from control_api.request_session import Session, end_transaction

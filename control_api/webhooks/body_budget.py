@@ -51,7 +51,9 @@ class BodyReading:
         """Stop reading it; its bytes are free at once."""
         assert self._timeout is not None
         self.was_ended = True
-        self._timeout.reschedule(asyncio.get_running_loop().time())
+        # One that is too late already ends by itself, and cannot be told another time.
+        if not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time())
         self._budget.release(self)
 
 

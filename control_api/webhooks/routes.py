@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
-from control_api.client_network import client_address
+from control_api.client_address import client_address
 from control_api.environments.removed_keys import forget_keys
 from control_api.projects.find import read_number
 from control_api.repositories.tables import Repository

@@ -56,6 +56,9 @@ class _Entered:
     def reschedule(self, _when: float) -> None:
         pass
 
+    def expired(self) -> bool:
+        return False
+
 
 @pytest.mark.parametrize(
     ("held", "sender", "count", "ended"),
@@ -73,6 +76,19 @@ async def test_who_gives_way(held: list[tuple[str, int]], sender: str, count: in
     budget = BodyBudget(10, 6)
     assert await _ended(budget, held, sender, count) == ended
     assert budget.bytes == 0
+
+
+async def test_a_body_that_is_too_late_already_gives_way_as_well() -> None:
+    budget = BodyBudget(10, 10)
+    with budget.reading(HERE) as late, budget.reading(THERE) as newest:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(None) as ends:
+                with late.giving_way(ends):
+                    late.hold(10)
+                    ends.reschedule(0)
+                    asyncio.get_running_loop().call_soon(newest.hold, 10)
+                    await asyncio.sleep(60)
+        assert (late.was_ended, late.bytes, newest.bytes) == (True, 0, 10)
 
 
 def test_who_has_proved_nothing_leaves_the_memory_of_those_who_have_alone() -> None:
