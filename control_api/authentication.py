@@ -8,7 +8,7 @@ from fastapi import Request
 from control_api.accounts.operations import Caller, find_caller, note_use
 from control_api.audit.operations import Actor
 from control_api.client_address import client_address
-from control_api.projects.operations import OpenedEnvironment, find_by_ingest_key
+from control_api.projects.operations import UNKNOWN_KEY, OpenedEnvironment, find_by_ingest_key
 from control_api.request_limits import RequestLimits
 from control_api.request_session import Session, end_transaction
 from pipeline_contracts.client_address import ClientAddresses
@@ -57,7 +57,7 @@ async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
     digest = _digest(request, CredentialKind.INGEST_KEY, "an ingest key")
     environment = await find_by_ingest_key(session, digest, datetime.now(UTC))
     if environment is None:
-        raise InvalidCredential("This key is not known, has expired, or was revoked.")
+        raise InvalidCredential(UNKNOWN_KEY)
     _remember(request, digest, f"environment {environment.public_id}")
     return environment
 

@@ -1,8 +1,8 @@
-"""Which errors of the two databases mean "not now", and one class for all of them."""
+"""Classes for errors of both databases that mean "not now", and for a reference to a row that is gone."""
 
 from sqlalchemy import event
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pipeline_contracts.errors import StorageUnavailable
@@ -11,6 +11,7 @@ from pipeline_contracts.errors import StorageUnavailable
 _AWAY_CLASSES = ("08", "53", "57", "58")
 # Serialization failure, deadlock, lock not available, and a primary that has become a standby.
 _AWAY_STATES = ("40001", "40P01", "55P03", "25006")
+_FOREIGN_KEY_STATE = "23503"
 # Undefined table and column: the database is behind this version, which `pharos migrate` mends.
 _BEHIND_STATES = ("42P01", "42703")
 
@@ -19,8 +20,13 @@ class DatabaseAway(SQLAlchemyError, StorageUnavailable):
     """The database does not answer now, or has given up; nothing was changed unless a commit was under way."""
 
 
+class BrokenReference(IntegrityError):
+    """A row refers to one that somebody else has removed meanwhile, or the other way round. Nothing was changed."""
+
+
 def translate_errors(engine: AsyncEngine) -> None:
-    """Make every error of the engine's connections that means "not now" a `DatabaseAway`.
+    """Make every error of the engine's connections that means "not now" a `DatabaseAway`, and every violation of a
+    foreign key a `BrokenReference`.
 
     Left as they are: faults of a statement or its values, and the pool's own `sqlalchemy.exc.TimeoutError`.
     """
@@ -32,7 +38,7 @@ def is_behind(error: ProgrammingError) -> bool:
     return getattr(error.orig, "sqlstate", None) in _BEHIND_STATES
 
 
-def _translate(context: ExceptionContext) -> DatabaseAway | None:
+def _translate(context: ExceptionContext) -> DatabaseAway | BrokenReference | None:
     found, wrapped = context.original_exception, context.sqlalchemy_exception
     if isinstance(found, OSError):
         # asyncpg's limit on a call (a TimeoutError), which SQLAlchemy does not know as the driver's. What the
@@ -45,7 +51,16 @@ def _translate(context: ExceptionContext) -> DatabaseAway | None:
     ):
         # Not the text of `wrapped`: it holds the statement and its values.
         return DatabaseAway(f"The database does not answer now ({reason(found)}).")
+    if isinstance(wrapped, IntegrityError) and _is_of_foreign_key(found):
+        # Without the statement and its values, which are in the text of `wrapped`.
+        return BrokenReference(None, None, found)
     return None
+
+
+def _is_of_foreign_key(error: BaseException) -> bool:
+    if getattr(error, "sqlite_errorname", None) == "SQLITE_CONSTRAINT_FOREIGNKEY":
+        return True
+    return getattr(error, "sqlstate", None) == _FOREIGN_KEY_STATE
 
 
 def _is_away_in_postgres(error: BaseException) -> bool:

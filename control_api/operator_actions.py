@@ -1,5 +1,6 @@
 """What an operator's commands may ask, by name: the same on the socket of `pharos up` and straight on the engines."""
 
+import functools
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from control_api.accounts import actions as accounts
 from control_api.accounts import person_actions, token_actions
 from control_api.audit import actions as audit
 from control_api.configuration import actions as configuration
+from control_api.database_errors import BrokenReference
 from control_api.deployments import actions as deployments
 from control_api.deployments import follow_action, queue_actions
 from control_api.engines import Action, Engines, Wanted, read_id
@@ -19,6 +21,7 @@ from control_api.monitors import change_actions as monitor_changes
 from control_api.monitors import ping_keys
 from control_api.projects import actions as projects
 from control_api.projects import keys
+from control_api.refusals import Refused
 from control_api.repositories import actions as repositories
 from control_api.runtime import actions as runtime
 from control_api.sites import actions as sites
@@ -151,7 +154,22 @@ async def _report_site(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     return await sites.report_site(engines.sessions, engines.column_store(), site_id, wanted, now)
 
 
-ACTIONS: Mapping[str, Action] = {
+def _refusing_removed(action: Action) -> Action:
+    """The action, which is refused where what it adds to was removed meanwhile."""
+
+    @functools.wraps(action)
+    async def act(engines: Engines, wanted: Wanted, now: datetime) -> Any:
+        try:
+            return await action(engines, wanted, now)
+        except BrokenReference:
+            raise Refused(
+                "What this belongs to was removed by somebody else just now: nothing was changed."
+            ) from None
+
+    return act
+
+
+_ACTIONS: Mapping[str, Action] = {
     "keys/list": _list_keys,
     "keys/create": _create_key,
     "keys/revoke": _revoke_key,
@@ -196,3 +214,5 @@ ACTIONS: Mapping[str, Action] = {
     **workflows.ACTIONS,
     **configuration.ACTIONS,
 }
+
+ACTIONS: Mapping[str, Action] = {name: _refusing_removed(action) for name, action in _ACTIONS.items()}

@@ -10,8 +10,8 @@ from sqlalchemy.exc import TimeoutError as PoolExhausted
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions
-from control_api.database_errors import DatabaseAway, is_behind, reason
-from pipeline_contracts.errors import Unavailable
+from control_api.database_errors import BrokenReference, DatabaseAway, is_behind, reason
+from pipeline_contracts.errors import NotFound, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,9 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
     except DatabaseAway as error:
         logger.warning("%s", error)
         raise Unavailable("The database does not answer now.") from error
+    except BrokenReference as error:
+        # Everything that a request adds lies in something that was found by its path or its token.
+        raise NotFound("What the request is about was removed while it was carried out.") from error
     except PoolExhausted as error:
         logger.warning("every connection to the database is in use")
         raise Unavailable("The database has too much to do now.") from error

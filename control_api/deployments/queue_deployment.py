@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
 from control_api.database import insert_unless_there
-from control_api.deployments.moves import add_line, move_deployment
+from control_api.deployments.moves import add_line
 from control_api.deployments.tables import Deployment
 from control_api.environments.check_open import check_open
 from control_api.git_refs import is_commit
@@ -73,7 +73,6 @@ async def queue_deployment(
     )
     add_line(session, deployment.id, f"Queued: {_told(wish, wish.ref or branch or 'the branch')}.", now)
     if needs_approval:
-        await move_deployment(session, deployment, DeploymentStatus.AWAITING_APPROVAL, now)
         add_line(session, deployment.id, "Waits for the approval of a second person.", now)
     return deployment
 
@@ -109,14 +108,20 @@ async def _insert(
     """Raises `DeployRunning` where the index says that there is an active one: of any number at once, one gets in; and
     `NotFound` where the environment was removed meanwhile."""
     revision = wish.revision
+    status = DeploymentStatus.QUEUED
     if needs_approval:
+        # With this status from the beginning: as an active one it would have a place in the index of active ones, for
+        # which an approval of an older one waits, while this transaction waits for that one to call it off.
+        status = DeploymentStatus.AWAITING_APPROVAL
+        if await _find_active(session, place.environment.id) is not None:
+            raise await deploy_running(session, place.environment.id)
         revision = revision_to_approve(revision, wish.pushed_revision)
     values = {
         "account_id": place.project.account_id,
         "project_id": place.project.id,
         "repository_id": repository_id,
         "environment_id": place.environment.id,
-        "status": DeploymentStatus.QUEUED.value,
+        "status": status.value,
         "trigger": wish.trigger,
         "ref": wish.ref,
         "revision": revision,
@@ -142,13 +147,17 @@ async def _insert(
 
 async def deploy_running(session: AsyncSession, environment_id: int) -> DeployRunning:
     """The refusal that names the environment's active deployment."""
-    active = select(Deployment.id).where(
-        Deployment.environment_id == environment_id, Deployment.status.in_(ACTIVE)
-    )
     # None: it has ended since. The refusal was right when it was found.
-    number = (await session.execute(active)).scalar_one_or_none()
+    number = await _find_active(session, environment_id)
     told = "A deployment" if number is None else f"Deployment {number}"
     return DeployRunning(
         f"{told} of this environment is not finished. Wait for it, then ask again.",
         members={"active_deployment_id": number},
     )
+
+
+async def _find_active(session: AsyncSession, environment_id: int) -> int | None:
+    active = select(Deployment.id).where(
+        Deployment.environment_id == environment_id, Deployment.status.in_(ACTIVE)
+    )
+    return (await session.execute(active)).scalar_one_or_none()

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import operator, record
+from control_api.database_errors import BrokenReference
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import operations, read_wanted
 from control_api.environments.hold import hold_environment, hold_off_deployer
@@ -65,6 +66,8 @@ async def _create(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             record(session, operator(wanted), project.account_id, "environment.create", subject, now, details)
             await session.flush()
             return describe_place(Place(environment, project), None)
+    except BrokenReference:
+        raise
     except IntegrityError:
         raise Refused(
             f"The project has an environment with the slug {slug!r} already; choose another with --slug."

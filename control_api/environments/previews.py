@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
+from control_api.database_errors import BrokenReference
 from control_api.deployments.decide import cancel_deployment
 from control_api.deployments.queue_deployment import Wish, queue_deployment
 from control_api.deployments.tables import Deployment
@@ -144,6 +145,9 @@ async def _make(
         # A savepoint: on Postgres a statement that fails would end the transaction.
         async with session.begin_nested():
             made = await create_environment(session, project, name, slug, PREVIEW, now)
+    except BrokenReference:
+        # The project was removed.
+        raise
     except IntegrityError:
         return None
     made.branch = branch

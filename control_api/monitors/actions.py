@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions
+from control_api.database_errors import BrokenReference
 from control_api.live_keys import end_key, telling_edges
 from control_api.monitors.change_heartbeat import set_paused
 from control_api.monitors.choose import choose_heartbeat, choose_queue
@@ -79,6 +80,8 @@ async def _add(
             environment = await choose_environment(session, wanted.get("environment_id"))
             told = await make(session, environment)
             entries = await live_monitor_keys(session, now, told["key_id"])
+    except BrokenReference:
+        raise
     except IntegrityError:
         raise Refused(f"The environment has one of the name {read_name(wanted)!r} already.") from None
     return await _publish(directory, told, entries)

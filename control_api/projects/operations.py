@@ -80,6 +80,10 @@ async def create_ingest_key(session: AsyncSession, environment: Environment, now
     return secret
 
 
+UNKNOWN_KEY = "This key is not known, has expired, or was revoked."
+"""What whoever sends an ingest key is told that opens nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedEnvironment:
     """The environment that an ingest key opens."""

@@ -10,8 +10,11 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import insert_unless_there
+from control_api.database_errors import BrokenReference
+from control_api.projects.operations import UNKNOWN_KEY
 from control_api.projects.tables import Environment
 from control_api.recorded_deployments.tables import RecordedDeployment
+from pipeline_contracts.errors import InvalidCredential
 from pipeline_contracts.times import format_time
 
 
@@ -32,12 +35,18 @@ async def record_deployment(
 ) -> tuple[RecordedDeployment, bool]:
     """The deployment of this ID as it was first reported, and whether that was now.
 
-    Of any number of reports at once exactly one is the first.
+    Of any number of reports at once exactly one is the first. Raises `InvalidCredential` where the environment was
+    removed, and its keys with it, since the key was looked for.
     """
+    # On Postgres nobody removes it from here on; on SQLite somebody may until the insert.
+    found = select(Environment.id).where(Environment.public_id == environment_public_id)
+    environment_id = (
+        await session.execute(found.with_for_update(read=True, key_share=True))
+    ).scalar_one_or_none()
+    if environment_id is None:
+        raise InvalidCredential(UNKNOWN_KEY)
     values = {
-        "environment_id": select(Environment.id)
-        .where(Environment.public_id == environment_public_id)
-        .scalar_subquery(),
+        "environment_id": environment_id,
         "deployment_id": str(report.deployment_id),
         "version": report.version,
         "service": report.service,
@@ -48,7 +57,10 @@ async def record_deployment(
         "recorded_at": now,
     }
     statement = insert_unless_there(session, RecordedDeployment, values)
-    result = await session.execute(statement.returning(RecordedDeployment.id))
+    try:
+        result = await session.execute(statement.returning(RecordedDeployment.id))
+    except BrokenReference:
+        raise InvalidCredential(UNKNOWN_KEY) from None
     is_new = result.scalar_one_or_none() is not None
     stored = await session.execute(
         select(RecordedDeployment)

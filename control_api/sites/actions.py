@@ -11,6 +11,7 @@ from analytics_queries.visits.dropped_events import dropped_events
 from analytics_queries.visits.last_events import last_events
 from control_api.audit.operations import operator
 from control_api.database import Sessions
+from control_api.database_errors import BrokenReference
 from control_api.environments.removed_keys import forget_keys
 from control_api.live_keys import telling_edges
 from control_api.projects.choose import choose_project
@@ -92,6 +93,8 @@ async def add_site(
             site = await operations.create_site(session, project.id, name, timezone, domains, now)
             told = describe_site(SeenSite(site, project), None)
             entries = await live_sites(session, site.id)
+    except BrokenReference:
+        raise
     except IntegrityError:
         raise Refused(
             f"The project has a site of the name {name!r} already; choose another with --name."

@@ -147,7 +147,8 @@ async def supersede(session: AsyncSession, newest: Deployment, now: datetime) ->
         Deployment.ref == newest.ref,
         Deployment.id < newest.id,
     )
-    for deployment in (await session.execute(older.with_for_update())).scalars():
+    # In one order: two newer pushes at once would wait crosswise.
+    for deployment in (await session.execute(older.order_by(Deployment.id).with_for_update())).scalars():
         await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
         add_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
 

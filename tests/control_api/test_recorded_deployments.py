@@ -12,8 +12,12 @@ import aiohttp
 import pytest
 from sqlalchemy import func, select
 
+from control_api.audit.operations import Actor
 from control_api.database import Sessions
+from control_api.environments.remove_environment import remove_environment
+from control_api.projects.find import Place
 from control_api.projects.operations import create_environment, create_ingest_key
+from control_api.projects.tables import Environment, Project
 from control_api.recorded_deployments.read_report import read_report
 from control_api.recorded_deployments.tables import RecordedDeployment
 from tests.support.accounts import make_acme
@@ -194,3 +198,22 @@ async def test_the_head_is_judged_first(control: Control) -> None:
 def test_a_leap_second_is_the_following_second() -> None:
     sent = {"deployment_id": str(uuid.uuid4()), "version": "1", "deployed_at": "2016-12-31T23:59:60Z"}
     assert read_report(json.dumps(sent).encode()).deployed_at == datetime(2017, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.both_databases
+async def test_a_report_while_the_environment_is_removed_is_401_as_every_later_one(control: Control) -> None:
+    async with control.sessions() as session, session.begin():
+        query = select(Environment, Project).where(
+            Environment.public_id == control.environments[0], Project.id == Environment.project_id
+        )
+        environment, project = (await session.execute(query)).one()
+        await remove_environment(session, Place(environment, project), Actor("test"), NOW)
+        reporting = [asyncio.create_task(control.post(_report())) for _ in range(4)]
+        # On Postgres they wait for the lock by then, on SQLite for the one that writes.
+        await asyncio.sleep(0.2)
+    answers = [*await asyncio.gather(*reporting), await control.post(_report())]
+    assert [(one.status_code, one.json()["type"]) for one in answers] == [
+        (401, "/problems/invalid-credential")
+    ] * 5
+    async with control.sessions() as session:
+        assert (await session.execute(select(func.count()).select_from(RecordedDeployment))).scalar_one() == 0

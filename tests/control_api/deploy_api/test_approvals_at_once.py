@@ -1,0 +1,94 @@
+"""A second person approves a deployment while a newer push of its branch comes: there is no deadlock."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from control_api.audit.operations import Actor
+from control_api.deployments.decide import approve_deployment
+from control_api.deployments.queue_deployment import Wish, queue_deployment
+from control_api.deployments.tables import Deployment
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project
+from control_api.webhooks.waiting import supersede
+from pipeline_contracts.deploy_states import ForbiddenMove
+from pipeline_contracts.errors import DeployRunning
+from tests.support.deploy_platform import Platform, add_deployment
+
+NOW = datetime.now(UTC) + timedelta(seconds=1)
+NAME = "shop/production"
+_PUSH = Wish("push", ref="main", pushed_revision="c" * 40)
+
+
+async def _waiting(platform: Platform) -> int:
+    """A push that waits for a second person."""
+    await platform.change(NAME, deploys_need_approval=True)
+    row = {"status": "awaiting_approval", "revision": "b" * 40, "needs_approval": True}
+    async with platform.sessions() as session, session.begin():
+        made = await add_deployment(
+            session, platform.acme, NAME, NOW, **row, trigger="push", ref="main", asked_by_id=None
+        )
+        return made.id
+
+
+async def _approve(platform: Platform, number: int) -> str:
+    person = platform.acme.people["maintainer"]
+    try:
+        async with platform.sessions() as session, session.begin():
+            deployment = await session.get_one(Deployment, number)
+            environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
+            actor = Actor("operator test", person_id=person.id)
+            await approve_deployment(session, deployment, environment, person, None, actor, NOW)
+    except (ForbiddenMove, DeployRunning) as refused:
+        return type(refused).__name__
+    return "approved"
+
+
+async def _goes_on(platform: Platform, task: "asyncio.Task[str]") -> None:
+    """Wait until the task has ended or waits for a lock."""
+    waits = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(60):
+        while not task.done():
+            if platform.engine.dialect.name == "sqlite":
+                # It waits for whoever writes.
+                return await asyncio.sleep(0.05)
+            async with platform.sessions() as session:
+                if (await session.execute(waits)).scalar_one():
+                    return
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.both_databases
+async def test_an_approval_and_a_newer_push_do_not_deadlock(platform: Platform) -> None:
+    number = await _waiting(platform)
+    async with platform.sessions() as session, session.begin():
+        place = Place(
+            await session.get_one(Environment, platform.acme.environment(NAME).id),
+            await session.get_one(Project, platform.acme.projects["shop"].id),
+        )
+        newest = await queue_deployment(session, place, _PUSH, Actor("a Git host"), NOW)
+        approving = asyncio.create_task(_approve(platform, number))
+        await _goes_on(platform, approving)
+        await supersede(session, newest, NOW)
+    outcome = await approving
+    async with platform.sessions() as session:
+        older = (await session.get_one(Deployment, number)).status
+        assert (await session.get_one(Deployment, newest.id)).status == "awaiting_approval"
+    assert (outcome, older) in {("approved", "queued"), ("ForbiddenMove", "canceled")}
+
+
+@pytest.mark.both_databases
+async def test_nothing_waits_for_approval_behind_a_deployment_that_is_active(platform: Platform) -> None:
+    await platform.change(NAME, deploys_need_approval=True)
+    async with platform.sessions() as session, session.begin():
+        active = await add_deployment(session, platform.acme, NAME, NOW, status="running")
+        number = active.id
+    place = platform.acme.places[NAME]
+    with pytest.raises(DeployRunning) as refused:
+        async with platform.sessions() as session, session.begin():
+            await queue_deployment(session, place, _PUSH, Actor("a Git host"), NOW)
+    assert refused.value.members == {"active_deployment_id": number}
