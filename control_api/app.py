@@ -28,6 +28,7 @@ from control_api.request_limits import RequestLimits
 from control_api.schemas.routes import router as schemas
 from control_api.sites.report_turns import REPORT_LIMITS
 from control_api.sites.routes import router as sites
+from control_api.start_page.routes import router as start_page
 from control_api.variables.sealing import SealingKeys
 from control_api.webhooks.body_budget import WebhookBodies
 from control_api.webhooks.routes import router as webhooks
@@ -141,4 +142,5 @@ def build_control(
     api.include_router(schemas)
     api.include_router(reference)
     app.include_router(api)
+    app.include_router(start_page)
     return app

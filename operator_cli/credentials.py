@@ -58,7 +58,7 @@ def check_key(key: str, file: Path) -> str:
 
 
 def check_url(url: str) -> str:
-    """Return the base URL without a slash at its end. Raises `CommandFailed` if it is not one of HTTP or HTTPS."""
+    """Return the API root at this address. Raises `CommandFailed` if it is not one of HTTP or HTTPS."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -66,7 +66,13 @@ def check_url(url: str) -> str:
         raise CommandFailed(f"{url} is not an address: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise CommandFailed(f"{url} is not an address like https://pharos.example/api.")
-    return url.rstrip("/")
+    return api_root(url)
+
+
+def api_root(url: str) -> str:
+    """Return the address of the API, which ends in `/api`, of a Pharos whose address was given with or without that."""
+    root = url.strip().rstrip("/")
+    return root if not root or root.endswith("/api") else f"{root}/api"
 
 
 def base_url_of(data: Path) -> str:

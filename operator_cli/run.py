@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
-from operator_cli.credentials import DEFAULT_DATA, read_credentials
+from operator_cli.credentials import DEFAULT_DATA, api_root, read_credentials
 from operator_cli.failure import CommandFailed
 
 KEY_VARIABLE = "PHAROS_HEARTBEAT_KEY"
@@ -56,7 +56,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--heartbeat", type=int, required=True, metavar="ID", help="the heartbeat that it reports to"
     )
     parser.add_argument("--key", help=f"its key, phr_mon_… (better in {KEY_VARIABLE}: others see arguments)")
-    parser.add_argument("--url", help="the API root, https://host/api")
+    parser.add_argument("--url", help="where Pharos is, https://host or https://host/api")
     parser.add_argument(
         "--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="data folder (./.pharos)"
     )
@@ -83,9 +83,9 @@ def _destination(arguments: argparse.Namespace) -> tuple[str, str | None]:
     if not key or not url:
         known_url, known_key = _of_data_folder(arguments.data, arguments.heartbeat)
         url, key = url or known_url, key or known_key
-    root = (url or "").strip().rstrip("/")
+    root = api_root(url or "")
     if not key or not _is_address(root):
-        missing = "address (http://host/api)" if key else "key"
+        missing = "address (http://host)" if key else "key"
         _complain(f"there is no {missing} of heartbeat {arguments.heartbeat}; see pharos run --help")
         return root, None
     return f"{root}/v1/heartbeats/{arguments.heartbeat}", key.strip()

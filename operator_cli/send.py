@@ -45,7 +45,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a file to send; - is standard input")
     add_data_argument(parser)
-    parser.add_argument("--url", help="address of another Pharos, like https://pharos.example/api")
+    parser.add_argument("--url", help="address of another Pharos, like https://pharos.example")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="file that holds its ingest key")
     parser.add_argument("--format", choices=sorted(FORMATS), help="format of the lines (seen from the first)")
     parser.add_argument(

@@ -15,16 +15,18 @@ _POLICY = (
 
 
 def answer_file(request: Request, file: ServedFile, headers: dict[str, str]) -> Response:
-    """The file, or 304 to whoever has it. `headers` are those that not every file has."""
+    """The file, or 304 to whoever has it. `headers` are those that not every file has; a policy among them replaces
+    that of the page of the reference."""
     coded = _takes_gzip(request.headers.get("accept-encoding", ""))
     # Each coding has a tag of its own (RFC 9110, 8.8.3.3).
     etag = f'"{file.digest}{"-gzip" if coded else ""}"'
-    headers |= {
+    headers = {
         "ETag": etag,
         "Vary": "Accept-Encoding",
         "Content-Security-Policy": _POLICY,
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
+        **headers,
     }
     known = request.headers.get("if-none-match", "")
     if known.strip() == "*" or etag in [one.strip().removeprefix("W/") for one in known.split(",")]:

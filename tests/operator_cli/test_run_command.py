@@ -236,6 +236,13 @@ def test_the_key_of_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
     assert "there is no key of heartbeat 8" in done.stderr
 
 
+def test_the_address_may_leave_out_the_path_of_the_api(recorder: Recorder) -> None:
+    for url in (recorder.url, recorder.url + "/", recorder.url.removesuffix("/api"), recorder.url[:-3]):
+        assert run("true", url=url).stderr == ""
+    assert {path for path, _, _ in recorder.calls} == {"/api/v1/heartbeats/7"}
+    assert recorder.signals() == ["start", "success"] * 4
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [

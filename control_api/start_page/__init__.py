@@ -1,0 +1,1 @@
+"""The page at `/`: what runs here, and where to go from here."""
