@@ -137,7 +137,7 @@ async def run_platform(
         report_store = await store.own_handles(readers=settings.max_reports_at_once)
         engines = Engines(sessions, directory, report_store, variable_keys, data / "deployer")
         control = await _start_control(
-            stack, settings, engines, receipt_key, receipt_store=await store.own_handles()
+            stack, settings, engines, receipt_key, receipt_store=await store.own_handles(readers=2)
         )
         edge = await stack.enter_async_context(
             assembled_edge(

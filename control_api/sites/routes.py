@@ -25,12 +25,16 @@ _AWAY = "The column store does not answer now."
 
 @router.get("/v1/analytics/sites")
 async def read_sites(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
-    """The sites that the token can read."""
+    """The sites that the token can read. 429 where too many reports of the account wait."""
     sites = await sites_of_account(session, caller.account)
     await end_transaction(session)
     site_ids = [seen.site.id for seen in sites]
+    store = request.app.state.report_store
     try:
-        last = await last_events(request.app.state.column_store, site_ids, datetime.now(UTC))
+        # It reads as many rows as a short report.
+        last = await make_in_turn(
+            request, caller.account.id, lambda: last_events(store, site_ids, datetime.now(UTC))
+        )
     except StorageUnavailable as error:
         raise Unavailable(_AWAY) from error
     return {"data": [describe_site(seen, last.get(seen.site.id)) for seen in sites]}

@@ -291,7 +291,7 @@ async def test_nobody_waits_at_the_database_while_the_column_store_works(control
     """The use of the token is noted by then: on SQLite its transaction would keep out whoever wants to write."""
     held = HeldStore()
     held.is_away = False
-    control.app.state.column_store = held
+    control.app.state.report_store = held
     asking = asyncio.create_task(control.get(SITES))
     await asyncio.wait_for(held.asked.wait(), 60)
     async with asyncio.timeout(30), control.sessions() as session, session.begin():
@@ -301,3 +301,23 @@ async def test_nobody_waits_at_the_database_while_the_column_store_works(control
     held.go_on.set()
     status, _, answer = await asking
     assert (status, answer["data"][0]["verified"]) == (200, False)
+
+
+async def test_a_report_whose_caller_has_left_is_dropped(
+    control: Control, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = HeldStore()
+    held.is_away = False
+    control.app.state.report_store = held
+    queue = control.app.state.report_queue
+    asking = [asyncio.create_task(control.report()) for _ in range(3)]
+    await asyncio.wait_for(held.asked.wait(), 60)
+    async with asyncio.timeout(60):
+        while (queue.running, queue.waiting) != (1, 2):
+            await asyncio.sleep(0.01)
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        while (queue.running, queue.waiting) != (0, 0):
+            await asyncio.sleep(0.01)
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
