@@ -1,23 +1,56 @@
-"""Confines itself and then becomes the command. Run as a script: `python -I -S launcher.py INSTRUCTION`.
+"""Starts the command, confined. `main` runs in an interpreter of its own, which start_process.py starts.
 
-A script of its own, for between fork and exec of a process with threads nothing of this is safe to do in Python.
+Between fork and exec of a process with threads nothing of this is safe to do in Python. The interpreter imports this
+module, as Python keeps the compiled form of imported modules alone; its argument is INSTRUCTION.
 INSTRUCTION is a JSON object (start_process.py makes it). It holds no secrets, since everybody may read arguments;
 variables come in the environment under a prefix: a bare LD_PRELOAD would have its library loaded here, as root.
 What fails is one line on standard error and status 125. Standard library only.
+
+Where the kernel grants namespaces, the launcher starts two processes in a new PID namespace, both children of Pharos
+(CLONE_PARENT), reports their pids and ends: an init, which only waits, and the command. When the init is killed, the
+kernel kills all that the command has started, however it hides. Elsewhere the launcher becomes the command itself.
 """
 
-import ctypes
+from __future__ import annotations
+
 import json
 import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
-from typing import Any
+
+from deployer.processes.kernel_calls import (
+    BIND,
+    NEW_IPC,
+    NEW_MOUNTS,
+    NEW_PIDS,
+    NEW_USERS,
+    NODEV,
+    NOEXEC,
+    NOSUID,
+    PRIVATE,
+    RDONLY,
+    REC,
+    can_clone,
+    clone_beside,
+    drop_rights,
+    filter_calls,
+    kill_with_parent,
+    mount,
+    set_attributes,
+    unshare,
+)
+
+# Not imported where it runs: both take as long as the confinement.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 APP_FOLDER = "/srv/app"
 HOME_FOLDER = "/srv/home"
 MARK_VARIABLE = "PHAROS_INSTANCE"
+USER_NAME = "app"
 MOUNT_PREFIX = "pharos:"
 VARIABLE_PREFIX = "PHAROS_GIVEN_"
 STATUS_NOT_STARTED = 125
@@ -25,29 +58,7 @@ STATUS_NOT_STARTED = 125
 _OUT_OF_MEMORY_SCORE = "500"
 _TEMPORARY_OPTIONS = "size=512m,mode=1777"
 _SHARED_MEMORY_OPTIONS = "size=256m,mode=1777"
-
-# linux/sched.h, linux/mount.h, linux/prctl.h, linux/capability.h.
-_NEW_MOUNTS, _NEW_IPC, _NEW_USERS = 0x00020000, 0x08000000, 0x10000000
-_RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
-_BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
-_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
-_SET_PDEATHSIG, _SET_NO_NEW_PRIVS, _GET_NO_NEW_PRIVS = 1, 38, 39
-_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 47, 4
-_CAPABILITY_VERSION_3 = 0x20080522
-
-
-class _Attributes(ctypes.Structure):
-    """`struct mount_attr`."""
-
-    _fields_ = (
-        ("set", ctypes.c_uint64),
-        ("clear", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("user_namespace", ctypes.c_uint64),
-    )
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
+_FOR_EVER = "2147483647"
 
 
 def main() -> None:
@@ -64,49 +75,101 @@ def main() -> None:
 
 
 def _run(instruction: dict[str, Any]) -> None:
+    # A start that is not finished is called off when Pharos ends: its successor finds no half of one.
+    _die_with_pharos(instruction["report"])
     with open("/proc/self/oom_score_adj", "w") as score:
         score.write(_OUT_OF_MEMORY_SCORE)
     folder, home = folders = instruction["folder"], instruction["home"]
     for path in folders:
         # A missing one is told here, and is not taken for a kernel that refuses.
         os.close(os.open(path, os.O_PATH | os.O_DIRECTORY))
-    if _can_enter(instruction["mark"], folders):
-        _furnish(_enter(instruction["mark"], folders), instruction["is_writable"], instruction["hidden"])
+    # Where Pharos has had namespaces before, a refusal is a failure: nothing runs less confined for a full table.
+    if instruction["has_namespaces"] or _can_enter(instruction["mark"], folders):
+        sources = _enter(instruction["mark"], folders, instruction["owner"])
+        _split(instruction)
+        _furnish(sources, instruction["is_writable"], instruction["hidden"])
         folder, home = APP_FOLDER, HOME_FOLDER
+    else:
+        os.write(instruction["report"], b"stays\n")
     _limit(instruction["limits"])
-    _drop_rights(instruction["owner"])
-    if instruction["parent"] is not None:
-        _die_with(instruction["parent"])
+    _become_owner(instruction)
     os.chdir(folder)
     os.umask(0o027)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # Closed by the start of the command alone, which is how Pharos knows of it.
+    os.set_inheritable(instruction["report"], False)
+    os.closerange(3, instruction["report"])
+    os.closerange(instruction["report"] + 1, os.sysconf("SC_OPEN_MAX"))
     _reset_signals()
     variables = _variables(instruction["mark"], instruction["path"], home)
     os.execve("/bin/sh", ["/bin/sh", "-c", instruction["command"]], variables)
 
 
+def _become_owner(instruction: dict[str, Any]) -> None:
+    drop_rights(instruction["owner"])
+    _die_with_pharos(instruction["report"] if instruction["dies_with_pharos"] else None)
+    filter_calls(instruction["filter"])
+
+
+def _split(instruction: dict[str, Any]) -> None:
+    """Return in the command's process, which leads a session of its own; the launcher and the init never return."""
+    reader, writer = os.pipe()
+    init = clone_beside()
+    if init == 0:
+        _wait_for_ever(instruction)
+    command = clone_beside()
+    if command == 0:
+        os.close(writer)
+        # Until then Pharos finds this process in the launcher's group, should the launcher be killed.
+        if os.read(reader, 1) != b"g":
+            os._exit(STATUS_NOT_STARTED)
+        os.close(reader)
+        os.setsid()
+        return
+    os.write(instruction["report"], f"{init} {command}\n".encode())
+    os.write(writer, b"g")
+    os._exit(0)
+
+
+def _wait_for_ever(instruction: dict[str, Any]) -> None:
+    """Become the init of the PID namespace: with SIGCHLD ignored the kernel reaps whatever is left to it."""
+    _become_owner(instruction)
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        # It must not hold the pipes from which Pharos reads to their ends.
+        os.dup2(nothing, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    _reset_signals()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.chdir("/")
+    os.execve("/bin/sleep", ["sleep", _FOR_EVER], {MARK_VARIABLE: instruction["mark"]})
+
+
 def _can_enter(mark: str, folders: Sequence[str]) -> bool:
     """Whether the kernel grants the namespaces. A child tries, since there is no way back out of half of them."""
+    if not can_clone():
+        return False
     child = os.fork()
     if child == 0:
         try:
-            _enter(mark, folders)
+            _enter(mark, folders, None)
         except OSError:
             os._exit(1)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def _enter(mark: str, folders: Sequence[str]) -> list[int]:
-    """Mounts and System V IPC of our own, everything read-only, and /srv empty. Raises OSError.
+def _enter(mark: str, folders: Sequence[str], owner: list[int] | None) -> list[int]:
+    """Mounts and System V IPC of our own, everything read-only, and /srv empty; children get a PID namespace.
 
-    Returns descriptors of the folders, which may lie in what is covered here or later, as in /srv or /tmp.
+    Returns descriptors of the folders, which may lie in what is covered here or later, as in /srv or /tmp. Raises
+    OSError.
 
     The name of the mount on /srv is the mark: no process that starts from here gets rid of it by a change of its
     environment, and none without privileges can unmount it. `mount_setattr` came with Linux 5.12.
     """
     uid, gid = os.geteuid(), os.getegid()
-    _check("unshare", _libc.unshare(_NEW_MOUNTS | _NEW_IPC | (_NEW_USERS if uid else 0)))
+    kinds = NEW_MOUNTS | NEW_IPC | NEW_PIDS | (NEW_USERS if uid else 0)
+    unshare(kinds)
     if uid:
         # To itself: numbers mean the same inside, and no group can be left to get round a file's rights.
         for name, content in (
@@ -116,27 +179,46 @@ def _enter(mark: str, folders: Sequence[str]) -> list[int]:
         ):
             with open(f"/proc/self/{name}", "w") as mapping:
                 mapping.write(content)
-    _mount("none", "/", None, _REC | _PRIVATE)
+    mount("none", "/", None, REC | PRIVATE)
     # Not earlier: what is mounted elsewhere must come from these mounts.
     sources = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in folders]
-    _mount(MOUNT_PREFIX + mark, "/srv", "tmpfs", _NOSUID | _NODEV, "size=64k,mode=755")
+    mount(MOUNT_PREFIX + mark, "/srv", "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
+    _name_user(*(owner or (uid, gid)))
     os.mkdir(APP_FOLDER)
     os.mkdir(HOME_FOLDER)
-    _set_attributes("/", _RDONLY | _NOSUID, 0, recursive=True)
+    set_attributes("/", RDONLY | NOSUID, 0, recursive=True)
     return sources
+
+
+def _name_user(uid: int, gid: int) -> None:
+    """Give the uid a name and the home that it has here, without which ssh refuses to run, or reads another home."""
+    for path, number, line in (
+        ("/etc/passwd", uid, f"{USER_NAME}:x:{uid}:{gid}::{HOME_FOLDER}:/bin/sh"),
+        ("/etc/group", gid, f"{USER_NAME}:x:{gid}:"),
+    ):
+        if not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            others = [each for each in file.read().splitlines() if each.split(b":")[2:3] != [b"%d" % number]]
+        made = f"/srv/{number}"
+        with open(made, "wb") as file:
+            file.write(b"\n".join([line.encode(), *others, b""]))
+            os.fchmod(file.fileno(), 0o644)
+        mount(made, path, None, BIND)
+        os.unlink(made)
 
 
 def _furnish(sources: Sequence[int], is_writable: bool, hidden: Sequence[str]) -> None:
     """Folder, home and empty places for temporary files; then the cover over what is hidden. Raises OSError."""
     for source, target in zip(sources, (APP_FOLDER, HOME_FOLDER), strict=True):
-        _mount(f"/proc/self/fd/{source}", target, None, _BIND | _REC)
+        mount(f"/proc/self/fd/{source}", target, None, BIND | REC)
         may_write = is_writable or target == HOME_FOLDER
-        _set_attributes(target, _NOSUID | _NODEV | (0 if may_write else _RDONLY), _RDONLY if may_write else 0)
-    _mount("pharos", "/tmp", "tmpfs", _NOSUID | _NODEV, _TEMPORARY_OPTIONS)
+        set_attributes(target, NOSUID | NODEV | (0 if may_write else RDONLY), RDONLY if may_write else 0)
+    mount("pharos", "/tmp", "tmpfs", NOSUID | NODEV, _TEMPORARY_OPTIONS)
     if os.path.isdir("/var/tmp"):
-        _mount("/tmp", "/var/tmp", None, _BIND)
+        mount("/tmp", "/var/tmp", None, BIND)
     if os.path.isdir("/dev/shm"):
-        _mount("pharos", "/dev/shm", "tmpfs", _NOSUID | _NODEV, _SHARED_MEMORY_OPTIONS)
+        mount("pharos", "/dev/shm", "tmpfs", NOSUID | NODEV, _SHARED_MEMORY_OPTIONS)
     for path in hidden:
         _cover(path)
     _furnish_proc()
@@ -147,20 +229,23 @@ def _cover(path: str) -> None:
     if real in ("/srv", "/tmp", "/var/tmp") or not os.path.exists(real):
         return
     if os.path.isdir(real):
-        _mount("pharos", real, "tmpfs", _RDONLY | _NOSUID | _NODEV, "size=64k,mode=755")
+        mount("pharos", real, "tmpfs", RDONLY | NOSUID | NODEV, "size=64k,mode=755")
     else:
-        _mount("/dev/null", real, None, _BIND)
+        mount("/dev/null", real, None, BIND)
 
 
 def _furnish_proc() -> None:
-    """Without the processes of others, where we may say so (as root); writable, as threads name themselves there."""
-    try:
-        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC, "hidepid=2")
-    except OSError:
+    """That of the PID namespace, where the kernel allows the mount; writable, as threads name themselves there."""
+    for options in ("hidepid=2", ""):
         try:
-            _set_attributes("/proc", 0, _RDONLY)
+            mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC, options)
         except OSError:
-            return
+            continue
+        return
+    try:
+        set_attributes("/proc", 0, RDONLY)
+    except OSError:
+        return
 
 
 def _limit(limits: dict[str, int]) -> None:
@@ -179,32 +264,12 @@ def _limit(limits: dict[str, int]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def _drop_rights(owner: list[int] | None) -> None:
-    """For good: no way leads back over a set-user-ID file, as no new privileges are given. Raises OSError."""
-    if owner is not None:
-        uid, gid = owner
-        os.setgroups([])
-        os.setresgid(gid, gid, gid)
-        os.setresuid(uid, uid, uid)
-        if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3 or os.getgroups():
-            raise OSError("the rights of root could not be given up")
-    if 0 in (*os.getresuid(), *os.getresgid()):
-        raise OSError("a command is not run as root")
-    _libc.prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    capabilities = (ctypes.c_uint32 * 6)()
-    _check("capset", _libc.capset(header, capabilities))
-    _check("capget", _libc.capget(header, capabilities))
-    _check("no_new_privs", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    if any(capabilities) or _libc.prctl(_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
-        raise OSError("capabilities could not be given up")
-
-
-def _die_with(parent: int) -> None:
-    """Be killed when the parent ends. After the change of user, which takes the wish back."""
-    _check("pdeathsig", _libc.prctl(_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
-    if os.getppid() != parent:
-        raise OSError("Pharos has ended")
+def _die_with_pharos(report: int | None) -> None:
+    """Be killed when Pharos ends; with None no longer. A change of user takes the setting back."""
+    kill_with_parent(0 if report is None else signal.SIGKILL)
+    if report is not None:
+        # Fails where it has ended already: nobody reads the report.
+        os.write(report, b".")
 
 
 def _reset_signals() -> None:
@@ -223,29 +288,3 @@ def _variables(mark: str, path: str, home: str) -> dict[bytes, bytes]:
     }
     mine = {os.fsencode(name): os.fsencode(value) for name, value in usual.items()}
     return {**mine, **given, MARK_VARIABLE.encode(): mark.encode()}
-
-
-def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
-    done = _libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
-    _check(f"mount {source} on {target}", done)
-
-
-def _set_attributes(target: str, given: int, cleared: int, *, recursive: bool = False) -> None:
-    attributes = _Attributes(given, cleared, 0, 0)
-    flags = ctypes.c_uint(_AT_RECURSIVE if recursive else 0)
-    size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    done = _libc.syscall(
-        ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, os.fsencode(target), flags, ctypes.byref(attributes), size
-    )
-    _check(f"mount_setattr {target}", done)
-
-
-def _check(what: str, result: int) -> None:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
-
-
-if __name__ == "__main__":
-    main()

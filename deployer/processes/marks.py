@@ -12,9 +12,11 @@ from pathlib import Path
 
 from deployer.processes.confinement import Owner
 from deployer.processes.process_table import (
+    COMMAND_PID,
     Marks,
     Process,
     find_related,
+    read_namespace_pids,
     read_processes,
     read_uid,
     send_signal,
@@ -39,7 +41,7 @@ class MarkedProcess:
 
     pid: int
     is_leader: bool
-    """Whether it leads its session: what `start_process` started, or a daemon of that."""
+    """Whether it is what `start_process` started; without a PID namespace also a daemon of that."""
     started_ticks: int
     """Clock ticks from the machine's start to the process's own; with the pid it is unique."""
     uid: int
@@ -55,11 +57,19 @@ def find_marked(prefix: str) -> dict[str, list[MarkedProcess]]:
     for each in read_processes():
         for mark in marks.of(each.pid):
             if mark.startswith(prefix) and (uid := read_uid(each.pid)) is not None:
-                marked = MarkedProcess(each.pid, each.session == each.pid, each.started_ticks, uid)
+                marked = MarkedProcess(each.pid, _leads(each), each.started_ticks, uid)
                 found.setdefault(mark, []).append(marked)
     for processes in found.values():
         processes.sort(key=lambda each: (each.started_ticks, each.pid))
     return found
+
+
+def _leads(process: Process) -> bool:
+    """Whether it is the command: the second process of its PID namespace, or, without one, who leads its session."""
+    if process.session != process.pid:
+        return False
+    inside = read_namespace_pids(process.pid)[1:]
+    return inside in ((), (COMMAND_PID,))
 
 
 async def end_marked(prefix: str) -> int:

@@ -18,6 +18,9 @@ _LOOK_AGAIN_SECONDS = 0.002
 # Of what stands behind the name in /proc/*/stat: the end of the environment in memory.
 _END_OF_ENVIRONMENT = 48
 
+INIT_PID, COMMAND_PID = 1, 2
+"""In the PID namespace that the launcher makes: it starts these two, and nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -150,6 +153,18 @@ def read_uid(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None
+
+
+def read_namespace_pids(pid: int) -> tuple[int, ...]:
+    """Its pids from our PID namespace inwards: one more for each that it is deeper in. Empty: it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"NSpid:"):
+                    return tuple(map(int, line.split()[1:]))
+    except (FileNotFoundError, ProcessLookupError):
+        return ()
+    return (pid,)
 
 
 def find_related(

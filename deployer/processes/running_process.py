@@ -8,24 +8,51 @@ import time
 from datetime import UTC, datetime
 
 from deployer.processes.marks import end_instance
-from deployer.processes.process_table import Marks, Process, find_related, read_process, send_signal
+from deployer.processes.process_table import (
+    INIT_PID,
+    Marks,
+    Process,
+    find_related,
+    read_namespace_pids,
+    read_process,
+    send_signal,
+)
 
 _LOOK_SECONDS = 0.1
 
 
 class RunningProcess:
-    """A process that leads a session of its own. Made by `start_process` and `adopt_process`, in a running loop."""
+    """A process that leads a session of its own. Made by `start_process` and `adopt_process`, in a running loop.
 
-    def __init__(self, pid: int, mark: str, descriptor: int, started_ticks: int) -> None:
-        """`descriptor` is a pidfd of the process, which from now on is this object's to close."""
+    `pid` is that of the launcher until `wait_started` returns: in a PID namespace the command is another process.
+    """
+
+    def __init__(
+        self, pid: int, mark: str, descriptor: int, started_ticks: int, report: int | None = None
+    ) -> None:
+        """`descriptor` is a pidfd of the process, `report` the end to read of what the launcher reports to; both are
+        from now on this object's to close."""
         self.pid = pid
         self.mark = mark
         self.started_ticks = started_ticks
         self._descriptor: int | None = descriptor
+        self._report = report
+        self._reported = b""
+        self._is_launched = report is None
+        self._init: int | None = None
+        # Pidfds of the launcher and the init, children of ours as well.
+        self._others: set[int] = set()
+        self._others_ended = asyncio.Event()
+        self._others_ended.set()
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int | None] = self._loop.create_future()
+        self._started: asyncio.Future[None] = self._loop.create_future()
         # A pidfd becomes readable when its process ends.
         self._loop.add_reader(descriptor, self._on_end)
+        if report is None:
+            self._started.set_result(None)
+        else:
+            self._loop.add_reader(report, self._on_report)
 
     @property
     def is_running(self) -> bool:
@@ -37,6 +64,10 @@ class RunningProcess:
         """In UTC, to a clock tick (10 ms)."""
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - self.started_ticks / os.sysconf("SC_CLK_TCK")
         return datetime.fromtimestamp(time.time() - age, UTC)
+
+    async def wait_started(self) -> None:
+        """Wait until the command runs, or could not be started. From then on `pid` is final and `forget` is safe."""
+        await asyncio.shield(self._started)
 
     async def wait(self) -> int | None:
         """Its exit status, negative for a signal. None: not known, as it was no child of ours."""
@@ -52,12 +83,22 @@ class RunningProcess:
             if self.is_running and grace_seconds > 0:
                 await self._ask(self._loop.time() + grace_seconds)
         finally:
+            if self._init is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._init, signal.SIGKILL)
             await end_instance(self.mark, self.pid if self.is_running else None, None)
         await self.wait()
+        await self._others_ended.wait()
 
     def forget(self) -> None:
-        """Watch it no longer and let it run: for a deployer that ends before what it started. `wait` returns None."""
+        """Watch it no longer and let it run: for a deployer that ends before what it started. `wait` returns None.
+
+        Before `wait_started` has returned, the launcher would be killed with the deployer.
+        """
         self._release()
+        self._close_report()
+        for descriptor in list(self._others):
+            self._release_other(descriptor)
         if not self._ended.done():
             self._ended.set_result(None)
 
@@ -76,26 +117,113 @@ class RunningProcess:
                 await asyncio.sleep(min(left, _LOOK_SECONDS / 5))
 
     def _find(self) -> list[Process]:
-        return find_related(lambda marks: self.mark in marks, None, None)
+        """All but the init of its PID namespace, which has nobody to wait for and is only killed."""
+        found = find_related(lambda marks: self.mark in marks, None, None)
+        return [each for each in found if read_namespace_pids(each.pid)[1:] != (INIT_PID,)]
+
+    def _on_report(self) -> None:
+        while self._report is not None:
+            try:
+                data = os.read(self._report, 4096)
+            except BlockingIOError:
+                return
+            self._reported += data
+            if not self._is_launched and b"\n" in self._reported:
+                self._is_launched = True
+                self._take_over(self._reported.partition(b"\n")[0].strip(b"."))
+            if not data:
+                # The last who had it has become the command.
+                self._close_report()
+
+    def _take_over(self, told: bytes) -> None:
+        """Watch the command in place of the launcher, where it is not the same process."""
+        if told == b"stays":
+            return
+        launcher, (init, self.pid) = self._descriptor, map(int, told.split())
+        assert launcher is not None
+        self._loop.remove_reader(launcher)
+        self._init = os.pidfd_open(init)
+        for descriptor in (launcher, self._init):
+            self._others.add(descriptor)
+            self._others_ended.clear()
+            self._loop.add_reader(descriptor, self._on_end_of_other, descriptor)
+        self._descriptor = os.pidfd_open(self.pid)
+        if (seen := read_process(self.pid)) is not None:
+            self.started_ticks = seen.started_ticks
+        self._loop.add_reader(self._descriptor, self._on_end)
 
     def _on_end(self) -> None:
         descriptor = self._descriptor
         if descriptor is None:
             return
-        status = None
-        with contextlib.suppress(ChildProcessError):
-            result = os.waitid(os.P_PIDFD, descriptor, os.WEXITED)
-            if result is not None:
-                status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        self._on_report()
+        if self._descriptor != descriptor:
+            return
+        if self._is_launched:
+            self._finish(_reap(os.P_PIDFD, descriptor))
+            return
+        # The launcher failed, or was killed. What it had started is in its group, and is a child of ours.
+        self._is_launched = True
+        self._loop.remove_reader(descriptor)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        reaped = self._loop.run_in_executor(None, _reap_group, self.pid)
+        reaped.add_done_callback(lambda done: self._finish(done.result()))
+
+    def _finish(self, status: int | None) -> None:
         self._release()
+        # What is left of the report is its end.
+        self._close_report()
         if not self._ended.done():
             self._ended.set_result(status)
+
+    def _on_end_of_other(self, descriptor: int) -> None:
+        _reap(os.P_PIDFD, descriptor)
+        self._release_other(descriptor)
+
+    def _release_other(self, descriptor: int) -> None:
+        if descriptor == self._init:
+            self._init = None
+        self._loop.remove_reader(descriptor)
+        os.close(descriptor)
+        self._others.discard(descriptor)
+        if not self._others:
+            self._others_ended.set()
+
+    def _close_report(self) -> None:
+        if self._report is not None:
+            self._loop.remove_reader(self._report)
+            os.close(self._report)
+            self._report = None
+            if not self._started.done():
+                self._started.set_result(None)
 
     def _release(self) -> None:
         if self._descriptor is not None:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _reap(kind: int, number: int) -> int | None:
+    """The status of a child that has ended, negative for a signal. None: it is no child of ours."""
+    with contextlib.suppress(ChildProcessError):
+        result = os.waitid(kind, number, os.WEXITED)
+        if result is not None:
+            return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+    return None
+
+
+def _reap_group(leader: int) -> int | None:
+    """Wait for all children of ours in the group; return the status of its leader. Blocking."""
+    status = None
+    while True:
+        try:
+            result = os.waitid(os.P_PGID, leader, os.WEXITED)
+        except ChildProcessError:
+            return status
+        if result is not None and result.si_pid == leader:
+            status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
 def adopt_process(pid: int, mark: str) -> RunningProcess:

@@ -10,12 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from deployer.processes import launcher
+from deployer.processes.call_filter import call_filter
 from deployer.processes.confinement import Confinement, search_path
 from deployer.processes.process_table import read_process
 from deployer.processes.running_process import RunningProcess
 
 # As mount(2) and /proc/*/mountinfo carry it without escapes.
 _MARK = re.compile(r"[A-Za-z0-9._:/@+=-]{1,200}")
+
+_ROOT = os.path.abspath(os.path.join(os.path.dirname(launcher.__file__), "..", ".."))
+
+_namespaces_granted = False
+"""Whether the kernel has granted namespaces to this Pharos: the launcher then spares the trial."""
 
 
 def start_process(
@@ -32,30 +38,37 @@ def start_process(
 
     `mark` is how the process and all that it starts are found again: letters, digits and `._:/@+=-`, at most 200. Its
     environment is `variables`, HOME, TMPDIR, PATH and LANG where they do not name them, and the mark. `stdout` and
-    `stderr` are descriptors that stay the caller's. With `dies_with_us` the shell, though not what it started, is
-    killed when the calling thread ends, which the caller's loop must therefore run in. What fails from here on is a
-    line on `stderr` and status 125.
+    `stderr` are descriptors that stay the caller's. The calling thread, which the caller's loop must run in, must live
+    until `wait_started` returns; with `dies_with_us` the shell is killed when that thread ends, and in a PID namespace
+    all that it started. What fails from here on is a line on `stderr` and status 125.
 
     Raises ValueError for what can never be started and OSError for what the system refuses, as variables that are too
     many (E2BIG: one at most 128 KiB, together about 2 MiB).
     """
     check_start(command, variables=variables, confinement=confinement, mark=mark)
-    instruction = _instruct(command, confinement, mark, dies_with_us)
     environment = {launcher.VARIABLE_PREFIX + name: value for name, value in variables.items()}
-    process = subprocess.Popen(
-        _command(instruction),
-        env={**environment, launcher.MARK_VARIABLE: mark},
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-    )
+    report, reported = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        process = subprocess.Popen(
+            _command(_instruct(command, confinement, mark, dies_with_us, reported)),
+            env={**environment, launcher.MARK_VARIABLE: mark},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            pass_fds=(reported,),
+        )
+    except BaseException:
+        os.close(report)
+        raise
+    finally:
+        os.close(reported)
     # The pidfd tells of its end from here on. This object would warn of a process that outlives it.
     process.returncode = 0
     descriptor = os.pidfd_open(process.pid)
     seen = read_process(process.pid)
-    return RunningProcess(process.pid, mark, descriptor, 0 if seen is None else seen.started_ticks)
+    return RunningProcess(process.pid, mark, descriptor, 0 if seen is None else seen.started_ticks, report)
 
 
 def check_start(command: str, *, variables: Mapping[str, str], confinement: Confinement, mark: str) -> None:
@@ -76,18 +89,24 @@ def check_start(command: str, *, variables: Mapping[str, str], confinement: Conf
 
 
 async def has_namespaces() -> bool:
-    """Whether this machine grants Pharos mount namespaces; without them only users and limits confine commands."""
+    """Whether this machine grants Pharos namespaces; without them users, limits and the filter confine commands."""
+    global _namespaces_granted
     probe = await asyncio.create_subprocess_exec(
         *_command({"probe": True}), env={}, cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    return await probe.wait() == 0
+    _namespaces_granted = await probe.wait() == 0
+    return _namespaces_granted
 
 
 def _command(instruction: dict[str, Any]) -> list[str]:
-    return [sys.executable, "-I", "-S", os.path.abspath(launcher.__file__), json.dumps(instruction)]
+    # Behind the standard library, of which a package of the same name must not take the place.
+    script = f"import sys; sys.path.append({_ROOT!r}); from deployer.processes.launcher import main; main()"
+    return [sys.executable, "-I", "-S", "-c", script, json.dumps(instruction)]
 
 
-def _instruct(command: str, confinement: Confinement, mark: str, dies_with_us: bool) -> dict[str, Any]:
+def _instruct(
+    command: str, confinement: Confinement, mark: str, dies_with_us: bool, report: int
+) -> dict[str, Any]:
     owner, limits = confinement.owner, confinement.limits
     return {
         "command": command,
@@ -98,7 +117,10 @@ def _instruct(command: str, confinement: Confinement, mark: str, dies_with_us: b
         "is_writable": confinement.is_writable,
         "owner": None if owner is None else [owner.uid, owner.gid],
         "path": search_path(),
-        "parent": os.getpid() if dies_with_us else None,
+        "dies_with_pharos": dies_with_us,
+        "report": report,
+        "has_namespaces": _namespaces_granted,
+        "filter": call_filter(),
         "limits": {
             "processes": limits.processes,
             "open_files": limits.open_files,

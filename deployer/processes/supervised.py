@@ -104,6 +104,7 @@ class Supervised:
         """Supervise it no longer and let it run: for a deployer that ends, whose successor adopts it."""
         await self._end_tasks()
         if self._process is not None:
+            await self._process.wait_started()
             self._process.forget()
             self._process = None
 
@@ -132,6 +133,7 @@ class Supervised:
             self.last_exit = f"could not be started: {fault.strerror}"
             return
         self._adopted = None
+        await self._process.wait_started()
         self._change("running")
         status = await self._process.wait()
         self.last_exit = describe_own_exit(status, count_oom_kills() - self._oom_kills[0])

@@ -151,6 +151,7 @@ async def test_the_output_has_a_bound(supervise: Make, place: Place, tmp_path: P
 
 async def test_one_of_an_earlier_deployer_goes_on(supervise: Make, place: Place, nowhere: int) -> None:
     process = place.start("exec sleep 100", nowhere, dies_with_us=False)
+    await process.wait_started()
     process.forget()
     instance = supervise("exec sleep 200", adopted=adopt_process(process.pid, place.mark))
     instance.start()
