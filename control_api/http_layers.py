@@ -7,7 +7,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from control_api.client_network import client_address
+from control_api.client_address import client_address
 from control_api.request_limits import RequestLimits
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.credentials import bearer_credential, digest_credential

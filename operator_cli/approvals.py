@@ -11,7 +11,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser(
         "approvals",
         help="show what waits for a second person",
-        description="Deployments and changes of variables that wait for a second person; of variables the names that "
+        description="Deployments and changes of variables that wait for a second person. Of a deployment the commit, "
+        "variables and workflow that it would run, and the digest of all three; of variables the names that "
         f"would be added, changed and removed, never a value. {WHICH} PHAROS_VARIABLES_KEY is needed for names then.",
     )
     add_ask_arguments(parser)

@@ -18,13 +18,19 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     deployment = kinds.add_parser(
         "deployment",
         help="queue a deployment",
-        description="Queue a deployment, bound to its commit and to the environment's variables of this moment.",
+        description="Queue a deployment, bound to its commit, its variables and its workflow, as `pharos approvals` "
+        "shows them. If one of them changes later, the deployment waits for another approval.",
     )
     deployment.add_argument("id", type=int, metavar="DEPLOYMENT", help="its number")
     deployment.add_argument(
         "--revision",
         metavar="SHA",
         help="the commit that was looked at, all 40 or 64 digits; needed where `pharos approvals` shows none",
+    )
+    deployment.add_argument(
+        "--digest",
+        metavar="DIGEST",
+        help="what was looked at, as `pharos approvals` shows it; needed where it says that something changed",
     )
     variables = kinds.add_parser(
         "variables",
@@ -41,13 +47,17 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _run(arguments: argparse.Namespace) -> int:
     wanted = {"id": arguments.id, "by": arguments.by}
     if arguments.kind == "deployment":
-        wanted["revision"] = arguments.revision
+        wanted |= {"revision": arguments.revision, "digest": arguments.digest}
         return tell(arguments, ask(arguments, "deployments/approve", wanted), _show_deployment)
     return tell(arguments, ask(arguments, "variables/approve", wanted), _show_variables)
 
 
 def _show_deployment(told: dict[str, Any]) -> None:
+    from operator_cli.deployment_tables import tell_inputs
+
     print(f"Deployment {told['id']} is approved and {told['status']}: commit {told['revision']}.")
+    for name, value in tell_inputs(told):
+        print(f"  {name}: {value}")
 
 
 def _show_variables(told: dict[str, Any]) -> None:

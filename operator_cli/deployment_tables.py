@@ -61,6 +61,10 @@ def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, An
                 show_ago(deployment["created_at"]),
             )
         console.print(table)
+        for deployment in deployments:
+            console.print(f"\nDeployment {deployment['id']} would run")
+            for name, value in tell_inputs(deployment):
+                console.print(Text(f"  {name}: ").append(cell(value, most=300)), soft_wrap=True)
     if deployments and changes:
         console.print()
     if changes:
@@ -76,6 +80,38 @@ def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, An
         console.print(table)
     for warning in dict.fromkeys(change["warning"] for change in changes if "warning" in change):
         print(warning)
+
+
+def tell_inputs(deployment: dict[str, Any]) -> list[tuple[str, str]]:
+    """What an approval of the deployment is bound to, by name."""
+    told = [("commit", _commit(deployment)), ("variables", _version(deployment["variables"], "none"))]
+    if deployment["promoted_from_build_id"] is not None:
+        release = f"that of the release of deployment {deployment['promoted_from_build_id']}"
+        told.append(("workflow", release))
+    else:
+        told.append(("workflow", _version(deployment["workflow"], "pharos.yaml of the commit")))
+    if deployment["digest"] is not None:
+        told.append(("digest", deployment["digest"]))
+    if deployment["changed_since_asked"] is not None:
+        changed = f"{deployment['changed_since_asked']}: approve it with --digest"
+        told.append(("changed since it was asked for", changed))
+    return told
+
+
+def _commit(deployment: dict[str, Any]) -> str:
+    fault, subject = deployment["commit_fault"], deployment["commit_subject"]
+    if deployment["revision"] is None:
+        return "not known yet" if fault is None else f"not known: {fault}"
+    if subject is not None:
+        return f"{deployment['revision']} {subject!r} by {deployment['commit_author']}"
+    return str(deployment["revision"]) if fault is None else f"{deployment['revision']} ({fault})"
+
+
+def _version(told: dict[str, Any] | None, none: str) -> str:
+    if told is None:
+        return none
+    by = f" by {told['set_by']}" if told["set_by"] else ""
+    return f"version {told['version']}, set {told['set_at']}{by}"
 
 
 def _table(*columns: str) -> Table:

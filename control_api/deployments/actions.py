@@ -13,6 +13,7 @@ from control_api.accounts.tables import Person
 from control_api.audit.operations import Actor, operator
 from control_api.deployments import decide
 from control_api.deployments.choose import Chosen, choose_deployment, describe_chosen
+from control_api.deployments.describe_waiting import describe_waiting
 from control_api.deployments.tables import Deployment
 from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.projects.choose import choose_environment, choose_project
@@ -42,10 +43,12 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _list_waiting(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """The newest that wait for a second person, newest first."""
+    """The newest that wait for a second person, newest first, each with what it would run."""
     async with engines.sessions() as session:
         waiting = select(Deployment.id).where(Deployment.status == DeploymentStatus.AWAITING_APPROVAL)
-        return await _described(session, waiting.order_by(Deployment.id.desc()).limit(MOST_LISTED))
+        found = await _described(session, waiting.order_by(Deployment.id.desc()).limit(MOST_LISTED))
+        inputs = await describe_waiting(session, [one["id"] for one in found])
+        return [{**one, **inputs[one["id"]]} for one in found]
 
 
 async def _described(session: AsyncSession, ids: Select[int]) -> list[dict[str, Any]]:
@@ -67,8 +70,10 @@ async def _described(session: AsyncSession, ids: Select[int]) -> list[dict[str, 
 
 
 async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Queue what waits. `wanted`: id, by (an e-mail address), revision (needed where the commit is not known yet)."""
+    """Queue what waits. `wanted`: id, by (an e-mail address), revision (needed where the commit is not known yet),
+    digest (as `deployments/waiting` shows it; needed where something changed since the deployment began to wait)."""
     revision = _read_revision(wanted)
+    shown = None if wanted.get("digest") is None else str(wanted["digest"]).lower()
     async with engines.sessions() as session, session.begin():
         seen = await choose_deployment(session, read_id(wanted, "id"))
         person, actor = await _second(session, seen, wanted)
@@ -76,10 +81,11 @@ async def _approve(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             if seen.environment is None:
                 raise Refused(f"The environment of deployment {seen.deployment.id} was removed.")
             await decide.approve_deployment(
-                session, seen.deployment, seen.environment, person, revision, actor, now
+                session, seen.deployment, seen.environment, person, revision, actor, now, shown
             )
         await session.flush()
-        return describe_chosen(seen)
+        inputs = await describe_waiting(session, [seen.deployment.id])
+        return {**describe_chosen(seen), **inputs[seen.deployment.id]}
 
 
 def _read_revision(wanted: Wanted) -> str | None:

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Person
 from control_api.audit.operations import Actor, record
+from control_api.deployments.frozen import check_shown, freeze, inputs_of
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import deploy_running
 from control_api.deployments.tables import Deployment
@@ -14,7 +15,6 @@ from control_api.environments.check_open import check_open
 from control_api.projects.members import check_second
 from control_api.projects.tables import Environment
 from control_api.refusals import Refused
-from control_api.variables.operations import present_variables
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 
@@ -26,27 +26,30 @@ async def approve_deployment(
     revision: str | None,
     actor: Actor,
     now: datetime,
+    shown: str | None = None,
 ) -> None:
-    """Queue what waits, bound to its commit and to the variables that the environment has now: the deployer asks again
-    where one of them has become another.
+    """Queue a deployment that waits, bound to its commit, variables and workflow: the deployer waits for another
+    approval if one of them has changed by then.
 
-    `revision` names the commit that the person has looked at; needed where it is not known yet, and refused where it
-    is another. Raises `Refused`, `ForbiddenMove`, `DeployRunning`, and what `check_open` raises.
+    `revision` names the commit that the person has looked at; needed while Pharos does not know it, and refused where
+    it is another. `shown` is the digest of the inputs that the person has seen, or its beginning; without it, the
+    inputs have to be those of the moment at which the deployment began to wait. Raises `Refused`, `ForbiddenMove`,
+    `DeployRunning`, and what `check_open` raises.
     """
     check_second(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
-        raise Refused(
-            f"The commit of {deployment.ref or 'the branch'} is not looked up yet: name the one that you have looked "
-            "at with --revision."
-        )
+        raise Refused(_unknown_commit(deployment))
     if deployment.revision is not None and revision not in (None, deployment.revision):
         raise Refused(f"Deployment {deployment.id} is of the commit {deployment.revision}, not {revision}.")
     await check_open(session, environment, now)
-    variables = await present_variables(session, environment)
+    inputs = await inputs_of(session, deployment, environment, deployment.revision or revision)
+    check_shown(deployment, inputs, shown)
     approved = {
-        "revision": deployment.revision or revision,
-        "approved_revision": deployment.revision or revision,
-        "approved_variables_id": None if variables is None else variables.id,
+        **freeze(inputs, now),
+        "revision": inputs.revision,
+        "approved_revision": inputs.revision,
+        "approved_variables_id": inputs.variables_id,
+        "approved_digest": inputs.digest(),
         "decided_by_id": person.id,
         "decided_at": now,
     }
@@ -57,9 +60,17 @@ async def approve_deployment(
     except IntegrityError:
         raise await deploy_running(session, environment.id) from None
     add_line(session, deployment.id, f"Approved by {person.name}: {deployment.revision}.", now)
-    details = {"revision": deployment.revision}
+    details = {"revision": deployment.revision, "digest": inputs.digest()}
     subject = f"deployment {deployment.id}"
     record(session, actor, deployment.account_id, "deployment.approve", subject, now, details)
+
+
+def _unknown_commit(deployment: Deployment) -> str:
+    called = f"The commit of {deployment.ref or 'the branch'}"
+    named = "name the whole commit that you have looked at with --revision."
+    if deployment.commit_fault is not None:
+        return f"{called} could not be looked up: {deployment.commit_fault.rstrip('.')}. Fix that and wait, or {named}"
+    return f"{called} is not known yet: a deployer is looking it up. Try again in a moment, or {named}"
 
 
 async def reject_deployment(

@@ -67,13 +67,18 @@ async def _promote(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _queued(session: AsyncSession, made: Chosen) -> dict[str, Any]:
-    if made.deployment.needs_approval and made.deployment.asked_by_id is None:
-        # Whoever approves it has to be another person than this one. What was written is taken back with this.
+    check_asked(made.deployment)
+    await session.flush()
+    return describe_chosen(made)
+
+
+def check_asked(deployment: Deployment) -> None:
+    """Raises `Refused`, which is to take back what was written, where a second person has to agree to a deployment and
+    nobody is named as the first."""
+    if deployment.needs_approval and deployment.asked_by_id is None:
         raise Refused(
             "A second person has to agree to deploys to this environment: say who asks for it with --by EMAIL."
         )
-    await session.flush()
-    return describe_chosen(made)
 
 
 async def _what_to_bring_back(session: AsyncSession, wanted: Wanted) -> Chosen:

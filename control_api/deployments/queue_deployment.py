@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
 from control_api.database import insert_unless_there
+from control_api.deployments.frozen import freeze, present_inputs
 from control_api.deployments.moves import add_line
 from control_api.deployments.tables import Deployment
 from control_api.environments.check_open import check_open
@@ -134,6 +135,11 @@ async def _insert(
         "pushed_revision": wish.pushed_revision,
         "pushed_from": wish.pushed_from,
     }
+    if needs_approval:
+        inputs = await present_inputs(
+            session, place, repository_id, revision, wish.promoted_from_id or wish.rolled_back_to_id
+        )
+        values |= freeze(inputs, now)
     made = insert_unless_there(session, Deployment, values).returning(Deployment)
     try:
         deployment: Deployment | None = (await session.execute(made)).scalar_one_or_none()

@@ -81,6 +81,21 @@ class Deployment(Base):
     """What its Git host was told last of the commit; null: nothing."""
     reported_context: Mapped[str | None] = mapped_column(String(300))
     """Under which name it was told: that outlives the environment, whose end is told as well."""
+    frozen_at: Mapped[datetime | None] = mapped_column(Moment)
+    """When the next two were written down; null: not yet."""
+    frozen_variables_id: Mapped[int | None]
+    """The `VariableSet` that it runs with, whatever is set later; null: none. Goes with its environment."""
+    frozen_workflow_id: Mapped[int | None]
+    """The `Workflow` that it is carried out by; null: that of its commit or of its release. Goes with its project."""
+    approved_digest: Mapped[str | None] = mapped_column(String(64))
+    """Of the `Inputs` that were approved."""
+    commit_subject: Mapped[str | None] = mapped_column(String(200))
+    """The first line of the commit's message, for the person who approves it."""
+    commit_author: Mapped[str | None] = mapped_column(String(200))
+    commit_looked_up_at: Mapped[datetime | None] = mapped_column(Moment)
+    """When a deployer last began to look the commit up."""
+    commit_fault: Mapped[str | None] = mapped_column(String(500))
+    """Why the last look-up failed; null: it did not."""
 
 
 class DeploymentLine(Base):

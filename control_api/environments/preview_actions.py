@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import operator
 from control_api.deployments.choose import Chosen, describe_chosen
+from control_api.deployments.queue_actions import check_asked
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import previews
 from control_api.environments.removed_keys import forget_keys
@@ -39,6 +40,7 @@ async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:
                 except CannotOpen as error:
                     raise Refused(str(error)) from error
             deployment = await previews.deploy_preview(session, place, actor, now)
+        check_asked(deployment)
         await session.flush()
         return describe_chosen(Chosen(deployment, *place))
 

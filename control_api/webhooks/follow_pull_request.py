@@ -25,7 +25,7 @@ from control_api.webhooks.notices import PullRequest
 from control_api.webhooks.outcome import Outcome, Status, ignored
 from control_api.webhooks.tables import ClosingPreview
 from control_api.webhooks.targets import Target, find_place, find_triggers, taking_deploys
-from control_api.webhooks.waiting import drop_waiting, let_wait
+from control_api.webhooks.waiting import drop_waiting, let_wait, supersede
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, ForbiddenMove
 from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
 
@@ -85,6 +85,7 @@ async def _deploy(
             deployment = await deploy_preview(session, place, actor, now, wish)
         # One that was queued already builds this, too.
         deployment.pushed_revision = wish.pushed_revision
+        await supersede(session, deployment, now)
     except DeployRunning:
         await let_wait(session, place, wish, ref, actor, now)
         return Outcome(status, reason=f"{place.environment.slug} is being deployed to.", is_accepted=True)

@@ -8,6 +8,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions
+from control_api.deployments.frozen import Inputs, find_changed, freeze, inputs_of
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import revision_to_approve
 from control_api.deployments.tables import Deployment, LiveRelease, Release
@@ -15,10 +16,10 @@ from control_api.environments.check_open import check_open
 from control_api.git_refs import is_commit
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
-from control_api.variables.operations import open_variables, present_variables
+from control_api.variables.operations import open_variables
 from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableSet
-from control_api.workflows.operations import present_workflow
+from control_api.workflows.tables import Workflow
 from deployer.deployments.live_release import read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.drivers.interface import WorkFailed
@@ -93,9 +94,13 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
         if is_live or step is DeploymentStep.SWITCH:
             # The row of the live release says how far it was, and nothing else.
             step = DeploymentStep.SWITCH if is_live else DeploymentStep.START
-        refusal = await _refusal(session, deployment, environment, now)
+        revision = deployment.approved_revision or deployment.revision
+        inputs = await inputs_of(session, deployment, environment, revision)
+        refusal = await _refusal(session, deployment, environment, inputs, now)
         if refusal is None and not is_first:
             refusal = _given_up(deployment, step)
+        if refusal is None and not is_live and (is_first or deployment.frozen_at is None):
+            refusal = _freeze(deployment, inputs, now)
         if refusal is None:
             found = await _job(session, keys, deployment, environment, repository, step)
             if isinstance(found, Job):
@@ -106,7 +111,7 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
             raise WorkFailed(
                 f"Deployment {deployment_id} is live and cannot be brought to its end: {refusal.reason}"
             )
-        await _turn_down(session, deployment, refusal, now)
+        await _turn_down(session, deployment, inputs, refusal, now)
         return None
 
 
@@ -117,7 +122,7 @@ class _Refusal:
 
 
 async def _refusal(
-    session: AsyncSession, deployment: Deployment, environment: Environment, now: datetime
+    session: AsyncSession, deployment: Deployment, environment: Environment, inputs: Inputs, now: datetime
 ) -> _Refusal | None:
     """Why it may not begin after all: what was allowed when it was asked for may not be any more."""
     if deployment.status != DeploymentStatus.QUEUED:
@@ -135,12 +140,23 @@ async def _refusal(
             DeploymentStatus.AWAITING_APPROVAL,
             "The environment wants a second person by now: it waits for the approval of one.",
         )
-    variables = await present_variables(session, environment)
-    if deployment.approved_variables_id != (None if variables is None else variables.id):
-        return _Refusal(
-            DeploymentStatus.AWAITING_APPROVAL,
-            "The variables were changed after the approval: it waits for another one.",
-        )
+    if deployment.approved_digest == inputs.digest():
+        return None
+    changed = find_changed(deployment, inputs)
+    why = (
+        f"The {changed} changed after the approval" if changed else "The approval does not cover the workflow"
+    )
+    return _Refusal(DeploymentStatus.AWAITING_APPROVAL, f"{why}: the deployment waits for another one.")
+
+
+def _freeze(deployment: Deployment, inputs: Inputs, now: datetime) -> _Refusal | None:
+    """Write down what it runs from here on, for whoever takes it up again. What an earlier version has begun has no
+    such note: of what was approved, nobody knows what that was."""
+    if deployment.status == DeploymentStatus.DEPLOYING and deployment.needs_approval:
+        told = "An earlier version of Pharos began this and did not keep which workflow was approved: deploy again."
+        return _Refusal(DeploymentStatus.FAILED, told)
+    for column, value in freeze(inputs, now).items():
+        setattr(deployment, column, value)
     return None
 
 
@@ -178,13 +194,12 @@ async def _job(
         if release is not None and own and release.variables_id is not None
         else None
         if own
-        else await present_variables(session, environment)
+        else await _frozen_variables(session, deployment)
     )
     try:
         values = open_variables(keys, variables, environment.public_id)
     except CannotOpen as error:
         return str(error)
-    workflow = await present_workflow(session, deployment.project_id)
     return Job(
         deployment_id=deployment.id,
         trigger=deployment.trigger,
@@ -192,7 +207,7 @@ async def _job(
         ref=deployment.ref or environment.branch or repository.branch,
         revision=deployment.approved_revision or deployment.revision,
         pushed=await _pushed(session, deployment),
-        workflow=None if workflow is None else workflow.text,
+        workflow=await _frozen_workflow(session, deployment),
         variables_id=None if variables is None else variables.id,
         variables=values,
         replicas=environment.desired_replicas,
@@ -200,6 +215,21 @@ async def _job(
         step=step,
         status=DeploymentStatus(deployment.status),
     )
+
+
+async def _frozen_variables(session: AsyncSession, deployment: Deployment) -> VariableSet | None:
+    query = select(VariableSet).where(
+        VariableSet.id == deployment.frozen_variables_id,
+        VariableSet.environment_id == deployment.environment_id,
+    )
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def _frozen_workflow(session: AsyncSession, deployment: Deployment) -> str | None:
+    query = select(Workflow.text).where(
+        Workflow.id == deployment.frozen_workflow_id, Workflow.project_id == deployment.project_id
+    )
+    return (await session.execute(query)).scalar_one_or_none()
 
 
 async def _pushed(session: AsyncSession, deployment: Deployment) -> Pushed | None:
@@ -255,13 +285,17 @@ async def _begin(
     await session.flush()
 
 
-async def _turn_down(session: AsyncSession, deployment: Deployment, refusal: _Refusal, now: datetime) -> None:
+async def _turn_down(
+    session: AsyncSession, deployment: Deployment, inputs: Inputs, refusal: _Refusal, now: datetime
+) -> None:
     was = DeploymentStatus(deployment.status)
     add_line(session, deployment.id, refusal.reason, now)
     await session.flush()
     match refusal.to:
         case DeploymentStatus.AWAITING_APPROVAL:
             undecided = {
+                **freeze(inputs, now),
+                "approved_digest": None,
                 "needs_approval": True,
                 "revision": revision_to_approve(deployment.revision, deployment.pushed_revision),
                 "decided_by_id": None,

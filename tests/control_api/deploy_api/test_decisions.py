@@ -96,9 +96,10 @@ async def test_an_approval_is_bound_to_the_commit_and_the_variables(platform: Pl
         NOW,
     )
     assert row.finished_at is None
+    assert row.approved_digest is not None
     assert await _told(platform, number) == (
         [f"Approved by {maintainer.name}: {COMMIT}."],
-        [("deployment.approve", {"revision": COMMIT})],
+        [("deployment.approve", {"revision": COMMIT, "digest": row.approved_digest})],
     )
     seen = (await platform.call("GET", f"/v1/deployments/{number}")).data
     assert (seen["status"], seen["revision"]) == ("queued", COMMIT)
@@ -113,9 +114,15 @@ async def test_an_approval_without_variables(platform: Platform) -> None:
 
 async def test_the_commit_has_to_be_named_where_it_is_not_known(platform: Platform) -> None:
     number = await _waiting(platform)
-    with pytest.raises(Refused, match="not looked up yet"):
+    with pytest.raises(Refused, match="not known yet"):
         await _approve(platform, number)
     assert (await _read(platform, number)).status == "awaiting_approval"
+
+
+async def test_why_the_commit_is_not_known_is_said(platform: Platform) -> None:
+    number = await _waiting(platform, ref="main", commit_fault="The host did not answer.")
+    with pytest.raises(Refused, match="main could not be looked up: The host did not answer. Fix that"):
+        await _approve(platform, number)
 
 
 async def test_another_commit_than_the_one_that_waits_is_not_approved(platform: Platform) -> None:

@@ -81,6 +81,7 @@ async def test_those_of_one_environment_or_project(operated: Operated) -> None:
 
 @pytest.mark.both_databases
 async def test_what_waits_is_approved_by_a_second_person(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=1")
     number = await _wait(operated, "deployer", ref="main")
     (waiting,) = await operated.act("deployments/waiting")
     assert (waiting["id"], waiting["asked_by"], waiting["status"]) == (
@@ -88,7 +89,7 @@ async def test_what_waits_is_approved_by_a_second_person(operated: Operated) -> 
         "deployer@acme.example",
         "awaiting_approval",
     )
-    await operated.act("variables/set", environment_id="production", text="A=1")
+    assert (waiting["variables"]["version"], waiting["workflow"], waiting["digest"]) == (1, None, None)
     wanted = {"by": MAINTAINER, "revision": REVISION.upper()}
     told = await operated.act("deployments/approve", id=number, **wanted)
     assert (told["status"], told["revision"], told["decided_at"]) == ("queued", REVISION, AT)
@@ -101,7 +102,8 @@ async def test_what_waits_is_approved_by_a_second_person(operated: Operated) -> 
     assert deployment.approved_variables_id is not None
     assert (await operated.act("deployments/list"))[0]["decided_by"] == MAINTAINER
     assert (await _log(operated, number))[-1] == f"Approved by Maintainer: {REVISION}."
-    entry = ("deployment.approve", f"deployment {number}", MAINTAINER, "operator kim", {"revision": REVISION})
+    details = {"revision": REVISION, "digest": deployment.approved_digest}
+    entry = ("deployment.approve", f"deployment {number}", MAINTAINER, "operator kim", details)
     assert (await operated.audited())[0] == entry
 
 
@@ -112,12 +114,33 @@ async def test_a_commit_that_is_known_need_not_be_named(operated: Operated) -> N
     assert (await operated.act("deployments/approve", id=number, by=MAINTAINER))["status"] == "queued"
 
 
+async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(operated: Operated) -> None:
+    number = await _wait(operated, revision=REVISION)
+    workflow = "version: 1\nprocesses: {web: {command: python app.py}}\n"
+    await operated.act("workflows/set", text=workflow)
+    await operated.act("variables/set", environment_id="production", text="A=1", by="deployer@acme.example")
+    (waiting,) = await operated.act("deployments/waiting")
+    assert waiting["changed_since_asked"] == "variables and workflow"
+    assert (waiting["workflow"]["version"], waiting["variables"]["set_by"]) == (1, "deployer@acme.example")
+    assert len(waiting["digest"]) == 16
+    line = await operated.refused("deployments/approve", id=number, by=MAINTAINER)
+    assert "The variables and workflow changed" in line and "--digest" in line
+    told = await operated.act(
+        "deployments/approve", id=number, by=MAINTAINER, digest=waiting["digest"].upper()
+    )
+    assert (told["status"], told["digest"], told["changed_since_asked"]) == (
+        "queued",
+        waiting["digest"],
+        None,
+    )
+
+
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
         (
             {},
-            "The commit of main is not looked up yet: name the one that you have looked at with --revision.",
+            "The commit of main is not known yet: a deployer is looking it up. Try again in a moment",
         ),
         ({"revision": "main"}, "A revision is a whole commit of 40 or 64 hexadecimal digits"),
         ({"revision": REVISION[:39]}, "A revision is a whole commit"),

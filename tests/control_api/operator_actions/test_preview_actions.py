@@ -56,6 +56,25 @@ async def test_a_branch_gets_an_environment_of_its_own(operated: Operated) -> No
     assert listed["active_deployment"] == {"id": told["id"], "status": "queued", "step": None}
 
 
+async def test_a_preview_with_variables_of_a_gated_environment_waits_for_approval(operated: Operated) -> None:
+    await operated.act("variables/set", environment_id="production", text="A=1\n")
+    await operated.act("previews/open", branch="login")
+    await operated.change_environment(deploys_need_approval=True)
+    # Queued without the gate: it gets none of the variables without an approval.
+    line = await operated.refused("previews/open", branch="feature", **{"from": "production"})
+    assert line.startswith("A second person has to agree to deploys to this environment")
+    by = "deployer@acme.example"
+    told = await operated.act("previews/open", branch="feature", by=by, **{"from": "production"})
+    assert told["status"] == "awaiting_approval"
+    # One that is there without a gate gets it together with the variables.
+    await operated.act("previews/open", branch="login", by=by, **{"from": "production"})
+    assert (await _environment(operated, "login")).deploys_need_approval
+    (entry,) = [entry for entry in await operated.audited() if "variables_of" in entry[4] and by == entry[2]][
+        1:
+    ]
+    assert entry[4]["variables_of"] == "production"
+
+
 async def test_opening_again_deploys_anew(operated: Operated) -> None:
     first = (await operated.act("previews/open", branch="login"))["id"]
     # What is queued takes what the branch has by then.

