@@ -1,12 +1,9 @@
 """Opens the embedded engines, starts the parts on them, and takes all down in the order that loses nothing."""
 
 import asyncio
-import contextlib
-import fcntl
 import logging
 import os
-import shutil
-import tempfile
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -29,7 +26,7 @@ from control_api.app import build_control
 from control_api.configuration.worker import ApplicationWorker, applying
 from control_api.database import Sessions, open_engine, open_sessions
 from control_api.engines import Engines
-from control_api.first_account import ensure_first_account, ensure_secret
+from control_api.first_account import ensure_first_account
 from control_api.idempotency.forget_old import keep_forgetting
 from control_api.migrations.upgrade import upgrade_database
 from control_api.publish_keys import publish_keys
@@ -40,8 +37,10 @@ from control_api.variables.setting import read_sealing_keys
 from control_api.webhooks.commit_statuses.keep_reporting import reporting
 from control_api.webhooks.worker import WebhookWorker, following
 from deployer.assemble import running_local_deployer
-from deployer.identity import owning
+from deployer.identity import Identity, owning
 from embedded_app.asgi_bridge import asgi_handler
+from embedded_app.data_folder import explained, own_data_folder, read_secret
+from embedded_app.listeners import bound_listeners, listen
 from embedded_app.log_metrics import LogMetrics, log_bounds
 from embedded_app.operator_socket import build_operator_app
 from embedded_app.sample_repository import ensure_sample_repository
@@ -49,7 +48,6 @@ from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.http_server import ServerLimits
-from ingest_edge.listening import bind
 from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts import topics
@@ -71,10 +69,6 @@ from storage_backends.salts.in_file import FileSalts
 logger = logging.getLogger(__name__)
 
 
-class DataFolderInUse(Exception):
-    """Another process runs on this data folder."""
-
-
 @dataclass(slots=True)
 class Platform:
     """The running parts, for those who started them."""
@@ -87,7 +81,7 @@ class Platform:
     """Where the applications that it deploys answer."""
 
 
-_APPS_PORT_BEHIND = 90
+_BACKLOG = 1024
 
 _Consumer = tuple[ConsumerLoop, "asyncio.Task[None]"]
 
@@ -105,33 +99,42 @@ async def run_platform(
     """The whole platform, from ready to drained. `port` 0 takes a free one; `apps_port`, where the applications that it
     deploys answer, is the 90th behind it.
 
-    Raises `DataFolderInUse`, `PortInUse` and `StorageUnavailable`.
+    Raises `DataFolderInUse`, `DataFolderUnusable`, `PortInUse` and `StorageUnavailable`. What costs least is opened
+    first, so that a start that cannot succeed ends at once.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(_own_folder(data))
-        log = await open_sqlite_log(data / "event-log.sqlite", log_bounds(settings))
-        stack.push_async_callback(log.close)
-        store = await open_chdb(data / "clickhouse")
-        stack.push_async_callback(store.close)
-        await apply_schema(store)
-        sessions = await _open_database(stack, data / "control.sqlite")
-
-        states = await open_sqlite_monitor_states(data / "control.sqlite")
+        stack.enter_context(own_data_folder(data))
+        listeners = stack.enter_context(bound_listeners(host, port, apps_port))
+        server = listeners.main
+        receipt_key = (settings.receipt_key or read_secret(data / "receipt.key")).encode()
+        variable_keys = read_sealing_keys(settings.variables_key or read_secret(data / "variables.key"))
+        with explained(data / "deployer"):
+            identity = stack.enter_context(owning(data / "deployer"))
+        with explained(data / "salts.json"):
+            salts = FileSalts(data / "salts.json")
+        with explained(data / "control.sqlite"):
+            sessions = await _open_database(stack, data / "control.sqlite")
+            states = await open_sqlite_monitor_states(data / "control.sqlite")
         stack.push_async_callback(states.close)
+        with explained(data / "event-log.sqlite"):
+            log = await open_sqlite_log(data / "event-log.sqlite", log_bounds(settings))
+        stack.push_async_callback(log.close)
+        with explained(data / "clickhouse"):
+            store = await open_chdb(data / "clickhouse")
+            stack.push_async_callback(store.close)
+            await apply_schema(store)
 
-        server = bind(host, port)
         base_url = f"http://{_shown_host(host)}:{server.getsockname()[1]}/api"
-        credentials = await ensure_first_account(sessions, settings, data / "credentials.json", base_url)
+        with explained(data / "credentials.json"):
+            credentials = await ensure_first_account(sessions, settings, data / "credentials.json", base_url)
         directory = InProcessKeyDirectory()
         await publish_keys(sessions, directory, datetime.now(UTC))
-        receipt_key = (settings.receipt_key or ensure_secret(data / "receipt.key")).encode()
 
         registry = new_registry()
         registry.register(LogMetrics(log))
         await serve_metrics(stack, settings.metrics_listen, server, registry)
         checks = await _start_consumers(stack, settings, log, store, states, registry, on_step)
         readiness = Readiness({"event_log": log.stalled_reason, **checks})
-        variable_keys = read_sealing_keys(settings.variables_key or ensure_secret(data / "variables.key"))
         credentials = await ensure_sample_repository(sessions, variable_keys, credentials, data)
         # Neither receipts nor what the consumers ask wait for reports.
         report_store = await store.own_handles(readers=settings.max_reports_at_once)
@@ -146,43 +149,22 @@ async def run_platform(
                 counter=InProcessRateCounter(),
                 slice_seconds=0.0,
                 log=log,
-                salts=FileSalts(data / "salts.json"),
+                salts=salts,
                 receipt_key=receipt_key,
                 readiness=readiness,
                 registry=registry,
                 otherwise=asgi_handler(control),
             )
         )
-        listening = (host, port, apps_port)
-        apps_port = await _start_deployer(stack, settings, data, listening, engines, registry, readiness)
-        await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
+        await _start_deployer(stack, settings, data, listeners.apps, engines, identity, registry, readiness)
+        with explained(data / "operator.sock"):
+            await _serve_operator(stack, build_operator_app(store, engines), data / "operator.sock")
         # Last: who is told that it is ready finds all of it.
         await _serve(stack, edge, server, readiness, ServerLimits.from_settings(settings))
         # Called before all of that: a live log would hold the shutdown up.
         stack.callback(control.state.log_streams.stop)
         _keep_in_order(stack, sessions, report_store)
-        yield Platform(base_url, credentials, engines, log, apps_port)
-
-
-@contextlib.contextmanager
-def _own_folder(data: Path) -> Any:
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(data / "lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataFolderInUse(
-                f"Another process runs on {data}. Stop it, or choose another --data."
-            ) from None
-        # The ClickHouse client hands inserts over in files. A killed process leaves some: they go at the start.
-        scratch = data / "tmp"
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(mode=0o700)
-        before, tempfile.tempdir = tempfile.tempdir, str(scratch)
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
+        yield Platform(base_url, credentials, engines, log, int(listeners.apps.getsockname()[1]))
 
 
 async def _start_control(
@@ -237,7 +219,8 @@ async def _serve(
     stack.push_async_callback(runner.cleanup)
     # Called before the port closes.
     stack.callback(setattr, readiness, "shutting_down", True)
-    await web.SockSite(runner, server, backlog=1024).start()
+    listen(server, "--port", _BACKLOG)
+    await web.SockSite(runner, server, backlog=_BACKLOG).start()
 
 
 def _keep_in_order(stack: AsyncExitStack, sessions: Sessions, store: ColumnStore) -> None:
@@ -253,17 +236,14 @@ async def _start_deployer(
     stack: AsyncExitStack,
     settings: Settings,
     data: Path,
-    listening: tuple[str, int, int | None],
+    server: socket.socket,
     engines: Engines,
+    identity: Identity,
     registry: CollectorRegistry,
     readiness: Readiness,
-) -> int:
-    """Start what carries deployments out; gives the port on which applications answer."""
-    host, port, apps_port = listening
-    if apps_port is None:
-        apps_port = port + _APPS_PORT_BEHIND if port else 0
-    server = bind(host, apps_port)
-    identity = stack.enter_context(owning(data / "deployer"))
+) -> None:
+    """Start what carries deployments out; applications answer on `server`."""
+    listen(server, "--apps-port", _BACKLOG)
     assert engines.variable_keys is not None
     deployer = await stack.enter_async_context(
         running_local_deployer(
@@ -280,7 +260,6 @@ async def _start_deployer(
     )
     # Applications that cannot be kept are no reason to take no telemetry.
     readiness.warnings["deployer"] = lambda: deployer.failing
-    return int(server.getsockname()[1])
 
 
 async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Path) -> None:

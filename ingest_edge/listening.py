@@ -1,5 +1,6 @@
 """The sockets that a process listens on."""
 
+import errno
 import socket
 
 _METRICS_BEHIND = 100
@@ -13,9 +14,9 @@ class PortInUse(Exception):
         self.reason = reason
 
 
-def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+def bind(host: str, port: int, *, shared: bool = False, option: str = "--port") -> socket.socket:
     """A bound socket, not yet listening. `shared`: other processes of ours may bind the same port, and the system
-    spreads connections over those that listen. Raises `PortInUse`."""
+    spreads connections over those that listen. `option` sets the port, for the message. Raises `PortInUse`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server = socket.socket(family, socket.SOCK_STREAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -23,10 +24,19 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         server.bind((host, port))
-    except OSError as error:
+    except OverflowError:
         server.close()
-        reason = error.strerror or str(error)
-        raise PortInUse(f"{host}:{port} cannot be used ({reason}). Choose another --port.", reason) from None
+        reason = "a port is 0 to 65535"
+        raise PortInUse(
+            f"{host}:{port} cannot be used ({reason}). Choose another {option}.", reason
+        ) from None
+    except (OSError, UnicodeError) as error:
+        server.close()
+        is_host = not isinstance(error, OSError) or isinstance(error, socket.gaierror)
+        is_host = is_host or error.errno == errno.EADDRNOTAVAIL  # type: ignore[union-attr]
+        reason = getattr(error, "strerror", None) or str(error)
+        advice = f"Choose another {'--host' if is_host else option}."
+        raise PortInUse(f"{host}:{port} cannot be used ({reason}). {advice}", reason) from None
     return server
 
 

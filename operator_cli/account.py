@@ -6,6 +6,7 @@ from typing import Any
 from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.tell import tell
+from operator_cli.typed_commands import program
 
 _ACTIONS = {
     "list": "show each with its limit",
@@ -80,8 +81,8 @@ def _show_one(account: dict[str, Any]) -> None:
 def _show_made(account: dict[str, Any]) -> None:
     slug, email = account["slug"], account["owner"]["email"]
     print(f"Account {account['number']}, {account['id']}, is {slug}; its owner is {email}. To go on:")
-    print(f"  pharos project create NAME --account {slug}")
-    print(f"  pharos token create --account {slug} --person {email} --scope deploy:read deploy:write")
+    print(f"  {program()} project create NAME --account {slug}")
+    print(f"  {program()} token create --account {slug} --person {email} --scope deploy:read deploy:write")
 
 
 def _show_limit(account: dict[str, Any]) -> None:

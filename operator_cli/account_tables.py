@@ -9,12 +9,17 @@ from rich.text import Text
 from operator_cli.durations import show_moment
 from operator_cli.facts import print_facts
 from operator_cli.plain_text import cell
+from operator_cli.typed_commands import typed_commands
 
 
 def show_accounts(accounts: list[dict[str, Any]]) -> None:
     """Each with its limit and its size."""
     if not accounts:
-        print("No accounts yet. `pharos account create NAME --owner-name … --owner-email …` makes one.")
+        print(
+            typed_commands(
+                "No accounts yet. `pharos account create NAME --owner-name … --owner-email …` makes one."
+            )
+        )
         return
     table = Table("ID", "Name", "Slug", "Events/s", "Burst", "People", "Projects", box=None, pad_edge=False)
     for column in table.columns[3:]:
@@ -62,7 +67,7 @@ def show_account(account: dict[str, Any]) -> None:
 def show_people(people: list[dict[str, Any]]) -> None:
     """Each with the account and the role in it."""
     if not people:
-        print("Nobody yet. `pharos person add EMAIL --name NAME` adds somebody.")
+        print(typed_commands("Nobody yet. `pharos person add EMAIL --name NAME` adds somebody."))
         return
     table = Table("E-mail", "Name", "Role", "Account", box=None, pad_edge=False)
     for person in people:
@@ -73,7 +78,11 @@ def show_people(people: list[dict[str, Any]]) -> None:
 def show_tokens(tokens: list[dict[str, Any]]) -> None:
     """Each with whose it is, what it may do, until when, and when it was last used."""
     if not tokens:
-        print("No tokens yet. `pharos token create --person EMAIL --scope account:read` makes one.")
+        print(
+            typed_commands(
+                "No tokens yet. `pharos token create --person EMAIL --scope account:read` makes one."
+            )
+        )
         return
     table = Table("ID", "Name, person", "Account", "Scopes", "State", "Last used", box=None, pad_edge=False)
     for number in (0, 3, 4, 5):

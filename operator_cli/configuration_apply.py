@@ -14,6 +14,7 @@ from operator_cli.confirm import confirmed
 from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.following import INTERRUPTED
 from operator_cli.still_waiting import StillWaiting
+from operator_cli.typed_commands import typed_commands
 
 Application = dict[str, Any]
 
@@ -60,8 +61,10 @@ def follow_application(arguments: argparse.Namespace, application: Application) 
     except KeyboardInterrupt:
         number = application["id"]
         print(
-            f"\nApplication {number} goes on: `pharos config show {number}` tells how far it is, `pharos config cancel "
-            f"{number} OPERATION` calls off what has not begun.",
+            typed_commands(
+                f"\nApplication {number} goes on: `pharos config show {number}` tells how far it is, "
+                f"`pharos config cancel {number} OPERATION` calls off what has not begun."
+            ),
             file=sys.stderr,
         )
         return INTERRUPTED
@@ -91,7 +94,8 @@ async def _follow(arguments: argparse.Namespace, application: Application) -> Ap
                 if _is_left(application) and not is_warned and time.monotonic() - began > _LEFT_SECONDS:
                     is_warned = True
                     print(
-                        "pharos: Nothing takes it up: start `pharos up` or `pharos control`.", file=sys.stderr
+                        typed_commands("pharos: Nothing takes it up: start `pharos up` or `pharos control`."),
+                        file=sys.stderr,
                     )
                 await asyncio.sleep(_POLL_SECONDS)
                 application = await _look_again(ask_again, waiting, application)

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from operator_cli.typed_commands import typed_commands
+
 # As YAML reads it, this is text without quotes too.
 _PLAIN = re.compile(r"[A-Za-z/](?:[\w./@+-]|:(?! |$)| (?=[\w./@+-]))*(?<! )|\d+[smhd]")
 _NO_TEXT = frozenset({"none", "null", "true", "false"})
@@ -38,7 +40,9 @@ def show_plan(console: Console, project: dict[str, Any], plan: dict[str, Any]) -
     if plan["awaiting_approval"]:
         console.print()
         console.print(
-            "These wait for a second person, and are compared as they will be (`pharos approvals`):"
+            typed_commands(
+                "These wait for a second person, and are compared as they will be (`pharos approvals`):"
+            )
         )
         _show_addresses(console, plan["awaiting_approval"], "yellow")
     if plan["unmanaged"]:

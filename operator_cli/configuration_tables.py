@@ -9,6 +9,7 @@ from rich.text import Text
 from operator_cli.configuration_diff import draw_action, draw_resource, open_console
 from operator_cli.durations import show_ago
 from operator_cli.plain_text import plain
+from operator_cli.typed_commands import typed_commands
 
 _COLOURS = {
     "pending": "cyan",
@@ -23,7 +24,7 @@ _LONGEST_ERROR = 4000
 def show_applications(applications: list[dict[str, Any]]) -> None:
     """One line each, newest first."""
     if not applications:
-        print("No applications yet. `pharos config apply FILE` makes one.")
+        print(typed_commands("No applications yet. `pharos config apply FILE` makes one."))
         return
     table = Table("ID", "Project", "Status", "Operations", "When", box=None, pad_edge=False)
     table.columns[0].no_wrap = table.columns[-1].no_wrap = True

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from operator_cli.durations import show_ago
 from operator_cli.plain_text import cell
+from operator_cli.typed_commands import typed_commands
 
 _COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 _COLOURS = {
@@ -26,7 +27,7 @@ _COLOURS = {
 def show_deployments(deployments: list[dict[str, Any]]) -> None:
     """One line each, newest first."""
     if not deployments:
-        print("No deployments yet. `pharos deploy` asks for one.")
+        print(typed_commands("No deployments yet. `pharos deploy` asks for one."))
         return
     table = _table("ID", "Status", "Environment", "Trigger", "What", "Asked by", "When")
     for deployment in deployments:

@@ -9,6 +9,7 @@ from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
 from operator_cli.switches import SWITCH
 from operator_cli.tell import tell
+from operator_cli.typed_commands import typed_commands
 
 _ACTIONS = {
     "list": "show each with how it runs and whether it takes deploys",
@@ -150,7 +151,11 @@ def _show(action: str, told: Any) -> None:
             show_environment(told)
         case "create":
             print(f"Environment {called(told)} is made: {told['id']}.")
-            print(f"It has no ingest key yet; `pharos keys create --environment {told['id']}` makes one.")
+            print(
+                typed_commands(
+                    f"It has no ingest key yet; `pharos keys create --environment {told['id']}` makes one."
+                )
+            )
         case "scale":
             print(f"Environment {called(told)} shall have {told['desired_replicas']} replicas.")
         case "hibernate":

@@ -8,12 +8,15 @@ from rich.text import Text
 
 from operator_cli.facts import print_facts
 from operator_cli.plain_text import cell
+from operator_cli.typed_commands import typed_commands
 
 
 def show_environments(environments: list[dict[str, Any]]) -> None:
     """Each with how it shall run, and whether it takes deploys."""
     if not environments:
-        print("No environments yet. `pharos environment create NAME --type staging` makes one.")
+        print(
+            typed_commands("No environments yet. `pharos environment create NAME --type staging` makes one.")
+        )
         return
     table = Table("Environment, ID", "Type", "Order", "Runs", "Deploys", box=None, pad_edge=False)
     # An ID is there to be copied: all but the last column stay as wide as they are.

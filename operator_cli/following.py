@@ -11,6 +11,7 @@ from operator_cli.ask import Ask, add_ask_arguments, ask, asking
 from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.follow_screen import FollowScreen, seconds_told
 from operator_cli.still_waiting import StillWaiting
+from operator_cli.typed_commands import typed_commands
 from pipeline_contracts.deploy_states import FINAL, DeploymentStatus
 
 WAITS = 3
@@ -51,7 +52,7 @@ def queue_and_follow(arguments: argparse.Namespace, action: str, wanted: dict[st
         print(told_waiting(deployment))
     else:
         number = deployment["id"]
-        print(f"Deployment {number} is queued; `pharos logs -f {number}` follows it.")
+        print(typed_commands(f"Deployment {number} is queued; `pharos logs -f {number}` follows it."))
     return WAITS if waits else 0
 
 
@@ -65,8 +66,10 @@ def follow_deployment(arguments: argparse.Namespace, number: int, lines: int = M
         return asyncio.run(_follow(arguments, number, lines))
     except KeyboardInterrupt:
         print(
-            f"\nDeployment {number} goes on: `pharos logs -f {number}` follows it again, `pharos cancel {number}` "
-            "calls it off.",
+            typed_commands(
+                f"\nDeployment {number} goes on: `pharos logs -f {number}` follows it again, `pharos cancel {number}` "
+                "calls it off."
+            ),
             file=sys.stderr,
         )
         return INTERRUPTED

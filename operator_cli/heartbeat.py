@@ -8,6 +8,7 @@ from operator_cli.ask import WHICH
 from operator_cli.credentials import base_url_of
 from operator_cli.durations import parse_duration
 from operator_cli.monitor_actions import add_actions, add_environment_argument, ping_root, run_action
+from operator_cli.typed_commands import program, typed_commands
 
 _ACTIONS = {
     "create": "make one; its key is shown once, its ping URL as often as you like by `show`",
@@ -106,8 +107,10 @@ def _tell_key(arguments: argparse.Namespace, told: dict[str, Any]) -> None:
 
 def _tell_ping_url(heartbeat_id: int, url: str, key_id: int, cron: str) -> None:
     print(
-        f"\nPing URL (key {key_id}), for jobs that can only call a URL; "
-        f"`pharos heartbeat show {heartbeat_id}` shows it again:"
+        typed_commands(
+            f"\nPing URL (key {key_id}), for jobs that can only call a URL; "
+            f"`pharos heartbeat show {heartbeat_id}` shows it again:"
+        )
     )
     print(f"{url}\n")
     print("In a crontab:")
@@ -123,7 +126,8 @@ def _tell_monitor_key(arguments: argparse.Namespace, told: dict[str, Any]) -> No
     url = base_url_of(arguments.data)
     print("Around the job:")
     print(
-        f"  PHAROS_URL={url} PHAROS_HEARTBEAT_KEY={told['key']} pharos run --heartbeat {told['id']} -- your-command"
+        f"  PHAROS_URL={url} PHAROS_HEARTBEAT_KEY={told['key']} "
+        f"{program()} run --heartbeat {told['id']} -- your-command"
     )
     print("Or from anywhere:")
     print(

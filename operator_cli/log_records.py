@@ -12,6 +12,7 @@ from operator_cli.ask import asking
 from operator_cli.failure import NotReached
 from operator_cli.reading_arguments import nothing_found
 from operator_cli.still_waiting import StillWaiting
+from operator_cli.typed_commands import typed_commands
 
 # OpenTelemetry's least numbers.
 SEVERITIES = {"debug": 5, "info": 9, "warning": 13, "error": 17, "critical": 21}
@@ -51,7 +52,10 @@ async def _show_records(arguments: argparse.Namespace, lines: int) -> None:
             waiting.end()
             new = unshown.take(records)
             if len(new) == _MOST:
-                print("pharos: more came in than can be shown; `pharos query` has all.", file=sys.stderr)
+                print(
+                    typed_commands("pharos: more came in than can be shown; `pharos query` has all."),
+                    file=sys.stderr,
+                )
             _show(new, as_json=arguments.json)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from operator_cli.failure import CommandFailed
 from operator_cli.paused_garbage_collector import paused_garbage_collector
+from operator_cli.typed_commands import typed_commands
 from pipeline_contracts.settings import BadSettings
 
 # Each command is the module of its name and is imported when it is called: the whole platform takes over a
@@ -107,18 +108,21 @@ def main() -> None:
     """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2 (of `config` 64): wrong arguments or
     settings."""
     chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
-    with paused_garbage_collector():
-        parser = build_parser(chosen)
-    arguments = parser.parse_args()
+    arguments = None
     try:
+        with paused_garbage_collector():
+            parser = build_parser(chosen)
+        arguments = parser.parse_args()
         status = arguments.run(arguments)
     except BadSettings as error:
-        print(f"pharos: bad settings\n{error}", file=sys.stderr)
+        print(typed_commands(f"pharos: bad settings\n{error}"), file=sys.stderr)
         status = os.EX_USAGE if chosen in _TWO_IS_TAKEN else 2
     except CommandFailed as error:
-        print(f"pharos: {error}", file=sys.stderr)
+        print(typed_commands(f"pharos: {error}"), file=sys.stderr)
         status = 1
     except KeyboardInterrupt:
+        if arguments is None:
+            print("pharos: Interrupted before the command began.", file=sys.stderr)
         status = 130
     except BrokenPipeError:
         # `pharos tail | head` ends this way; there is nobody to tell.

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from operator_cli.durations import show_duration, show_moment, show_second
+from operator_cli.typed_commands import typed_commands
 
 _COLOURS = {
     "up": "green",
@@ -27,7 +28,7 @@ _COLOURS = {
 def show_heartbeats(heartbeats: list[dict[str, Any]]) -> None:
     """One line each: what it is, how it is, and when it was last well."""
     if not heartbeats:
-        print("No heartbeats yet. `pharos heartbeat create NAME --period 1h` makes one.")
+        print(typed_commands("No heartbeats yet. `pharos heartbeat create NAME --period 1h` makes one."))
         return
     table = Table("ID", "Name", "State", "Since", "Schedule", "Success", "Due", box=None, pad_edge=False)
     table.add_column("Failed", justify="right")
@@ -106,7 +107,7 @@ def _printable(text: str) -> str:
 def show_queues(queues: list[dict[str, Any]]) -> None:
     """One line each: its counts, and its workers by what they do."""
     if not queues:
-        print("No queues yet. `pharos queue create NAME` makes one.")
+        print(typed_commands("No queues yet. `pharos queue create NAME` makes one."))
         return
     table = Table("ID", "Name", "Observed", box=None, pad_edge=False)
     table.columns[2].no_wrap = True

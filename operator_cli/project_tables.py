@@ -7,12 +7,13 @@ from rich.table import Table
 
 from operator_cli.facts import print_facts
 from operator_cli.plain_text import cell
+from operator_cli.typed_commands import typed_commands
 
 
 def show_projects(projects: list[dict[str, Any]]) -> None:
     """Each with its account and its environments."""
     if not projects:
-        print("No projects yet. `pharos project create NAME` makes one.")
+        print(typed_commands("No projects yet. `pharos project create NAME` makes one."))
         return
     table = Table("ID", "Name", "Slug", "Account", "Environments", box=None, pad_edge=False)
     for project in projects:
@@ -54,7 +55,7 @@ def show_project(project: dict[str, Any]) -> None:
             )
         Console().print(table)
     else:
-        print("No environments yet. `pharos environment create` makes one.")
+        print(typed_commands("No environments yet. `pharos environment create` makes one."))
     if project["people"]:
         table = Table("Role", "Name", "E-mail", box=None, pad_edge=False)
         for person in project["people"]:
@@ -62,6 +63,8 @@ def show_project(project: dict[str, Any]) -> None:
         Console().print(table)
     else:
         print(
-            "Nobody has a role in it: owners and admins of the account may do everything. "
-            f"`pharos project grant {project['slug']} EMAIL --role deployer` gives one."
+            typed_commands(
+                "Nobody has a role in it: owners and admins of the account may do everything. "
+                f"`pharos project grant {project['slug']} EMAIL --role deployer` gives one."
+            )
         )

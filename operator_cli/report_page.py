@@ -10,6 +10,7 @@ from rich.text import Text
 from operator_cli.plain_text import plain
 from operator_cli.report_tables import LISTS, show_goals, show_lists, show_page_speed
 from operator_cli.series_chart import show_series
+from operator_cli.typed_commands import typed_commands
 
 _METRICS = {
     "visitors": "Visitors",
@@ -66,8 +67,10 @@ def _show_nothing(console: Console, report: dict[str, Any], tag: str) -> None:
     console.print()
     site = report["site"]["id"]
     console.print(
-        f"It is there already? `pharos site show {site}` tells from which domains events are taken, and what was "
-        "dropped."
+        typed_commands(
+            f"It is there already? `pharos site show {site}` tells from which domains events are taken, and what was "
+            "dropped."
+        )
     )
 
 

@@ -7,12 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from operator_cli.plain_text import cell
+from operator_cli.typed_commands import typed_commands
 
 
 def show_repositories(repositories: list[dict[str, Any]]) -> None:
     """Each with its project and whether its webhooks are listened to."""
     if not repositories:
-        print("No repositories yet. `pharos repository connect URL` connects one.")
+        print(typed_commands("No repositories yet. `pharos repository connect URL` connects one."))
         return
     table = Table("ID", "Project", "Kind", "Branch", "Webhooks", "Address", box=None, pad_edge=False)
     table.columns[5].overflow = "fold"

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from operator_cli.durations import show_ago
 from operator_cli.plain_text import cell, plain
+from operator_cli.typed_commands import typed_commands
 
 _COLOURS = {"starting": "cyan", "running": "green", "waiting": "yellow", "draining": "dim"}
 
@@ -16,7 +17,7 @@ _COLOURS = {"starting": "cyan", "running": "green", "waiting": "yellow", "draini
 def show_runtime(environments: list[dict[str, Any]]) -> None:
     """Each with its release, its deployer and its processes."""
     if not environments:
-        print("Nothing runs. `pharos deploy` brings something to an environment.")
+        print(typed_commands("Nothing runs. `pharos deploy` brings something to an environment."))
         return
     console = Console(highlight=False)
     for number, environment in enumerate(environments):
@@ -28,7 +29,7 @@ def show_runtime(environments: list[dict[str, Any]]) -> None:
 def show_previews(previews: list[dict[str, Any]]) -> None:
     """Two lines each: an address is there to be copied, and a table would cut it."""
     if not previews:
-        print("No previews. `pharos preview open BRANCH` opens one.")
+        print(typed_commands("No previews. `pharos preview open BRANCH` opens one."))
         return
     console = Console(highlight=False, soft_wrap=True)
     for preview in previews:

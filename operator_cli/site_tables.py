@@ -9,12 +9,13 @@ from rich.text import Text
 
 from operator_cli.durations import show_duration
 from operator_cli.plain_text import cell, plain
+from operator_cli.typed_commands import typed_commands
 
 
 def show_sites(sites: list[dict[str, Any]]) -> None:
     """Each with where it is, and when it was last heard."""
     if not sites:
-        print("No sites yet. `pharos site create --domain https://shop.example` makes one.")
+        print(typed_commands("No sites yet. `pharos site create --domain https://shop.example` makes one."))
         return
     table = Table("ID", "Name, tracker ID", "Domains", "Newest event", box=None, pad_edge=False)
     table.columns[0].no_wrap = table.columns[3].no_wrap = True
@@ -60,7 +61,9 @@ def show_site(site: dict[str, Any], tag: str) -> None:
     ):
         console.print(Text(f"{label:<12} {value}"))
     if not site["goals"]:
-        console.print(f"No goals yet. `pharos site goal {site['id']} --event purchase` adds one.")
+        console.print(
+            typed_commands(f"No goals yet. `pharos site goal {site['id']} --event purchase` adds one.")
+        )
         return
     table = Table("Goal", "Name", "Reached by", box=None, pad_edge=False)
     for goal in site["goals"]:

@@ -3,6 +3,7 @@
 import sys
 
 from operator_cli.failure import NotReached
+from operator_cli.typed_commands import typed_commands
 
 
 class StillWaiting:
@@ -14,7 +15,7 @@ class StillWaiting:
     def tell(self, failure: NotReached) -> None:
         """It is away."""
         if not self._is_told:
-            print(f"pharos: {failure} Still waiting.", file=sys.stderr)
+            print(typed_commands(f"pharos: {failure} Still waiting."), file=sys.stderr)
         self._is_told = True
 
     def end(self) -> None:

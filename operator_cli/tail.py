@@ -15,6 +15,7 @@ from rich.text import Text
 from operator_cli.credentials import add_data_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.operator_client import ask_operator
+from operator_cli.typed_commands import typed_commands
 from pipeline_contracts.times import to_epoch_ms
 
 _MOST = 1000
@@ -89,7 +90,10 @@ async def _follow(arguments: argparse.Namespace, console: Console, unshown: "Uns
         away = False
         new = unshown.take(events)
         if len(new) == _MOST:
-            print("pharos: more came in than can be shown; `pharos query` has all.", file=sys.stderr)
+            print(
+                typed_commands("pharos: more came in than can be shown; `pharos query` has all."),
+                file=sys.stderr,
+            )
         _show(new, console, arguments.json)
 
 

@@ -10,6 +10,7 @@ from operator_cli.environment import add_place_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.read_text import read_variables
 from operator_cli.tell import tell
+from operator_cli.typed_commands import program, typed_commands
 
 # Rounds in a row in which nothing could be sealed because others wrote the same meanwhile.
 _MOST_IDLE = 5
@@ -105,7 +106,9 @@ def _run(arguments: argparse.Namespace) -> int:
 def _show(told: dict[str, Any]) -> None:
     called = f"{told['project']}/{told['environment']}"
     if told["version"] is None:
-        print(f"{called} has no variables yet. `pharos variables set {called} FILE` sets them.")
+        print(
+            typed_commands(f"{called} has no variables yet. `pharos variables set {called} FILE` sets them.")
+        )
     else:
         by = f" by {told['set_by']}" if told["set_by"] else ""
         print(
@@ -116,7 +119,11 @@ def _show(told: dict[str, Any]) -> None:
     if missing := set(told["protected"]).difference(told["names"]):
         print(f"Protected, but not set: {_listed(missing)}.")
     if told["pending_change_id"] is not None:
-        print(f"Change {told['pending_change_id']} waits for approval; `pharos approvals` shows it.")
+        print(
+            typed_commands(
+                f"Change {told['pending_change_id']} waits for approval; `pharos approvals` shows it."
+            )
+        )
 
 
 def _show_set(told: dict[str, Any]) -> None:
@@ -125,7 +132,7 @@ def _show_set(told: dict[str, Any]) -> None:
         print(f"{called} has {told['count']} variables from its next release on.")
     else:
         print(f"Change {told['change_id']} of {called} waits for a second person:")
-        print(f"  pharos approve variables {told['change_id']} --by EMAIL")
+        print(f"  {program()} approve variables {told['change_id']} --by EMAIL")
 
 
 def _show_protected(wanted: set[str], told: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from operator_cli.environment import add_project_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.read_text import MOST_CHARACTERS, read_document
 from operator_cli.tell import tell
+from operator_cli.typed_commands import typed_commands
 
 if TYPE_CHECKING:
     from control_api.workflows.faults import Fault
@@ -109,7 +110,9 @@ def _show(told: dict[str, Any]) -> None:
     slug = told["project"]["slug"]
     if told["version"] is None:
         print(
-            f"The project {slug} has no workflow yet. `pharos workflow set FILE --project {slug}` sets one."
+            typed_commands(
+                f"The project {slug} has no workflow yet. `pharos workflow set FILE --project {slug}` sets one."
+            )
         )
         return
     sys.stdout.write(told["text"] if told["text"].endswith("\n") else f"{told['text']}\n")

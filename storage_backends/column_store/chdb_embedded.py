@@ -187,8 +187,17 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
         with _without_pyarrow():
             return [open_session() for _ in range(2 + _READERS)]
 
+    opening = asyncio.create_task(asyncio.to_thread(run))
     try:
-        writer, *sessions = await asyncio.to_thread(run)
+        try:
+            writer, *sessions = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on: the engine must not be left open when the process ends.
+            await asyncio.wait({opening})
+            if opening.exception() is None:
+                for handle in opening.result():
+                    await asyncio.to_thread(handle.close)
+            raise
         return ChdbColumnStore(writer, _Handles(sessions), open_session)
     except (ClickHouseError, RuntimeError, OSError) as error:
         raise StorageUnavailable(f"The column store at {path} cannot be opened: {error}") from error

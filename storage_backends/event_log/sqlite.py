@@ -221,7 +221,14 @@ async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:
     if isinstance(bounds, int):
         bounds = Bounds(bounds)
     loop = asyncio.get_running_loop()
+    opening = asyncio.create_task(asyncio.to_thread(SqliteEventLog, path, bounds, loop))
     try:
-        return await asyncio.to_thread(SqliteEventLog, path, bounds, loop)
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # The thread goes on, and the log that it opens has a writer of its own.
+        await asyncio.wait({opening})
+        if opening.exception() is None:
+            await opening.result().close()
+        raise
     except sqlite3.Error as error:
         raise StorageUnavailable(f"The event log at {path} cannot be opened: {error}") from error

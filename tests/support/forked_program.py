@@ -170,7 +170,8 @@ def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.Tex
 
 def _run_program(arguments: Sequence[str]) -> None:
     if arguments[0] == SCRIPT:
-        sys.argv = list(arguments)
+        # As it is called where it is found on PATH: messages repeat it.
+        sys.argv = ["pharos", *arguments[1:]]
         from operator_cli.main import main
 
         main()

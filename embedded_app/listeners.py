@@ -1,0 +1,52 @@
+"""The ports of `pharos up`, taken before anything else is started."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ingest_edge.listening import PortInUse, bind
+
+_APPS_PORT_BEHIND = 90
+_MOST = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Bound sockets that do not listen yet: `main` serves the API, `apps` the deployed applications."""
+
+    main: socket.socket
+    apps: socket.socket
+
+
+@contextlib.contextmanager
+def bound_listeners(host: str, port: int, apps_port: int | None) -> Iterator[Listeners]:
+    """Bind both ports and close them at the end; port 0 takes a free one. `apps_port` defaults to `port` + 90. Raises
+    `PortInUse`, whose message names the option to change."""
+    if apps_port is None:
+        apps_port = port + _APPS_PORT_BEHIND if port else 0
+        if port <= _MOST < apps_port:
+            raise PortInUse(
+                f"Port {apps_port} for applications (--port and {_APPS_PORT_BEHIND}) is above {_MOST}. "
+                "Choose one with --apps-port."
+            )
+    if port and port == apps_port:
+        raise PortInUse(f"--port and --apps-port are both {port}. Choose another --apps-port.")
+    with (
+        contextlib.closing(bind(host, port)) as main,
+        contextlib.closing(bind(host, apps_port, option="--apps-port")) as apps,
+    ):
+        yield Listeners(main, apps)
+
+
+def listen(server: socket.socket, option: str, backlog: int) -> None:
+    """Start to listen. Raises `PortInUse` if another process began to listen on the port since it was bound: uvloop
+    would ignore this."""
+    try:
+        server.listen(backlog)
+    except OSError as error:
+        host, port = server.getsockname()[:2]
+        reason = error.strerror or str(error)
+        raise PortInUse(
+            f"{host}:{port} cannot be used ({reason}). Choose another {option}.", reason
+        ) from None

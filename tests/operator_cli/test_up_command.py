@@ -1,0 +1,95 @@
+"""`pharos up`: what it prints when it is ready, and how a start ends that fails or is interrupted."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from operator_cli.up import greeting
+from tests.support import fork_server
+from tests.support.commands import CLEAN, refused, run_in
+from tests.support.platform_process import PHAROS
+
+_KEY = "phr_ing_abc123"
+_START_SECONDS = 120
+
+
+def _greeting(data: Path, *, shows_key: bool) -> str:
+    platform = SimpleNamespace(base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY})
+    return greeting(cast(Any, platform), data, shows_key=shows_key)
+
+
+def test_the_key_is_for_terminals_only() -> None:
+    assert f'"Authorization: Bearer {_KEY}"' in _greeting(Path(".pharos"), shows_key=True)
+    assert _KEY not in _greeting(Path(".pharos"), shows_key=False)
+
+
+def test_a_shell_takes_the_key_from_its_file_in_any_folder(tmp_path: Path) -> None:
+    data = tmp_path / 'it\'s "the" $HOME of `data`'
+    data.mkdir()
+    (data / "credentials.json").write_text(
+        f'{{\n  "api_token": "x",\n  "ingest_key": "{_KEY}",\n  "a": 1\n}}\n'
+    )
+    lines = _greeting(data, shows_key=False).splitlines()
+    (header,) = (line.strip().removesuffix(" \\").removeprefix("-H ") for line in lines if "Bearer" in line)
+    done = subprocess.run(["sh", "-c", f"printf %s {header}"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"Authorization: Bearer {_KEY}", "")
+
+
+def test_its_commands_can_be_typed_for_any_folder(tmp_path: Path) -> None:
+    data = Path("it's here")
+    told = _greeting(data, shows_key=False)
+    assert "pharos tail --data 'it'\"'\"'s here'\n" in told
+    assert "pharos tail\n" in _greeting(Path(".pharos"), shows_key=False)
+
+
+def test_a_start_that_cannot_succeed_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    pharos = run_in(tmp_path)
+    assert refused(pharos, "up", "--data", "file") == (
+        "file cannot be used: Not a directory. Move that file away, or choose another --data."
+    )
+    assert refused(pharos, "up", "--port", "99999") == (
+        "127.0.0.1:99999 cannot be used (a port is 0 to 65535). Choose another --port."
+    )
+    (tmp_path / "spoiled").mkdir()
+    (tmp_path / "spoiled" / "control.sqlite").write_text("no database " * 100)
+    assert refused(pharos, "up", "--port", "0", "--data", "spoiled") == (
+        "spoiled/control.sqlite cannot be read: file is not a database. Restore it from a backup, or choose another "
+        "--data."
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "present"),
+    [
+        (signal.SIGINT, 130, "lock"),
+        (signal.SIGINT, 130, "control.sqlite"),
+        (signal.SIGINT, 130, "event-log.sqlite"),
+        (signal.SIGTERM, 0, "clickhouse"),
+    ],
+)
+def test_a_signal_while_it_starts(number: signal.Signals, status: int, present: str, tmp_path: Path) -> None:
+    command = [str(PHAROS), "up", "--port", "0", "--data", "data"]
+    env = {**CLEAN, "PHAROS_METRICS_LISTEN": "127.0.0.1:0", "PHAROS_LOG_LEVEL": "error"}
+    out, errors = tmp_path / "out", tmp_path / "errors"
+    with open(out, "wb") as to_out, open(errors, "wb") as to_errors:
+        process = fork_server.popen(command, stdout=to_out, stderr=to_errors, env=env, cwd=tmp_path)
+    deadline = time.monotonic() + _START_SECONDS
+    while not (tmp_path / "data" / present).exists() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    os.kill(process.pid, number)
+    ended = process.wait(_START_SECONDS)
+    if "Pharos is up" in out.read_text():
+        # On a busy machine it may be ready before it gets the signal: an orderly end.
+        assert (ended, errors.read_text()) == (0, "")
+    else:
+        assert (ended, errors.read_text()) == (status, "pharos: Stopped before it was ready.\n")
+        assert out.read_text() == ""
+    # Nothing is left that the next start could not use.
+    assert (tmp_path / "data" / "lock").exists()
