@@ -52,6 +52,10 @@ class CaddyTraffic:
         """See `Traffic`."""
         return await self._behind.in_work(environment_id, target)
 
+    async def end_streams(self, environment_id: int, target: Target) -> None:
+        """See `Traffic`."""
+        await self._behind.end_streams(environment_id, target)
+
     async def ensure(self) -> bool:
         """Look whether Caddy still has the server, and write it again if not: it was started anew, or somebody has
         loaded another configuration. True: it had to be written."""

@@ -50,5 +50,9 @@ class Traffic(Protocol):
     async def in_work(self, environment_id: int, target: Target) -> int:
         """How many requests (and open WebSockets and streams) this target still answers."""
 
+    async def end_streams(self, environment_id: int, target: Target) -> None:
+        """End the WebSockets (1001, going away) and the event streams of a target that is about to be stopped; returns
+        when they have ended, or have had the time for it."""
+
     async def close(self) -> None:
         """End what this process carries. A carrier that is a process of its own goes on with the routes it has."""

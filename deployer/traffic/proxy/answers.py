@@ -20,38 +20,92 @@ class _Framing(NamedTuple):
     """The end of the connection is the end of the body: all that HTTP/1.0 knows where no length is given."""
 
 
-async def relay_answer(
-    caller: Caller,
-    upstream: Upstream,
-    message: RawResponseMessage,
-    body: StreamReader,
-    *,
-    may_stay_open: bool,
-) -> Relayed:
-    """Write head and body. `may_stay_open`: another request may come on the caller's connection.
+class Answer:
+    """An application's answer on its way to the caller."""
 
-    A body that ends too early ends the caller's connection so that it is seen. Raises `BadGateway` for a head that
-    cannot be passed on, `CallerGone`.
-    """
-    request = caller.request
-    is_11 = request.version >= HttpVersion11
-    framing = _frame(message, request.method, is_11=is_11)
-    keep_alive = may_stay_open and request.keep_alive and not framing.by_closing
-    connection = (
-        b"" if keep_alive and is_11 else b"Connection: keep-alive" if keep_alive else b"Connection: close"
-    )
-    head = write_answer(
-        message.code, message.reason, message.raw_headers, framing=framing.header, connection=connection
-    )
-    if head is None:
-        raise BadGateway("The application's answer has headers that cannot be passed on.")
-    caller.has_answer = True
-    try:
-        await _write(caller, head, upstream, body, is_chunked=framing.is_chunked)
-    except AnswerTruncated:
-        caller.end_early(reset=framing.by_closing)
-        return Relayed(message.code, keep_alive=False)
-    return Relayed(message.code, keep_alive=keep_alive)
+    def __init__(
+        self, caller: Caller, upstream: Upstream, message: RawResponseMessage, body: StreamReader
+    ) -> None:
+        self._caller = caller
+        self._upstream = upstream
+        self._message = message
+        self._body = body
+        self._is_ended = False
+
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether it consists of server-sent events, whose readers come again when it ends."""
+        kind = self._message.headers.get("Content-Type", "").partition(";")[0]
+        return kind.strip().lower() == "text/event-stream"
+
+    def end(self) -> None:
+        """End an event stream here, so that it looks complete where no length was given."""
+        self._is_ended = True
+        self._upstream.cut()
+
+    async def relay(self, *, may_stay_open: bool) -> Relayed:
+        """Write head and body. `may_stay_open`: another request may come on the caller's connection.
+
+        A body that ends too early ends the caller's connection so that it is seen. Raises `BadGateway` for a head that
+        cannot be passed on, `CallerGone`.
+        """
+        caller, message = self._caller, self._message
+        request = caller.request
+        is_11 = request.version >= HttpVersion11
+        framing = _frame(message, request.method, is_11=is_11)
+        keep_alive = may_stay_open and request.keep_alive and not framing.by_closing
+        head = write_answer(
+            message.code,
+            message.reason,
+            message.raw_headers,
+            framing=framing.header,
+            connection=_connection(keep_alive=keep_alive, is_11=is_11),
+        )
+        if head is None:
+            raise BadGateway("The application's answer has headers that cannot be passed on.")
+        caller.has_answer = True
+        try:
+            await self._write(head, is_chunked=framing.is_chunked)
+        except AnswerTruncated:
+            if not self._is_ended or not (framing.is_chunked or framing.by_closing):
+                caller.end_early(reset=framing.by_closing)
+            elif framing.is_chunked:
+                caller.write(LAST_CHUNK)
+                await caller.drain()
+            return Relayed(message.code, keep_alive=False)
+        return Relayed(message.code, keep_alive=keep_alive and not self._is_ended)
+
+    async def _write(self, head: bytes, *, is_chunked: bool) -> None:
+        """What is there already leaves in one piece with the head; the rest as it comes, each piece by itself."""
+        caller, body = self._caller, self._body
+        waiting = head
+        if body.is_eof() and body.exception() is None:
+            data = body.read_nowait()
+            caller.write(waiting + (write_chunk(data) + LAST_CHUNK if is_chunked else data))
+            await caller.drain()
+            return
+        if body.total_bytes == 0:
+            # The head of a stream whose first event is still to come.
+            caller.write(waiting)
+            waiting = b""
+        while data := await read_body(body):
+            caller.write(waiting + (write_chunk(data) if is_chunked else data))
+            # It would be kept while the caller does not read.
+            del data
+            waiting = b""
+            if caller.is_full:
+                self._upstream.hold()
+                await caller.drain()
+                self._upstream.go_on()
+        if is_chunked or waiting:
+            caller.write(waiting + (LAST_CHUNK if is_chunked else b""))
+            await caller.drain()
+
+
+def _connection(*, keep_alive: bool, is_11: bool) -> bytes:
+    if not keep_alive:
+        return b"Connection: close"
+    return b"" if is_11 else b"Connection: keep-alive"
 
 
 def is_final(message: RawResponseMessage) -> bool:
@@ -84,30 +138,3 @@ def _frame(message: RawResponseMessage, method: str, *, is_11: bool) -> _Framing
     if is_11:
         return _Framing(b"Transfer-Encoding: chunked", True, False)
     return _Framing(b"", False, True)
-
-
-async def _write(
-    caller: Caller, head: bytes, upstream: Upstream, body: StreamReader, *, is_chunked: bool
-) -> None:
-    """What is there already leaves in one piece with the head; the rest as it comes, each piece by itself."""
-    waiting = head
-    if body.is_eof() and body.exception() is None:
-        data = body.read_nowait()
-        caller.write(waiting + (write_chunk(data) + LAST_CHUNK if is_chunked else data))
-        await caller.drain()
-        return
-    if body.total_bytes == 0:
-        # The head of a stream whose first event is still to come.
-        caller.write(waiting)
-        waiting = b""
-    while data := await read_body(body):
-        caller.write(waiting + (write_chunk(data) if is_chunked else data))
-        del data
-        waiting = b""
-        if caller.is_full:
-            upstream.hold()
-            await caller.drain()
-            upstream.go_on()
-    if is_chunked or waiting:
-        caller.write(waiting + (LAST_CHUNK if is_chunked else b""))
-        await caller.drain()

@@ -7,13 +7,14 @@ from aiohttp import StreamReader
 from aiohttp.http import RawResponseMessage
 
 from deployer.traffic.interface import Target
-from deployer.traffic.proxy.answers import is_final, relay_answer, relay_interim
+from deployer.traffic.proxy.answers import Answer, is_final, relay_interim
 from deployer.traffic.proxy.caller import Caller, Relayed
+from deployer.traffic.proxy.endless import Endless
 from deployer.traffic.proxy.heads import LAST_CHUNK, RequestHead, write_answer, write_chunk
 from deployer.traffic.proxy.holding import Connected, Holding
 from deployer.traffic.proxy.refusals import BadGateway, BadRequest, GatewayTimeout, RequestTimeout
 from deployer.traffic.proxy.routes import Routed
-from deployer.traffic.proxy.tunnel import run_tunnel
+from deployer.traffic.proxy.tunnel import Tunnel
 from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, UpstreamDied
 from deployer.traffic.proxy.watch import PeerSilent, Watch
 
@@ -28,8 +29,11 @@ _INTERIM_ANSWERS = 16
 class Exchange:
     """A request on its way. `think_seconds`: from its end to the answer's head."""
 
-    def __init__(self, caller: Caller, head: RequestHead, think_seconds: float, watch: Watch) -> None:
+    def __init__(
+        self, caller: Caller, head: RequestHead, think_seconds: float, watch: Watch, endless: Endless
+    ) -> None:
         self._caller = caller
+        self._endless = endless
         self._head = head
         self._watch = watch
         self._think_seconds = think_seconds
@@ -68,10 +72,16 @@ class Exchange:
         try:
             message, body = await self._read_head(upstream, sending)
             if message.code == 101:
-                return await self._switch(upstream, message)
+                return await self._switch(connected, message)
             # Whoever was answered before it was told to send its body may send it or not: nobody could tell.
             may_stay_open = sending is None or sending.done() or not self._head.expects_continue
-            return await relay_answer(self._caller, upstream, message, body, may_stay_open=may_stay_open)
+            answer = Answer(self._caller, upstream, message, body)
+            if not answer.is_event_stream:
+                return await answer.relay(may_stay_open=may_stay_open)
+            with self._endless.opened(
+                connected.environment_id, connected.target, answer.end, is_web_socket=False
+            ):
+                return await answer.relay(may_stay_open=may_stay_open)
         finally:
             if sending is not None:
                 sending.cancel()
@@ -152,7 +162,7 @@ class Exchange:
             relay_interim(self._caller, message, expects_continue=self._head.expects_continue)
         raise AnswerInvalid("The application sent too many interim answers.")
 
-    async def _switch(self, upstream: Upstream, message: RawResponseMessage) -> Relayed:
+    async def _switch(self, connected: Connected, message: RawResponseMessage) -> Relayed:
         upgrade = message.headers.get("Upgrade", "").lower()
         if not self._head.is_upgrade or upgrade != "websocket":
             raise BadGateway("The application switched to a protocol that nobody had asked for.")
@@ -167,5 +177,7 @@ class Exchange:
             raise BadGateway("The application's answer has headers that cannot be passed on.")
         self._caller.has_answer = True
         self._caller.write(head)
-        await run_tunnel(self._caller, upstream, self._watch)
+        tunnel = Tunnel(self._caller, connected.upstream, self._watch)
+        with self._endless.opened(connected.environment_id, connected.target, tunnel.end, is_web_socket=True):
+            await tunnel.run()
         return Relayed(101, keep_alive=False)

@@ -17,18 +17,18 @@ _RETRY_AFTER_SECONDS = 5
 class Connected:
     """A connection to a target, counted among what the target has in work until it is given back."""
 
-    __slots__ = ("_environment_id", "_table", "target", "upstream")
+    __slots__ = ("_table", "environment_id", "target", "upstream")
 
     def __init__(self, table: RouteTable, environment_id: int, target: Target, upstream: Upstream) -> None:
         self._table = table
-        self._environment_id = environment_id
+        self.environment_id = environment_id
         self.target = target
         self.upstream = upstream
 
     def give_back(self) -> None:
         """Close it, whatever is still on its way."""
         self.upstream.abort()
-        self._table.give_back(self._environment_id, self.target)
+        self._table.give_back(self.environment_id, self.target)
 
 
 class Holding:

@@ -16,6 +16,11 @@ class Slots:
         self._free = total
         self._taken: dict[int, int] = {}
 
+    @property
+    def taken(self) -> int:
+        """How many are taken, of all environments."""
+        return self._total - self._free
+
     def take(self, environment_id: int) -> None:
         """Take a slot. Raises `Unavailable` where the environment has its share already."""
         taken = self._taken.get(environment_id, 0)

@@ -13,10 +13,11 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.bounded_head import BoundedServer, CallerLimits
 from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
+from deployer.traffic.proxy.endless import Endless
 from deployer.traffic.proxy.exchange import Exchange
 from deployer.traffic.proxy.heads import RequestHead, read_host, write_request
 from deployer.traffic.proxy.holding import Holding
-from deployer.traffic.proxy.refusals import NotFound, answer_refusal
+from deployer.traffic.proxy.refusals import NotFound, Unavailable, answer_refusal
 from deployer.traffic.proxy.routes import RouteTable
 from deployer.traffic.proxy.slots import Slots
 from deployer.traffic.proxy.watch import Watch
@@ -28,6 +29,8 @@ _IDLE_SECONDS = 75.0
 # A caller that is refused in mid-body gets this long to read the answer.
 _LINGERING_SECONDS = 2.0
 _BACKLOG = 1024
+_LOOK_SECONDS = 0.05
+_CUT_SECONDS = 0.1
 # Of a body that is not passed on, aiohttp keeps two of these, and what one read brings beyond.
 _BODY_BYTES = 16 * 1024
 _HOST_CHARACTERS = 255
@@ -70,6 +73,8 @@ class StreamingProxy:
         self._think_seconds = think_seconds
         self._watch = Watch(silent_seconds)
         self._watching: asyncio.Task[None] | None = None
+        self._endless = Endless()
+        self._is_closing = False
         self._slots = Slots(requests_at_once, reserved)
         self._grace_seconds = grace_seconds
         self._trusts = trusts
@@ -79,21 +84,41 @@ class StreamingProxy:
     async def serve(self, sock: socket.socket) -> None:
         """Listen on this bound socket from now on; returns at once. More than one may be given."""
         if self._runner is None:
+            # `close` gives the grace itself: aiohttp would drop what arrives meanwhile.
             self._runner = web.ServerRunner(
-                self._server(), handle_signals=False, shutdown_timeout=self._grace_seconds
+                self._server(), handle_signals=False, shutdown_timeout=_CUT_SECONDS
             )
             await self._runner.setup()
             self._watching = asyncio.create_task(self._watch.run())
         await web.SockSite(self._runner, sock, backlog=_BACKLOG).start()
 
     async def close(self) -> None:
-        """Take nothing more; what is in work gets `grace_seconds`, then it is cut off."""
+        """Take nothing more; what is in work gets `grace_seconds`, then it is cut off.
+
+        WebSockets end with 1001, event streams with their last chunk.
+        """
         if self._runner is not None:
+            self._is_closing = True
+            for site in list(self._runner.sites):
+                await site.stop()
+            await self._finish(self._runner)
             await self._runner.cleanup()
         if self._watching is not None:
             self._watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watching
+
+    async def _finish(self, runner: web.ServerRunner) -> None:
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self._grace_seconds
+        for connection in runner.server.connections if runner.server is not None else ():
+            if connection._current_request is None and not connection._messages:
+                connection.force_close()
+        while True:
+            if self._slots.taken <= self._endless.web_sockets or loop.time() >= ends_at:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        await self._endless.end_all()
 
     async def set_routes(self, routes: Mapping[int, Route]) -> None:
         """See `Traffic`."""
@@ -113,6 +138,10 @@ class StreamingProxy:
     async def in_work(self, environment_id: int, target: Target) -> int:
         """See `Traffic`; also after the route was removed."""
         return self._table.in_work(environment_id, target)
+
+    async def end_streams(self, environment_id: int, target: Target) -> None:
+        """See `Traffic`."""
+        await self._endless.end(environment_id, target)
 
     def _server(self) -> web.Server:
         # aiohttp logs each request that it cannot read, with the caller's address: anybody could fill the log.
@@ -139,15 +168,18 @@ class StreamingProxy:
         try:
             return await self._carry(caller)
         except Problem as problem:
-            return _refuse(caller, problem)
+            return _refuse(caller, problem, is_closing=self._is_closing)
         except CallerGone:
             return Relayed(499, keep_alive=False)
         except Exception:
             logger.exception("a request failed in the proxy")
-            return _refuse(caller, Problem("The request failed in the proxy."))
+            failed = Problem("The request failed in the proxy.")
+            return _refuse(caller, failed, is_closing=self._is_closing)
 
     async def _carry(self, caller: Caller) -> web.StreamResponse:
         request = caller.request
+        if self._is_closing:
+            raise Unavailable("The proxy is being stopped. Send the request again.")
         target = request.raw_path
         host = read_host(request.raw_headers, target)
         routed = self._table.find(host)
@@ -157,7 +189,7 @@ class StreamingProxy:
         self._slots.take(routed.environment_id)
         self._watch.enter(caller)
         try:
-            return await Exchange(caller, head, self._think_seconds, self._watch).run(
+            return await Exchange(caller, head, self._think_seconds, self._watch, self._endless).run(
                 self._holding, routed, self._hold_seconds
             )
         finally:
@@ -178,11 +210,11 @@ class StreamingProxy:
         )
 
 
-def _refuse(caller: Caller, problem: Problem) -> web.StreamResponse:
+def _refuse(caller: Caller, problem: Problem, *, is_closing: bool) -> web.StreamResponse:
     if caller.has_answer:
         caller.cut()
         return Relayed(problem.status, keep_alive=False)
     answer = answer_refusal(problem)
-    if caller.request.body_exists and not caller.request.content.is_eof():
+    if is_closing or (caller.request.body_exists and not caller.request.content.is_eof()):
         answer.force_close()
     return answer

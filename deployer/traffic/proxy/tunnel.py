@@ -1,13 +1,17 @@
 """A WebSocket, after both sides have agreed on it: bytes in both directions, whatever they mean.
 
-Nothing is read out of the frames, so extensions, sizes and close codes pass as they are.
+Of the frames only the lengths are read, to know where one of the proxy's own may stand: extensions, sizes and close
+codes pass as they are.
 """
 
 import asyncio
+import contextlib
 
 from aiohttp.base_protocol import BaseProtocol
 
 from deployer.traffic.proxy.caller import Caller
+from deployer.traffic.proxy.endless import CLOSING_SECONDS
+from deployer.traffic.proxy.frames import Frames, write_going_away
 from deployer.traffic.proxy.upstream import Upstream
 from deployer.traffic.proxy.watch import Watch
 
@@ -21,12 +25,20 @@ class _Pipe:
         self._watch = watch
         self._ended = ended
         self._full = asyncio.Event()
+        self._last = b""
+        self._is_shut = False
+        self._frames = Frames()
+        self.closed = asyncio.Event()
+        """Set when the source has ended the WebSocket."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         transport = self._sink.transport
         if transport is None or transport.is_closing():
             self._ended.set()
         elif data:
+            complete = self._follow(data)
+            if self._last:
+                data = self._cut_behind(data, complete)
             transport.write(data)
             if self._sink.writing_paused and not self._full.is_set():
                 self._source.pause_reading()
@@ -35,6 +47,31 @@ class _Pipe:
 
     def feed_eof(self) -> None:
         self._ended.set()
+
+    def shut(self, last: bytes) -> None:
+        """Pass on no further frame but `last`, which ends the WebSocket, unless its source has ended it already."""
+        transport = self._sink.transport
+        if self._frames.has_closed or transport is None or transport.is_closing():
+            return
+        self._last = last
+        if self._frames.is_between:
+            self._is_shut = True
+            transport.write(last)
+
+    def _follow(self, data: bytes) -> int:
+        if self._frames.has_closed:
+            return 0
+        complete = self._frames.feed(data)
+        if self._frames.has_closed:
+            self.closed.set()
+        return complete
+
+    def _cut_behind(self, data: bytes, complete: int) -> bytes:
+        """What is still passed on of `data`: the rest of a frame that has begun, and then the last one."""
+        if self._is_shut or not complete:
+            return b"" if self._is_shut else data
+        self._is_shut = True
+        return data[:complete] + self._last
 
     async def hold_back(self) -> None:
         """Have the source wait whenever the sink does not keep up. Raises `PeerSilent`, `ConnectionError`."""
@@ -45,26 +82,50 @@ class _Pipe:
             self._source.resume_reading()
 
 
-async def run_tunnel(caller: Caller, upstream: Upstream, watch: Watch) -> None:
-    """Carry bytes until one side ends, or takes nothing of its backlog for the watch's `silent_seconds`.
+class Tunnel:
+    """Carries bytes until one side ends, or takes nothing of its backlog for the watch's `silent_seconds`.
 
     Then the other side is closed after it has got its backlog.
     """
-    ended = asyncio.Event()
-    protocol = caller.request.protocol
-    up = _Pipe(protocol, upstream, watch, ended)
-    down = _Pipe(upstream, protocol, watch, ended)
-    tasks = [asyncio.ensure_future(wait) for wait in (ended.wait(), up.hold_back(), down.hold_back())]
-    try:
-        upstream.give_to(down)
-        caller.give_to(up)
-        if upstream.transport is None:
-            ended.set()
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        # Looked at, so that nothing is said of a side that went away in mid-write.
-        await asyncio.gather(*tasks, return_exceptions=True)
-        upstream.end_tunnel()
-        caller.end_early(reset=False)
+
+    def __init__(self, caller: Caller, upstream: Upstream, watch: Watch) -> None:
+        self._caller = caller
+        self._upstream = upstream
+        self._ended = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
+        protocol = caller.request.protocol
+        self._up = _Pipe(protocol, upstream, watch, self._ended)
+        self._down = _Pipe(upstream, protocol, watch, self._ended)
+
+    async def run(self) -> None:
+        """Carry."""
+        waits = (self._ended.wait(), self._up.hold_back(), self._down.hold_back())
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            self._upstream.give_to(self._down)
+            self._caller.give_to(self._up)
+            if self._upstream.transport is None:
+                self._ended.set()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if self._closing is not None:
+                tasks.append(self._closing)
+            for task in tasks:
+                task.cancel()
+            # Looked at, so that nothing is said of a side that went away in mid-write.
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._upstream.end_tunnel()
+            self._caller.end_early(reset=False)
+
+    def end(self) -> None:
+        """Tell both sides that this WebSocket goes away (1001), and close when they have answered."""
+        self._down.shut(write_going_away(masked=False))
+        self._up.shut(write_going_away(masked=True))
+        self._closing = asyncio.create_task(self._close())
+
+    async def _close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await self._up.closed.wait()
+                await self._down.closed.wait()
+        self._ended.set()
