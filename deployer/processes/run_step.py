@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from typing import Literal
 
-from deployer.processes.confinement import Confinement
+from deployer.processes.confinement import Confinement, Owner
 from deployer.processes.exits import count_oom_kills, describe_own_exit
 from deployer.processes.marks import end_instance
 from deployer.processes.output_pipe import OutputPipe
@@ -36,14 +36,15 @@ async def run_step(
     mark: str,
     timeout_seconds: float,
     on_output: OnOutput,
+    is_owner_alone: bool = True,
 ) -> None:
     """Run the command with `start_process` and hand its output on, one chunk of up to 64 KiB at a time.
 
     The next chunk is read when `on_output` has returned: whoever is slow slows the command down, and nothing piles up.
-    The step is over when its shell has ended. What still runs a second later is killed, by the mark and, where the
-    confinement has an owner, by the owner, who must run nothing else. That happens in every way out: before this
-    raises StepFailed, what `on_output` raised, or a cancellation, nothing is left. Raises ValueError as `start_process`
-    does, and StillRunning.
+    The step is over when its shell has ended. What still runs a second later is killed, by the mark and, with
+    `is_owner_alone`, by the owner of the confinement, who then must run nothing else. That happens in every way out:
+    before this raises StepFailed, what `on_output` raised, or a cancellation, nothing is left. Raises ValueError as
+    `start_process` does, and StillRunning.
     """
     oom_kills = count_oom_kills()
     with ExitStack() as pipes:
@@ -60,7 +61,8 @@ async def run_step(
             )
         except OSError as fault:
             raise StepFailed(f"could not be started: {fault.strerror}") from fault
-        step = _Step(process, confinement, {"stdout": out, "stderr": err}, on_output)
+        alone = confinement.owner if is_owner_alone else None
+        step = _Step(process, alone, {"stdout": out, "stderr": err}, on_output)
         limit = asyncio.timeout(timeout_seconds)
         try:
             async with limit:
@@ -81,12 +83,12 @@ class _Step:
     def __init__(
         self,
         process: RunningProcess,
-        confinement: Confinement,
+        owner: Owner | None,
         pipes: Mapping[Stream, OutputPipe],
         on_output: OnOutput,
     ) -> None:
         self._process = process
-        self._confinement = confinement
+        self._owner = owner
         self._pipes = pipes
         self._on_output = on_output
         self._one_at_a_time = asyncio.Lock()
@@ -122,6 +124,6 @@ class _Step:
 
     async def _end(self) -> None:
         if not self._is_ended:
-            await end_instance(self._process.mark, self._process.pid, self._confinement.owner)
+            await end_instance(self._process.mark, self._process.pid, self._owner)
             await self._process.wait()
             self._is_ended = True

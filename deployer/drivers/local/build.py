@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from control_api.workflows.document import Steps, WorkflowDocument
 from control_api.workflows.faults import DocumentFault
@@ -60,7 +61,7 @@ class Builder:
         owner = self._folders.builder(tenancy)
 
         async def as_owner(command: str) -> None:
-            await self._run(command, {}, folder, tenancy, source.deployment_id, 600.0, log, is_writable=True)
+            await self._run(command, {}, folder, tenancy, source.deployment_id, 600.0, log, "build")
 
         async def hand_over(path: Path) -> None:
             await self._folders.hand_over(path, owner)
@@ -86,25 +87,25 @@ class Builder:
         if workflow is None:
             workflow = await asyncio.to_thread(_read_own, folder)
         await log.begin(DeploymentStep.BUILD)
-        await self.run_steps(
-            "build", workflow.build, variables, folder, tenancy, source.deployment_id, log, is_writable=True
-        )
+        await self.run_steps("build", workflow.build, variables, folder, tenancy, source.deployment_id, log)
         await remove_history(folder)
         return workflow
 
     async def run_steps(
         self,
-        kind: str,
+        kind: Literal["build", "release"],
         steps: Steps,
         variables: Mapping[str, str],
         folder: Path,
         tenancy: Tenancy,
         deployment_id: int,
         log: WorkLog,
-        *,
-        is_writable: bool,
     ) -> None:
-        """One after the other, in the time that all of them have. Raises `WorkFailed`."""
+        """Run the steps one after the other, in the time that all of them have. Raises `WorkFailed`.
+
+        Build steps may write the folder, as the builder. Release steps run as the application does: with its user, its
+        home and a folder that is only read. What a migration writes is what the application finds.
+        """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + steps.timeout_seconds
         for number, step in enumerate(steps.steps, 1):
@@ -112,9 +113,7 @@ class Builder:
             await log.say(f"{told}: {step}")
             left = max(0.1, ends_at - loop.time())
             try:
-                await self._run(
-                    step, variables, folder, tenancy, deployment_id, left, log, is_writable=is_writable
-                )
+                await self._run(step, variables, folder, tenancy, deployment_id, left, log, kind)
             except StepTimedOut as error:
                 raise WorkFailed(
                     f"{told} was ended: the {kind} steps together took longer than {steps.timeout_seconds} s."
@@ -131,16 +130,16 @@ class Builder:
         deployment_id: int,
         seconds: float,
         log: WorkLog,
-        *,
-        is_writable: bool,
+        kind: Literal["build", "release"],
     ) -> None:
-        owner = self._folders.builder(tenancy)
+        is_build = kind == "build"
+        owner = self._folders.builder(tenancy) if is_build else self._folders.runner(tenancy)
         confinement = Confinement(
             folder=folder,
-            home=self._folders.home(tenancy, owner, "build"),
+            home=self._folders.home(tenancy, owner, "build" if is_build else "run"),
             owner=owner,
             limits=self._limits,
-            is_writable=is_writable,
+            is_writable=is_build,
             hidden=self._hidden,
         )
         await run_step(
@@ -150,6 +149,8 @@ class Builder:
             mark=f"{self._folders.identity.id}/step/{deployment_id}",
             timeout_seconds=seconds,
             on_output=log.write,
+            # The live release runs as the same user as a release step.
+            is_owner_alone=is_build,
         )
 
 

@@ -72,6 +72,8 @@ class LocalDriver:
         self._using: Counter[str] = Counter()
         self._artefacts: dict[int, str] = {}
         """Of deployments that were started, by their numbers."""
+        self._release_locks: dict[int, asyncio.Lock] = {}
+        """By environment; held while release steps run, which have the same user as the environment's instances."""
 
     async def find_orphans(self) -> None:
         """Look for what an earlier process of this deployer has started: steps are ended, instances are taken over by
@@ -116,16 +118,10 @@ class LocalDriver:
     async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
         """See `Driver`."""
         with self._use(run) as folder:
-            await self._builder.run_steps(
-                "release",
-                run.workflow.release,
-                run.variables,
-                folder,
-                tenancy,
-                run.deployment_id,
-                log,
-                is_writable=False,
-            )
+            async with self._release_lock(tenancy.environment_id):
+                await self._builder.run_steps(
+                    "release", run.workflow.release, run.variables, folder, tenancy, run.deployment_id, log
+                )
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
         """See `Driver`. Where something ends, or is not healthy, its last lines are in the log."""
@@ -160,9 +156,11 @@ class LocalDriver:
                 fault = self._home_fault(tenancy)
                 await fleet.keep(run, replicas, wakes=wakes)
         await self._end_orphans(tenancy.environment_id)
-        if not fleet.instances:
-            # Whatever has got rid of its mark is still this user's.
-            await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
+        lock = self._release_lock(tenancy.environment_id)
+        if not fleet.instances and not lock.locked():
+            async with lock:
+                # Whatever has got rid of its mark is still this user's.
+                await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
         if fault is not None:
             raise WorkFailed(fault)
 
@@ -215,6 +213,7 @@ class LocalDriver:
                 await fleet.keep(None, 0, wakes=False)
                 await fleet.close()
                 self._fleets.pop(number, None)
+                self._release_locks.pop(number, None)
             await self._traffic.remove_route(number)
 
     def _used_artefacts(self) -> set[str]:
@@ -241,6 +240,9 @@ class LocalDriver:
             await asyncio.gather(*(fleet.stop() for fleet in fleets), *orphans)
         for fleet in fleets:
             await fleet.close()
+
+    def _release_lock(self, environment_id: int) -> asyncio.Lock:
+        return self._release_locks.setdefault(environment_id, asyncio.Lock())
 
     def _leads(self, mark: Mark, process: MarkedProcess) -> bool:
         # A program may write another's mark into its environment, but not become another user.

@@ -2,8 +2,8 @@
 
 ```
 artefacts/<deployment>/     what was built: read-only for those who run it
-homes/<environment>/build/  HOME of build and release steps: caches outlast a build
-homes/<environment>/run/    HOME of what runs: the only place where it may keep files
+homes/<environment>/build/  HOME of build steps: caches outlast a build
+homes/<environment>/run/    HOME of release steps and of what runs: the only place where it may keep files
 outputs/<environment>/<deployment>/     what its processes printed
 removed/                    what is being deleted
 ```
