@@ -41,13 +41,12 @@ def check_keys(body: bytes) -> None:
     if body.count(b",") > _MOST_VALUES or body.count(b"[") > _MOST_LISTS:
         raise BadKeys("", f"has more than {_MOST_VALUES:,} values or {_MOST_LISTS:,} lists")
     try:
-        _DECODER.decode(body.decode())
+        # Bytes that are no text are refused by whoever reads them, with the field that they are in.
+        _DECODER.decode(body.decode(errors="surrogateescape"))
     except _Repeated as error:
         name = str(error)[:_LONGEST_NAME].encode(errors="replace").decode()
         raise BadKeys(name, "is there more than once in one object") from error
     except RecursionError as error:
         raise BadKeys("", "is nested too deeply") from error
-    except UnicodeDecodeError as error:
-        raise BadKeys("", "is not UTF-8") from error
     except ValueError:
         return

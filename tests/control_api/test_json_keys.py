@@ -20,6 +20,7 @@ MOST = 5 * 2**20
         (b'[{"a":{"a":1},"a":null}]', "a"),
         ('{"ä":1,"b":{"c":"ä"},"ä":2}'.encode(), "ä"),
         (b'{"\\ud800":1,"\\ud800":2}', "?"),
+        (b'{"x":"\xff","a":1,"a":2}', "a"),
         (b'{"' + b"k" * 9000 + b'":1,"' + b"k" * 9000 + b'":2}', "k" * 100),
     ],
 )
@@ -37,6 +38,7 @@ def test_a_key_that_is_there_twice(body: bytes, field: str) -> None:
         b'[{"a":1},{"a":1}]',
         b'{"a":"\\"a\\":1,\\"a\\":2","A":0}',
         b'{"a":1,"a ":2}',
+        b'{"\xfe":1,"\xff":2}',
         # Not JSON: whoever reads it says so.
         b"",
         b"{'a':1,'a':2}",
