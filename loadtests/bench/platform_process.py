@@ -93,6 +93,7 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
 async def _start(folder: Path, output: Path, metrics_port: int) -> asyncio.subprocess.Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")}
     environment |= {"PHAROS_INGEST_RATE": "1e9", "PHAROS_INGEST_BURST": "1000000000"}
+    environment |= {"PHAROS_ACCOUNT_REQUEST_RATE": "1e9", "PHAROS_ACCOUNT_REQUEST_BURST": "1000000000"}
     environment["PHAROS_METRICS_LISTEN"] = f"127.0.0.1:{metrics_port}"
     with output.open("wb") as file:
         return await asyncio.create_subprocess_exec(

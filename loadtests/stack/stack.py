@@ -131,6 +131,9 @@ def running_stack(
             "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
             # The gateway tells whose request it was.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
+            # All users of the load have tokens of one account.
+            "PHAROS_ACCOUNT_REQUEST_RATE": "1000000",
+            "PHAROS_ACCOUNT_REQUEST_BURST": "1000000",
             **(settings or {}),
         }
         stack = Stack(folder, kafka, redis, postgres, clickhouse, env)

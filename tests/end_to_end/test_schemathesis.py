@@ -186,6 +186,8 @@ def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     settings = {
         "PHAROS_INGEST_RATE": "1000000",
         "PHAROS_INGEST_BURST": "1000000",
+        "PHAROS_ACCOUNT_REQUEST_BURST": "1000000",
+        "PHAROS_ADDRESS_REQUEST_BURST": "1000000",
         "PHAROS_GIT_APP_SECRET": _APP_SECRET,
     }
     callers = _chosen_callers(request)
