@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database_clock import database_now
 from control_api.deployments.choose import Chosen, choose_deployment, describe_chosen
 from control_api.deployments.operations import LINE_COLUMNS, LOG_LINES, Line, tail_log
 from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
@@ -31,7 +32,9 @@ async def _follow(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         chosen = await choose_deployment(session, read_id(wanted, "id"))
         told = await _describe(session, chosen, now)
         lines, is_truncated = await _read_lines(session, chosen.deployment, after, most)
-        has_deployer = await session.scalar(select(exists().where(EnvironmentLease.leased_until > now)))
+        has_deployer = await session.scalar(
+            select(exists().where(EnvironmentLease.leased_until > database_now()))
+        )
     return {
         "deployment": told,
         "lines": [line._asdict() for line in lines],

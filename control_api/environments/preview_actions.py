@@ -52,7 +52,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         if (called := wanted.get("project_id")) is not None:
             query = query.where(Environment.project_id == (await choose_project(session, called)).id)
         found = {environment.public_id: environment for environment in (await session.scalars(query)).all()}
-        running = await list_runtime(session, [environment.id for environment in found.values()], now)
+        running = await list_runtime(session, [environment.id for environment in found.values()])
         return [{**describe_settings(found[one["id"]]), **one} for one in running]
 
 

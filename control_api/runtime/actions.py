@@ -22,7 +22,7 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session:
         called = wanted.get("environment_id")
         numbers = None if called is None else [(await choose_environment(session, str(called))).id]
-        return list(await list_runtime(session, numbers, now))
+        return list(await list_runtime(session, numbers))
 
 
 async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:

@@ -3,12 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.database_clock import database_now
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.describe import describe_environment
 from control_api.projects.describe import name_project
@@ -20,7 +20,7 @@ from pipeline_contracts.times import format_time
 
 
 async def list_runtime(
-    session: AsyncSession, environment_ids: Sequence[int] | None, now: datetime
+    session: AsyncSession, environment_ids: Sequence[int] | None
 ) -> Sequence[dict[str, Any]]:
     """The environments that have a live release, a deployment that is not finished, or anything that runs; or these,
     whatever they have.
@@ -31,7 +31,7 @@ async def list_runtime(
     """
     rows = (await session.execute(_query(environment_ids))).all()
     instances = await _instances(session, [row.Environment.id for row in rows])
-    return [_describe(row, instances[row.Environment.id], now) for row in rows]
+    return [_describe(row, instances[row.Environment.id]) for row in rows]
 
 
 def _query(environment_ids: Sequence[int] | None) -> Any:
@@ -43,6 +43,7 @@ def _query(environment_ids: Sequence[int] | None) -> Any:
             LiveRelease,
             Release,
             Deployment,
+            (EnvironmentLease.leased_until > database_now()).label("answers"),
         )
         .join(Project, Project.id == Environment.project_id)
         .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Environment.id)
@@ -72,8 +73,8 @@ async def _instances(
     return found
 
 
-def _describe(row: Any, instances: Sequence[Instance], now: datetime) -> dict[str, Any]:
-    environment, project, lease, live, release, active = row
+def _describe(row: Any, instances: Sequence[Instance]) -> dict[str, Any]:
+    environment, project, lease, live, release, active, answers = row
     return {
         **describe_environment(environment),
         "number": environment.id,
@@ -81,7 +82,7 @@ def _describe(row: Any, instances: Sequence[Instance], now: datetime) -> dict[st
         "address": None if lease is None else lease.address,
         "live": None if live is None else _describe_live(live, release),
         "active_deployment": None if active is None else _describe_active(active),
-        "deployer": None if lease is None else _describe_deployer(lease, now),
+        "deployer": None if lease is None else _describe_deployer(lease, answers),
         "wanted": _wanted(environment, release),
         "running": sum(one.state == "running" for one in instances),
         "instances": [_describe_instance(one) for one in instances],
@@ -101,11 +102,11 @@ def _describe_active(active: Deployment) -> dict[str, Any]:
     return {"id": active.id, "status": active.status, "step": active.step}
 
 
-def _describe_deployer(lease: EnvironmentLease, now: datetime) -> dict[str, Any]:
+def _describe_deployer(lease: EnvironmentLease, answers: bool) -> dict[str, Any]:
     """`answers`: whether it has said lately that it is there; `until`: until when its lease goes or went."""
     return {
         "name": lease.holder_name,
-        "answers": lease.leased_until > now,
+        "answers": answers,
         "until": format_time(lease.leased_until),
         "doing": lease.doing,
     }

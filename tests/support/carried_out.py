@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import delete, select, update
@@ -32,10 +32,11 @@ WORKFLOW = {
 async def hold_lease(
     session: AsyncSession, environment_id: int, now: datetime, *, seconds: float = 3600, **values: Any
 ) -> None:
-    """A deployer has the environment; negative `seconds`: it has not answered for that long."""
+    """A deployer has the environment; negative `seconds`: it has not answered for that long. Leases go by the clock of
+    the database, whatever the `now` of a test is."""
     await session.execute(delete(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id))
     row = {"holder": "dpl_1", "holder_name": HOLDER, "fence": 1, "address": ADDRESS, "doing": None}
-    until = now + timedelta(seconds=seconds)
+    until = datetime.now(UTC) + timedelta(seconds=seconds)
     session.add(EnvironmentLease(environment_id=environment_id, leased_until=until, **{**row, **values}))
 
 
