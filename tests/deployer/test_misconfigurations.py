@@ -182,10 +182,11 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.03)
 
 
-async def _pid(site: Site) -> int:
+async def _serving(site: Site) -> frozenset[int]:
+    """The processes of the application, which has just answered."""
     answer = await asyncio.to_thread(ask, site.faulty.port, _HOST)
     assert isinstance(answer, dict), (answer, site.faulty.deployer.failing)
-    return int(answer["pid"])
+    return await site.faulty.pids(site.place)
 
 
 async def _wait_told(site: Site, told: str | None) -> None:
@@ -204,7 +205,7 @@ async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
     misconfigure, told = _WRONG[wrong]
     faulty = site.faulty
     await _wait_told(site, None)
-    pid = await _pid(site)
+    pids = await _serving(site)
     await faulty.stop()
     misconfigure(site)
     await faulty.start()
@@ -212,13 +213,13 @@ async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
         await _wait_told(site, told)
         # Several looks, and what they lead to.
         await asyncio.sleep(_LOOKS_SECONDS)
-        assert await _pid(site) == pid
+        assert await _serving(site) == pids
     finally:
         await faulty.stop()
         await _heal(site)
         await faulty.start()
     await _wait_told(site, None)
-    assert await _pid(site) == pid
+    assert await _serving(site) == pids
     assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
 
 
@@ -227,18 +228,18 @@ async def test_another_database_under_a_running_deployer_ends_nothing(
 ) -> None:
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
     monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.1)
-    pid, sessions = await _pid(site), site.faulty.stage.sessions
+    pids, sessions = await _serving(site), site.faulty.stage.sessions
     own, other = sessions.kw["bind"], open_engine(site.empty)
     try:
         sessions.configure(bind=other)
         await _wait_told(site, "not the one whose applications run here")
         await asyncio.sleep(_LOOKS_SECONDS)
-        assert await _pid(site) == pid
+        assert await _serving(site) == pids
     finally:
         sessions.configure(bind=own)
         await other.dispose()
     await _wait_told(site, None)
-    assert await _pid(site) == pid
+    assert await _serving(site) == pids
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
 
 
@@ -251,12 +252,13 @@ async def test_another_folder_takes_the_environment_and_ends_nothing(
     faulty = site.faulty
     await faulty.restart()
     await _wait_told(site, None)
-    pid, own = await _pid(site), faulty.folder
+    pids, own = await _serving(site), faulty.folder
     await faulty.stop()
     faulty.folder = site.folder / "another folder"
     await faulty.start()
     await _wait_told(site, "start the deployer with the folder that has it")
-    os.kill(pid, 0)
+    for pid in pids:
+        os.kill(pid, 0)
     await faulty.stop()
     faulty.folder = own
     await faulty.start()
@@ -266,7 +268,7 @@ async def test_another_folder_takes_the_environment_and_ends_nothing(
 
     await _until(is_served)
     await _wait_told(site, None)
-    assert await _pid(site) == pid
+    assert await _serving(site) == pids
 
 
 async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_work(
@@ -274,7 +276,7 @@ async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_wor
 ) -> None:
     faulty, port = site.faulty, site.faulty.port
     await _wait_told(site, None)
-    pid = await _pid(site)
+    pids = await _serving(site)
     shutil.copytree(faulty.folder, tmp_path / "copy")
     copy = FaultyDeployer(faulty.stage, tmp_path / "copy", Points())
     await copy.start()
@@ -286,6 +288,6 @@ async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_wor
         await _until(is_told)
         await asyncio.sleep(_LOOKS_SECONDS)
         assert faulty.deployer.failing is None and faulty.port == port
-        assert await _pid(site) == pid
+        assert await _serving(site) == pids
     finally:
         await copy.stop()
