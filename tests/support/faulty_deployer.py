@@ -246,7 +246,8 @@ class FaultyDeployer:
             if await present() == (marks, kept):
                 break
             await asyncio.sleep(0.05)
-        assert await present() == (marks, kept), self.points.met
+        found = await present()
+        assert found == (marks, kept), (found, marks, kept, self.points.met)
         assert (self.folder / "artefacts" / artefact / "built").read_text() == version
         pids = await self.pids(place)
         for pid in pids:
