@@ -243,10 +243,10 @@ class FaultyDeployer:
             return {mark.rpartition("/")[0] for mark in found}, set(os.listdir(self.folder / "artefacts"))
 
         for _ in range(400):
-            if await present() == (marks, kept):
+            # Another look could miss a process in the moment in which it becomes another program.
+            if (found := await present()) == (marks, kept):
                 break
             await asyncio.sleep(0.05)
-        found = await present()
         assert found == (marks, kept), (found, marks, kept, self.points.met)
         assert (self.folder / "artefacts" / artefact / "built").read_text() == version
         pids = await self.pids(place)
