@@ -1,7 +1,7 @@
 """Configurations as an operator handles them: planned, reviewed, applied, followed, exported."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,7 @@ from control_api.configuration.applications import (
 from control_api.configuration.apply_review import apply_review
 from control_api.configuration.control_operation import control_operation
 from control_api.configuration.documents.bindings import BadBindings
+from control_api.configuration.documents.faults import BadConfiguration
 from control_api.configuration.documents.read_document import read_configuration
 from control_api.configuration.documents.write_document import write_document
 from control_api.configuration.read_state import read_state
@@ -69,14 +70,19 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except DocumentFault as error:
-        raise Refused(
-            "\n".join(["The document cannot be used:", *(f"  {fault}" for fault in error.faults)])
-        ) from error
+        lines = ["The document cannot be used:", *(f"  {fault}" for fault in error.faults)]
+        if isinstance(error, BadConfiguration):
+            lines += _tell_bindings(error.binding_faults)
+        raise Refused("\n".join(lines)) from error
     except BadBindings as error:
-        told = (f"  {name}: {why}" if name else f"  {why}" for name, why in error.faults)
-        raise Refused("\n".join(["The bindings cannot be used:", *told])) from error
+        raise Refused("\n".join(_tell_bindings(error.faults))) from error
     except CannotOpen as error:
         raise Refused(str(error)) from error
+
+
+def _tell_bindings(faults: Sequence[tuple[str, str]]) -> list[str]:
+    told = (f"  {name}: {why}" if name else f"  {why}" for name, why in faults)
+    return ["The bindings cannot be used:", *told]
 
 
 async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:

@@ -103,7 +103,7 @@ def make_plan(document: ConfigurationDocument, state: ProjectState) -> Plan:
     promoted to, each before what it holds; then what is deleted, the other way round. Raises `DocumentFault` for what
     this project cannot have.
     """
-    faults = [*_find_faults(document, state)]
+    faults = [*find_project_faults(document, state)]
     if faults:
         raise DocumentFault(faults)
     gone = _Gone(document.deleted)
@@ -174,16 +174,22 @@ class _Gone:
         return sorted(self._members.get(address, ()))
 
 
-def _find_faults(document: ConfigurationDocument, state: ProjectState) -> Iterable[Fault]:
+def find_project_faults(
+    document: ConfigurationDocument, state: ProjectState, known: Sequence[Fault] = ()
+) -> Iterable[Fault]:
+    """What this project cannot have of the document. `known`: the document's own faults; a resource that has an unknown
+    key is not said to miss anything, because that key may be a misspelled one."""
     for wanted in document.resources:
         told = write_address(wanted.address)
         kind = _kind(wanted.address)
+        is_misread = any(_hides_fields(fault.path, told, kind) for fault in known)
         if kind == "environment" and wanted.address[1] in state.previews:
             yield Fault(told, wanted.line, "is the slug of a preview: give the environment another one")
         present = state.resources.get(wanted.address)
-        if present is None:
+        if present is None and not is_misread:
             for group in NEEDED[kind]:
-                if not any(wanted.fields.get(name) is not None for name in group):
+                # There without a value: what gives it is at fault, a missing binding for example.
+                if not any(name in wanted.fields for name in group):
                     missing = " or ".join(group)
                     yield Fault(told, wanted.line, f"needs {missing}, because there is no such {kind} yet")
         for field, value in wanted.fields.items():
@@ -195,6 +201,12 @@ def _find_faults(document: ConfigurationDocument, state: ProjectState) -> Iterab
         if address[0] == "environments" and address[1] in state.previews:
             told = write_address(address)
             yield Fault(told, line, "is a preview, which goes with its branch: take it out")
+
+
+def _hides_fields(fault: str, resource: str, kind: Kind) -> bool:
+    """Whether a fault at this path is of the resource as a whole, or of a key that it does not know."""
+    key = fault.removeprefix(f"{resource}.")
+    return fault == resource or (key != fault and key not in FIELDS[kind] and not {".", "["} & {*key})
 
 
 def _kind(address: Address) -> Kind:

@@ -9,8 +9,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor, record
-from control_api.configuration.documents.read_document import read_configuration
-from control_api.configuration.plan import Plan, make_plan
+from control_api.configuration.documents.read_document import collect_configuration
+from control_api.configuration.plan import Plan, find_project_faults, make_plan
 from control_api.configuration.read_state import read_state
 from control_api.configuration.sealed_actions import seal_actions
 from control_api.configuration.tables import Review
@@ -28,9 +28,19 @@ _PROTECTION = frozenset({"locked", "window", "approval.deploys", "approval.varia
 async def plan_project(
     session: AsyncSession, keys: SealingKeys, project: Project, text: str, bindings: Mapping[str, Any]
 ) -> Plan:
-    """What the document changes in the project as it is now. Raises `DocumentFault`, `BadBindings` and `CannotOpen`."""
-    document = read_configuration(text, bindings, lambda value: keys.digest(value, project.public_id))
-    return make_plan(document, await read_state(session, keys, project))
+    """What the document changes in the project as it is now. Raises `DocumentFault`, `BadBindings`, `BadConfiguration`
+    (each with all faults, those that only this project has too) and `CannotOpen`."""
+    document, faults = collect_configuration(
+        text, bindings, lambda value: keys.digest(value, project.public_id)
+    )
+    if document is None:
+        faults.check()
+    assert document is not None
+    state = await read_state(session, keys, project)
+    known = [*faults.document]
+    faults.document.extend(find_project_faults(document, state, known))
+    faults.check()
+    return make_plan(document, state)
 
 
 async def open_review(

@@ -1,6 +1,6 @@
 """How the API turns a document down."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from control_api.workflows.faults import DocumentFault, Fault
@@ -8,15 +8,17 @@ from pipeline_contracts.errors import FieldError, InvalidInput
 
 
 @contextmanager
-def refusing_document(member: str) -> Iterator[None]:
+def refusing_document(
+    member: str, find_more: Callable[[DocumentFault], Sequence[FieldError]] = lambda _: ()
+) -> Iterator[None]:
     """What is wrong with a document of any kind is `InvalidInput`, with every fault's place and line. `member` is where
-    the body has the document's text."""
+    the body has the document's text; `find_more` adds what is wrong beside the document."""
     try:
         yield
     except DocumentFault as error:
         raise InvalidInput(
             "Nothing was changed. Mend the places below and send it again.",
-            errors=[_refuse(fault, member) for fault in error.faults],
+            errors=[*(_refuse(fault, member) for fault in error.faults), *find_more(error)],
         ) from error
 
 

@@ -46,7 +46,7 @@ class Bindings:
         self._given = given
         self._values: dict[str, str] = {}
         self._wrong: list[tuple[str, str]] = []
-        self._asked: Mapping[str, str] = {}
+        self._asked: Mapping[str, str] | None = None
         if len(given) > MOST_BINDINGS:
             self._wrong.append(("", f"are {len(given):,}: {MOST_BINDINGS:,} are the most"))
             return
@@ -67,11 +67,18 @@ class Bindings:
         self._asked = putting.asked
         return put
 
-    def check(self) -> None:
-        """Raises `BadBindings`, which knows what is missing and unused once they were put into the document."""
+    def find_faults(self) -> list[tuple[str, str]]:
+        """The name of each binding that is wrong, missing or unused, and why. Which are missing and unused is known
+        once they were put into the document."""
+        if self._asked is None:
+            return [*self._wrong]
         missing = [(called, where) for called, where in self._asked.items() if called not in self._given]
         unused = [(called, _UNUSED) for called in self._values if called not in self._asked]
-        faults = [*self._wrong, *missing, *unused]
+        return [*self._wrong, *missing, *unused]
+
+    def check(self) -> None:
+        """Raises `BadBindings`."""
+        faults = self.find_faults()
         if faults:
             raise BadBindings(faults)
 
@@ -160,7 +167,8 @@ class _Putting:
     def _fill(self, text: str, line: int) -> _Filled:
         marks = [*_MARK.finditer(text)]
         asked = dict.fromkeys(called for mark in marks if (called := mark["name"]))
-        where = f"is missing: line {line} has it, at {self._path()}"
+        path = self._path()
+        where = f"is missing: line {line} has it{f', at {path}' if path else ''}"
         for called in asked:
             self.asked.setdefault(called, where)
         if any(mark["bad"] for mark in marks):

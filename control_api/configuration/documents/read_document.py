@@ -7,6 +7,7 @@ from control_api.configuration.addresses import PROJECT
 from control_api.configuration.documents.bindings import Bindings
 from control_api.configuration.documents.check_amounts import read_environments, read_sites
 from control_api.configuration.documents.document import VERSION, ConfigurationDocument, Wanted
+from control_api.configuration.documents.faults import ConfigurationFaults
 from control_api.configuration.documents.read_deleted import read_deleted
 from control_api.configuration.documents.read_environment import read_environment
 from control_api.configuration.documents.read_settings import find_bound, read_name, read_settings
@@ -22,19 +23,30 @@ _PROJECT = {"name": read_name}
 
 def read_configuration(text: str, bindings: Mapping[str, Any], digest: Digest) -> ConfigurationDocument:
     """What this YAML wants, with the bindings (a JSON object of any kind) in its texts; `digest` is that of a value in
-    this project. Raises `DocumentFault` and, where the document itself is good, `BadBindings`."""
-    faults: list[Fault] = []
-    given = Bindings(bindings)
-    root = collect_yaml(text, faults)
-    document = None
-    if root is not None:
-        document = _read_document(Field(given.put_into(root, faults), "", faults), digest)
-    if faults:
-        raise DocumentFault(faults)
-    given.check()
+    this project. Raises `DocumentFault`, `BadBindings`, and `BadConfiguration` where both have faults."""
+    document, faults = collect_configuration(text, bindings, digest)
+    faults.check()
     # Without any fault only a binding at fault makes it unreadable.
     assert document is not None
     return document
+
+
+def collect_configuration(
+    text: str, bindings: Mapping[str, Any], digest: Digest
+) -> tuple[ConfigurationDocument | None, ConfigurationFaults]:
+    """The document with something in place of what is at fault (None where nothing of it can be read), and all
+    faults."""
+    faults: list[Fault] = []
+    given = Bindings(bindings)
+    document = None
+    try:
+        root = collect_yaml(text, faults)
+        if root is not None:
+            document = _read_document(Field(given.put_into(root, faults), "", faults), digest)
+    except DocumentFault as error:
+        # So many faults that no more are looked for, or texts that are too long.
+        faults = [*error.faults]
+    return document, ConfigurationFaults(faults, given.find_faults())
 
 
 def _read_document(root: Field, digest: Digest) -> ConfigurationDocument | None:
