@@ -5,6 +5,7 @@ from typing import Any
 
 from operator_cli.ask import WHICH, add_ask_arguments, ask
 from operator_cli.tell import tell
+from operator_cli.variables import not_live
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -62,4 +63,4 @@ def _show_deployment(told: dict[str, Any]) -> None:
 
 def _show_variables(told: dict[str, Any]) -> None:
     called, count = f"{told['project']}/{told['environment']}", told["count"]
-    print(f"Change {told['id']} is applied: {called} has {count} variables from its next release on.")
+    print(f"Change {told['id']} is applied: {called} has {count} variables. {not_live(called)}")

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import re
 import sys
 import time
 from contextlib import nullcontext
@@ -15,11 +16,14 @@ from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.following import INTERRUPTED
 from operator_cli.still_waiting import StillWaiting
 from operator_cli.typed_commands import typed_commands
+from operator_cli.variables import not_live
 
 Application = dict[str, Any]
 
 _POLL_SECONDS = 0.3
 _LEFT_SECONDS = 5.0
+_ENVIRONMENT = re.compile(r"environments(?:\.|\[\")([a-z0-9-]+)(?:\"\])?")
+_VARIABLES = ("variables.", "variables[")
 
 
 def apply_configuration(arguments: argparse.Namespace) -> int:
@@ -73,9 +77,22 @@ def follow_application(arguments: argparse.Namespace, application: Application) 
         print(json.dumps(ended))
     elif is_done:
         print(f"Application {ended['id']} is carried out.")
+        for environment in changed_variables(ended):
+            print(f"{environment}: changed variables. {not_live(environment)}")
     else:
         raise CommandFailed(_told_failure(ended))
     return 0 if is_done else 1
+
+
+def changed_variables(application: Application) -> list[str]:
+    """The environments (`project/environment`) that were there before and have other variables now."""
+    return [
+        f"{application['project']['slug']}/{found[1]}"
+        for operation in application["operations"]
+        if operation["action"] == "update"
+        and (found := _ENVIRONMENT.fullmatch(operation["resource"]))
+        and any(change["field"].startswith(_VARIABLES) for change in operation["changes"])
+    ]
 
 
 async def _follow(arguments: argparse.Namespace, application: Application) -> Application:

@@ -116,6 +116,8 @@ def _show(told: dict[str, Any]) -> None:
         )
         for name in told["names"]:
             print(f"  {name}{'  (protected)' if name in told['protected'] else ''}")
+        if told["not_live"]:
+            print(not_live(called))
     if missing := set(told["protected"]).difference(told["names"]):
         print(f"Protected, but not set: {_listed(missing)}.")
     if told["pending_change_id"] is not None:
@@ -129,10 +131,15 @@ def _show(told: dict[str, Any]) -> None:
 def _show_set(told: dict[str, Any]) -> None:
     called = f"{told['project']}/{told['environment']}"
     if told["change_id"] is None:
-        print(f"{called} has {told['count']} variables from its next release on.")
+        print(f"{called} has {told['count']} variables. {not_live(called)}")
     else:
         print(f"Change {told['change_id']} of {called} waits for a second person:")
         print(f"  {program()} approve variables {told['change_id']} --by EMAIL")
+
+
+def not_live(environment: str) -> str:
+    """What is said of variables that were changed: what runs keeps those that it was started with."""
+    return typed_commands(f"Not live until the next deploy: `pharos deploy {environment}`.")
 
 
 def _show_protected(wanted: set[str], told: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Person
 from control_api.audit.operations import operator, record
+from control_api.deployments.tables import LiveRelease, Release
 from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.projects.choose import choose_place
 from control_api.projects.find import Place
@@ -40,7 +41,7 @@ _MOST_FAULTS = 5
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """The names of the newest version, its number, when it was set and by whom; and `protected`, the names that are,
-    whether or not they are set. `wanted`: environment_id."""
+    whether or not they are set. `not_live`: a release is live that has another version. `wanted`: environment_id."""
     keys = engines.sealing_keys()
     async with engines.sessions() as session:
         place = await choose_place(session, wanted.get("environment_id"))
@@ -48,6 +49,7 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         by = None if present is None else await _email(session, present.set_by_id)
         pending_id = await _pending_id(session, place.environment)
         protected = await protected_names(session, place.environment)
+        not_live = await _is_not_live(session, place.environment, present)
     with _opening():
         names = list(operations.open_variables(keys, present, place.environment.public_id))
     return {
@@ -58,7 +60,14 @@ async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         "set_at": None if present is None else format_time(present.created_at),
         "set_by": by,
         "pending_change_id": pending_id,
+        "not_live": not_live,
     }
+
+
+async def _is_not_live(session: AsyncSession, environment: Environment, present: VariableSet | None) -> bool:
+    live = select(Release.variables_id).join(LiveRelease, LiveRelease.release_id == Release.id)
+    row = (await session.execute(live.where(LiveRelease.environment_id == environment.id))).first()
+    return row is not None and row.variables_id != (None if present is None else present.id)
 
 
 def _called(place: Place) -> dict[str, Any]:

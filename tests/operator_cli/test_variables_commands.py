@@ -34,11 +34,15 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+def _not_live(place: str) -> str:
+    return f"Not live until the next deploy: `pharos deploy {place}`."
+
+
 def test_variables_through_their_commands(pharos: Run, place: str, file: str) -> None:
     told = tell(pharos, "variables", "show", place)
     assert told == f"{place} has no variables yet. `pharos variables set {place} FILE` sets them.\n"
     told = tell(pharos, "variables", "set", place, file)
-    assert told == f"{place} has 2 variables from its next release on.\n"
+    assert told == f"{place} has 2 variables. {_not_live(place)}\n"
     shown = ask(pharos, "variables", "show", place)
     assert (shown["version"], shown["names"], shown["set_by"]) == (1, ["A", "B"], None)
     told = tell(pharos, "variables", "show", place)
@@ -94,7 +98,7 @@ def test_a_second_person_agrees(pharos: Run, place: str, file: str) -> None:
     shown = " ".join(tell(pharos, "approvals").split())
     assert "added A, B" in shown and "hunter" not in shown
     told = tell(pharos, "approve", "variables", str(change), "--by", second)
-    assert told == f"Change {change} is applied: {place} has 2 variables from its next release on.\n"
+    assert told == f"Change {change} is applied: {place} has 2 variables. {_not_live(place)}\n"
     change = ask(pharos, "variables", "set", place, file, "--by", asker)["change_id"]
     assert "the same as now" in " ".join(tell(pharos, "approvals").split())
     decided = ("variables", str(change), "--by", second, "--reason", "needless")

@@ -46,7 +46,7 @@ async def test_variables_are_shown_by_name(operated: Operated) -> None:
     }
     shown = await operated.act("variables/show", environment_id="production")
     nothing = {"version": None, "names": [], "set_at": None, "set_by": None, "pending_change_id": None}
-    assert shown == {**called, **nothing, "protected": []}
+    assert shown == {**called, **nothing, "protected": [], "not_live": False}
     told = await _set(operated, "B=hunter2\nA=hunter3\n", by="deployer@acme.example")
     assert told == {**called, "count": 2, "change_id": None}
     shown = await operated.act("variables/show", environment_id="production")
@@ -58,6 +58,7 @@ async def test_variables_are_shown_by_name(operated: Operated) -> None:
         "set_at": AT,
         "set_by": "deployer@acme.example",
         "pending_change_id": None,
+        "not_live": False,
     }
     entry = (
         "variables.replace",
