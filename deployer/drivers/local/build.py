@@ -1,8 +1,6 @@
 """Builds an artefact on this machine, and runs the steps of a workflow."""
 
 import asyncio
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -15,6 +13,7 @@ from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.remove_history import remove_history
 from deployer.drivers.interface import Source, Tenancy, WorkFailed, WorkLog
 from deployer.drivers.local.folders import Folders
+from deployer.drivers.local.read_tree_file import NotAFile, read_tree_file
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.run_step import StepFailed, StepTimedOut, run_step
 from pipeline_contracts.deploy_states import DeploymentStep
@@ -157,17 +156,14 @@ class Builder:
 def _read_own(folder: Path) -> WorkflowDocument:
     """The document of the repository itself. Raises `WorkFailed`."""
     try:
-        # A link could lead to what this user may read, and the build may not.
-        handle = os.open(folder / OWN_DOCUMENT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        data = read_tree_file(folder / OWN_DOCUMENT, 4 * _MOST_CHARACTERS + 1)
+    except NotAFile:
+        raise WorkFailed(f"{OWN_DOCUMENT} is no file.") from None
     except OSError:
         raise WorkFailed(
             f"There is no workflow document: set one with `pharos workflow set`, or put {OWN_DOCUMENT} into the "
             "repository."
         ) from None
-    with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise WorkFailed(f"{OWN_DOCUMENT} is no file.")
-        data = file.read(4 * _MOST_CHARACTERS + 1)
     try:
         return read_workflow(data.decode())
     except UnicodeDecodeError:

@@ -1,0 +1,49 @@
+"""Files of a work tree: what a repository puts in their place is never followed, awaited or left open."""
+
+import os
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from deployer.drivers.interface import WorkFailed
+from deployer.drivers.local.build import OWN_DOCUMENT, _read_own
+from deployer.drivers.local.read_tree_file import read_tree_file
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_what_is_no_file_is_refused_and_nothing_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = {name: tmp_path / name for name in ("folder", "link", "pipe", "socket", "loop", "missing")}
+    for tree in trees.values():
+        tree.mkdir()
+    (trees["folder"] / OWN_DOCUMENT).mkdir()
+    (trees["link"] / OWN_DOCUMENT).symlink_to("/etc/passwd")
+    (trees["loop"] / OWN_DOCUMENT).symlink_to(OWN_DOCUMENT)
+    os.mkfifo(trees["pipe"] / OWN_DOCUMENT)
+    monkeypatch.chdir(trees["socket"])
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(OWN_DOCUMENT)
+        before = _descriptors()
+        for _ in range(20):
+            for name, tree in trees.items():
+                with pytest.raises(WorkFailed) as refused:
+                    _read_own(tree)
+                is_absent = name in ("missing", "socket")
+                told = "There is no workflow document" if is_absent else f"{OWN_DOCUMENT} is no file."
+                assert str(refused.value).startswith(told), name
+        assert _descriptors() == before
+
+
+def test_a_huge_file_is_read_as_far_as_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with open(path, "wb") as file:
+        file.truncate(2**40)
+    before = _descriptors()
+    assert read_tree_file(path, 1000) == bytes(1000)
+    assert _descriptors() == before
