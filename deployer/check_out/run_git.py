@@ -25,6 +25,13 @@ OnLine = Callable[[str], Awaitable[None]]
 SSH_COMMAND = "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o ConnectTimeout=30"
 """No questions; a host that was not seen before is believed, one whose key changed is not (ssh_config(5))."""
 
+OWNER_SSH_COMMAND = (
+    f"{SSH_COMMAND} -F /dev/null -o IdentitiesOnly=yes -o IdentityFile=none -o IdentityAgent=none "
+    "-o UserKnownHostsFile=$HOME/.known_hosts"
+)
+"""For the user that builds: ssh looks for keys and settings in the home of passwd, whatever HOME is, and where Pharos
+is not root that is the operator's."""
+
 # Of the environment: where things are, the user's ssh agent, the way to the network, and Git's configuration.
 _INHERITED = re.compile(
     "PATH|HOME|XDG_CONFIG_HOME|TMPDIR|USER|LOGNAME|SSH_AUTH_SOCK|(?:https?|all|no)_proxy|HTTPS_PROXY|ALL_PROXY|NO_PROXY"

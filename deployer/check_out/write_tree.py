@@ -6,14 +6,14 @@ repository names its submodules, and could have others fetched for it that Pharo
 
 from collections.abc import Awaitable, Callable
 
-from deployer.check_out.run_git import OLD_MISTAKES, SSH_COMMAND
+from deployer.check_out.run_git import OLD_MISTAKES, OWNER_SSH_COMMAND
 
 AsOwner = Callable[[str], Awaitable[None]]
 """Runs a command of the shell in the folder, confined, as the build's own user; what it prints goes to the log."""
 
 _GIT = (
     "LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= SSH_ASKPASS= GIT_TEMPLATE_DIR= GIT_ALLOW_PROTOCOL=https:ssh "
-    f"GIT_SSH_COMMAND='{SSH_COMMAND}' "
+    f"GIT_SSH_COMMAND='{OWNER_SSH_COMMAND}' "
     "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false "
     "-c protocol.version=2 -c advice.detachedHead=false"
 )

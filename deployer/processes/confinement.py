@@ -62,10 +62,17 @@ class Confinement:
 
 
 def search_path() -> str:
-    """PATH for commands: ours without our own virtual environment, and without what is relative to a work tree."""
+    """PATH for commands: ours without our own virtual environment, what is relative to a work tree, and root's home.
+
+    Toolchains in /usr/local, /opt and an ordinary user's home stay; root's home is closed to the users of commands.
+    """
     # Installed without one, as in an image, Pharos' folder is that of everybody's Python.
     is_virtual = sys.prefix != sys.base_prefix
     own = os.path.realpath(os.path.join(sys.prefix, "bin")) if is_virtual else None
     folders = os.environ.get("PATH", "").split(":")
-    kept = [each for each in folders if each.startswith("/") and os.path.realpath(each) != own]
-    return ":".join(kept) or _USUAL_PATH
+    kept = [
+        each
+        for each in folders
+        if each.startswith("/") and os.path.realpath(each) != own and not f"{each}/".startswith("/root/")
+    ]
+    return ":".join([*kept, *(each for each in _USUAL_PATH.split(":") if each not in kept)])

@@ -12,6 +12,7 @@ from typing import Any
 from deployer.processes import launcher
 from deployer.processes.call_filter import call_filter
 from deployer.processes.confinement import Confinement, search_path
+from deployer.processes.operators_places import operators_places
 from deployer.processes.process_table import read_process
 from deployer.processes.running_process import RunningProcess
 
@@ -113,7 +114,7 @@ def _instruct(
         "mark": mark,
         "folder": str(confinement.folder.absolute()),
         "home": str(confinement.home.absolute()),
-        "hidden": [str(path.absolute()) for path in confinement.hidden],
+        "hidden": [str(path.absolute()) for path in (*confinement.hidden, *operators_places())],
         "is_writable": confinement.is_writable,
         "owner": None if owner is None else [owner.uid, owner.gid],
         "path": search_path(),

@@ -14,6 +14,7 @@ command -v node >/dev/null || missing nodejs
 command -v npm >/dev/null || missing npm
 command -v chromium >/dev/null || missing chromium
 command -v go >/dev/null || missing golang-go
+test -x /usr/sbin/sshd || missing openssh-server
 
 if [ -n "$packages" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

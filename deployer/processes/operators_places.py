@@ -1,0 +1,54 @@
+"""The files of the person who runs Pharos that commands must not read, where both are the same user."""
+
+import contextlib
+import os
+import pwd
+from pathlib import Path
+
+# Keys, tokens and sessions. The rest of the home stays readable, since version managers keep toolchains there.
+_PRIVATE = (
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".config",
+    ".docker",
+    ".kube",
+    ".netrc",
+    ".git-credentials",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".password-store",
+    ".terraform.d",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".local/share/keyrings",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".mozilla",
+    ".thunderbird",
+    ".pki",
+)
+
+
+def operators_places() -> tuple[Path, ...]:
+    """Private files and folders in the operator's homes (of passwd and of HOME), and the folder of the session's
+    sockets (ssh and GPG agents, the user's systemd). Empty as root, whose commands have a user of their own."""
+    uid = os.geteuid()
+    if uid == 0:
+        return ()
+    homes = {os.environ.get("HOME", "")}
+    with contextlib.suppress(KeyError):
+        homes.add(pwd.getpwuid(uid).pw_dir)
+    places = [Path(home, name) for home in sorted(homes) if home.startswith("/") for name in _PRIVATE]
+    return (*places, Path(f"/run/user/{uid}"))

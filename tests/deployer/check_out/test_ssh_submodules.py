@@ -1,0 +1,76 @@
+"""ssh as the user that builds: it runs, with no key but its own, whoever runs Pharos."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deployer.check_out.run_git import OWNER_SSH_COMMAND
+from deployer.processes.start_process import has_namespaces
+from tests.deployer.processes.places import Place, make_place
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/usr/sbin/sshd").exists(), reason="needs root and openssh-server"
+)
+
+
+@pytest.fixture
+def ssh_port(tmp_path: Path) -> Iterator[int]:
+    """A server that takes the key `key` of tmp_path, and answers each command with `reached`."""
+    for name in ("host", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    options = {
+        "HostKey": tmp_path / "host",
+        "AuthorizedKeysFile": tmp_path / "key.pub",
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "PermitRootLogin": "yes",
+        "PasswordAuthentication": "no",
+        "ForceCommand": "echo reached",
+        "PidFile": "none",
+        "ListenAddress": f"127.0.0.1:{port}",
+    }
+    given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+    server = subprocess.Popen(
+        ["/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", *given], stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(1000):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.01)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def test_ssh_runs_as_the_builds_user(tmp_path: Path, ssh_port: int) -> None:
+    """Which has no entry in the machine's passwd: ssh said "No user exists for uid"."""
+    if not await has_namespaces():
+        pytest.skip("without namespaces there is no passwd of its own")
+    place: Place = make_place(tmp_path / "place")
+    owner = place.confinement.owner
+    assert owner is not None
+    # Where ssh looks by itself: a checkout does not use even the build's own key.
+    own = place.confinement.home / ".ssh" / "id_ed25519"
+    own.parent.mkdir()
+    own.write_bytes((tmp_path / "key").read_bytes())
+    own.chmod(0o600)
+    for each in (own.parent, own):
+        os.chown(each, owner.uid, owner.gid)
+    told = await place.run(f"{OWNER_SSH_COMMAND} -p {ssh_port} root@127.0.0.1 x 2>&1 || true")
+    assert "Permission denied (publickey" in told and "No user" not in told
+    told = await place.run(
+        f"id -un; ssh -o BatchMode=yes -o StrictHostKeyChecking=no -p {ssh_port} root@127.0.0.1 x 2>/dev/null"
+    )
+    assert told == "app\nreached\n"

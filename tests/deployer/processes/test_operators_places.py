@@ -1,0 +1,32 @@
+"""The private files of an ordinary user who runs Pharos."""
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from deployer.processes.operators_places import operators_places
+
+
+def test_private_files_of_an_ordinary_user_are_hidden(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert operators_places() == ()
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    places = set(operators_places())
+    home = Path(pwd.getpwuid(65534).pw_dir)
+    # ssh takes the home of passwd; most other programs that of the environment.
+    assert places >= {tmp_path / ".ssh", home / ".ssh", tmp_path / ".config", Path("/run/user/65534")}
+    # Version managers keep toolchains in these.
+    assert not places & {
+        tmp_path,
+        tmp_path / ".pyenv",
+        tmp_path / ".nvm",
+        tmp_path / ".cargo",
+        tmp_path / ".local",
+    }
+    monkeypatch.setenv("HOME", "relative")
+    assert all(place.is_absolute() for place in operators_places())
