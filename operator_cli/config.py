@@ -9,7 +9,7 @@ from typing import Any
 from operator_cli.ask import WHICH, add_ask_arguments, ask
 from operator_cli.configuration_bindings import add_document_arguments, read_wanted
 from operator_cli.confirm import add_yes_argument
-from operator_cli.environment import add_project_argument
+from operator_cli.environment import add_agreed_arguments, add_project_argument
 from operator_cli.failure import CommandFailed
 from operator_cli.plain_text import plain
 from operator_cli.tell import tell
@@ -64,7 +64,7 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
         case "apply":
             add_document_arguments(action)
             add_yes_argument(action)
-            _add_by_argument(action, "who asks for it; needed where a second person has to agree")
+            add_agreed_arguments(action)
         case "export":
             add_project_argument(action, "prj_…, its number or slug; may be left out where there is only one")
             action.add_argument(

@@ -46,7 +46,7 @@ def apply_configuration(arguments: argparse.Namespace) -> int:
         return 0
     if not confirmed(arguments, _told_wish(project, review["plan"]["summary"])):
         return 1
-    wanted = {"review_id": review["id"], "by": arguments.by}
+    wanted = {"review_id": review["id"], "by": arguments.by, "approved_by": arguments.approved_by}
     return follow_application(arguments, ask(arguments, "configuration/apply", wanted))
 
 

@@ -60,7 +60,26 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
         case "scale":
             action.add_argument("replicas", type=int, metavar="N", help="1 to 20")
         case "remove":
+            add_agreed_arguments(action)
             add_yes_argument(action)
+
+
+def add_agreed_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--by` and `--approved-by`, for what lowers the gate of an environment."""
+    parser.add_argument(
+        "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
+    )
+    parser.add_argument(
+        "--approved-by",
+        metavar="EMAIL",
+        help="the second person, who agrees; needed where an environment that wants one is removed, or its approvals, "
+        "deploy window or protection of variables are lowered",
+    )
+
+
+def read_agreed(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `add_agreed_arguments` has read."""
+    return {"by": arguments.by, "approved_by": arguments.approved_by}
 
 
 def _add_create_arguments(create: argparse.ArgumentParser) -> None:
@@ -94,6 +113,7 @@ def _add_set_arguments(change: argparse.ArgumentParser) -> None:
         change.add_argument(
             f"--{name}-approval", choices=SWITCH, help=f"whether {what} wait for a second person"
         )
+    add_agreed_arguments(change)
     change.add_argument(
         "--wake-on-request", choices=SWITCH, help="whether the first request wakes it when it hibernates"
     )
@@ -118,12 +138,16 @@ def _ask(arguments: argparse.Namespace) -> Any:
     wanted = {"id": arguments.environment}
     match arguments.action:
         case "set":
-            return ask(arguments, "environments/set", {**wanted, **_changes(arguments)})
+            return ask(
+                arguments, "environments/set", {**wanted, **_changes(arguments), **read_agreed(arguments)}
+            )
         case "scale":
             return ask(arguments, "environments/scale", {**wanted, "replicas": arguments.replicas})
         case "hibernate" | "wake":
             state = "hibernated" if arguments.action == "hibernate" else "running"
             return ask(arguments, "environments/state", {**wanted, "state": state})
+        case "remove":
+            return ask(arguments, "environments/remove", {**wanted, **read_agreed(arguments)})
     return ask(arguments, f"environments/{arguments.action}", wanted)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from operator_cli.actions import add_actions
 from operator_cli.ask import WHICH, ask
 from operator_cli.confirm import add_yes_argument, confirmed
-from operator_cli.environment import add_project_argument
+from operator_cli.environment import add_agreed_arguments, add_project_argument, read_agreed
 from operator_cli.following import add_queueing_arguments, queue_and_follow
 from operator_cli.tell import tell
 
@@ -51,6 +51,7 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
             add_project_argument(
                 action, "where several have a preview of the branch: prj_…, its number or slug"
             )
+            add_agreed_arguments(action)
             add_yes_argument(action)
 
 
@@ -64,9 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
             return tell(arguments, ask(arguments, "previews/list", project), _show)
     if not confirmed(arguments, f"close the preview {arguments.what} and end all that runs there"):
         return 1
-    return tell(
-        arguments, ask(arguments, "previews/close", {**project, "what": arguments.what}), _tell_closed
-    )
+    wanted = {**project, "what": arguments.what, **read_agreed(arguments)}
+    return tell(arguments, ask(arguments, "previews/close", wanted), _tell_closed)
 
 
 def _show(previews: list[dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from operator_cli.ask import WHICH, add_ask_arguments, ask
-from operator_cli.environment import add_place_argument
+from operator_cli.environment import add_agreed_arguments, add_place_argument, read_agreed
 from operator_cli.failure import CommandFailed
 from operator_cli.read_text import read_variables
 from operator_cli.tell import tell
@@ -83,6 +83,7 @@ def _add_protecting(
         action.add_argument(
             "names", metavar="NAME", nargs="+", help="the name of a variable, without a value"
         )
+    add_agreed_arguments(unprotect)
     return {"protect": protect, "unprotect": unprotect}
 
 
@@ -97,6 +98,8 @@ def _run(arguments: argparse.Namespace) -> int:
             return tell(arguments, ask(arguments, "variables/set", wanted), _show_set)
         case "protect" | "unprotect":
             wanted = {"environment_id": arguments.environment, "names": arguments.names}
+            if arguments.action == "unprotect":
+                wanted |= read_agreed(arguments)
             told = ask(arguments, f"variables/{arguments.action}", wanted)
             show = _show_protected if arguments.action == "protect" else _show_unprotected
             return tell(arguments, told, partial(show, set(arguments.names)))

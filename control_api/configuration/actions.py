@@ -29,7 +29,8 @@ from control_api.configuration.tables import Application, Operation, Review
 from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.projects.choose import choose_project
 from control_api.projects.describe import name_project
-from control_api.projects.members import choose_asker
+from control_api.projects.members import check_second, choose_asker, choose_member
+from control_api.projects.roles import Right
 from control_api.projects.tables import Project
 from control_api.refusals import Refused, refusing
 from control_api.variables.sealing import CannotOpen
@@ -87,7 +88,7 @@ def _tell_bindings(faults: Sequence[tuple[str, str]]) -> list[str]:
 
 async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Start a review's application. `wanted`: review_id, by (an e-mail address; needed where variables are changed for
-    which a second person has to agree)."""
+    which a second person has to agree), approved_by (needed where a gate is lowered)."""
     keys = engines.sealing_keys()
     number = read_id(wanted, "review_id")
     async with engines.sessions() as session, session.begin():
@@ -96,8 +97,18 @@ async def _apply(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         if actor.person_id is None:
             await _check_askable(session, engines, project, review)
         with _refusing(), refusing("The review", "make a new one."):
-            application = await apply_review(session, keys, project, number, actor, now)
+            second_id = await _choose_second(session, project, actor, wanted)
+            application = await apply_review(session, keys, project, number, actor, now, second_id)
         return await _described(session, project, application)
+
+
+async def _choose_second(session: AsyncSession, project: Project, actor: Actor, wanted: Wanted) -> int | None:
+    called = wanted.get("approved_by")
+    if called is None:
+        return None
+    second = await choose_member(session, project, str(called), Right.DECIDE)
+    check_second(actor.person_id, second)
+    return second.id
 
 
 async def _check_askable(session: AsyncSession, engines: Engines, project: Project, review: Review) -> None:

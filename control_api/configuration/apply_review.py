@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import Actor, record
 from control_api.configuration.application_status import ApplicationStatus
 from control_api.configuration.applications import move_operation
+from control_api.configuration.lowered_gates import find_lowered_gates
 from control_api.configuration.plan import Action
 from control_api.configuration.renew_actions import read_renewal
 from control_api.configuration.reviews import find_review
@@ -19,7 +21,13 @@ from control_api.projects.hold import hold_project
 from control_api.projects.tables import Project
 from control_api.variables.sealing import Sealed, SealingKeys
 from pipeline_contracts.deploy_states import OperationStatus
-from pipeline_contracts.errors import ApplicationRunning, ProjectChanged, ReviewApplied, ReviewExpired
+from pipeline_contracts.errors import (
+    ApplicationRunning,
+    DeployNotAllowed,
+    ProjectChanged,
+    ReviewApplied,
+    ReviewExpired,
+)
 from pipeline_contracts.times import format_time
 
 
@@ -30,12 +38,16 @@ async def apply_review(
     review_id: int | None,
     actor: Actor,
     now: datetime,
+    agreed_by_id: int | None = None,
 ) -> Application:
     """Start the review's application. What earlier applications have left undone is called off.
 
+    `agreed_by_id`: the person who agrees to it, who may decide in the project; needed where a gate is lowered, and has
+    to be another than the one who made the review.
+
     All that the review rests on is looked at in the transaction that starts it, while the project is held: of any
     number who apply it at once, one does. Raises `NotFound`, `ReviewExpired`, `ReviewApplied`, `ApplicationRunning`,
-    `ProjectChanged` and `CannotOpen`.
+    `ProjectChanged`, `DeployNotAllowed` and `CannotOpen`.
     """
     await hold_project(session, project)
     review = await find_review(session, project, review_id)
@@ -44,6 +56,9 @@ async def apply_review(
     renewal = await read_renewal(session, keys, project, sealed.key_id)
     if renewal.was.fingerprint() != review.fingerprint:
         raise ProjectChanged("The project is not as the review saw it any more: make a new one.")
+    actions = renewal.renew(open_actions(keys, sealed, project.public_id))
+    lowered = find_lowered_gates(actions, renewal.present)
+    _check_agreed(review, lowered, agreed_by_id)
     application = Application(
         project_id=project.id,
         review_id=review.id,
@@ -57,13 +72,25 @@ async def apply_review(
     session.add(application)
     await session.flush()
     await _call_off_earlier(session, application, now)
-    actions = renewal.renew(open_actions(keys, sealed, project.public_id))
     _add_operations(session, keys, project, application, actions, now)
     review.applied_at, review.sealed, review.key_id = now, None, None
-    subject, details = f"project {project.public_id}", {"review": review.id, "application": application.id}
+    subject = f"project {project.public_id}"
+    details: dict[str, Any] = {"review": review.id, "application": application.id}
+    if lowered:
+        details |= {"lowered": list(lowered), "approved_by_id": agreed_by_id}
     record(session, actor, project.account_id, "configuration.apply", subject, now, details)
     await session.flush()
     return application
+
+
+def _check_agreed(review: Review, lowered: Sequence[str], agreed_by_id: int | None) -> None:
+    """Raises `DeployNotAllowed` where a gate is lowered and a second person has not agreed to that."""
+    if lowered and (agreed_by_id is None or review.made_by_id in (None, agreed_by_id)):
+        raise DeployNotAllowed(
+            f"Review {review.id} takes away {'; '.join(lowered)}. A second person has to agree to that: somebody has "
+            "to make the review, and somebody else, who may decide in the project, has to apply it (`pharos config "
+            "apply` takes both with --by EMAIL and --approved-by EMAIL)."
+        )
 
 
 async def _check_open(session: AsyncSession, review: Review, now: datetime) -> Sealed:

@@ -76,15 +76,17 @@ async def apply(project: str, review: str, request: Request, caller: _Writer, se
     """Start a review's application: 409 unless it is open and the project as it was."""
     found = await find_project(session, caller, project, Right.DEPLOY)
     number = read_number(review)
+    agreed_by_id = None
     if touches_protection(actions_of(await find_review(session, found, number))):
         await find_project(session, caller, project, Right.DECIDE)
+        agreed_by_id = caller.person.id
     await end_transaction(session)
     keys = request.app.state.variable_keys
 
     async def start() -> Answer:
         with refusing_configuration():
             made = await apply_review(
-                session, keys, found, number, actor_of(request, caller), datetime.now(UTC)
+                session, keys, found, number, actor_of(request, caller), datetime.now(UTC), agreed_by_id
             )
         return 200, {"data": describe_application(made, await operations_of(session, made.id))}
 

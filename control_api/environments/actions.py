@@ -13,6 +13,7 @@ from control_api.audit.operations import operator, record
 from control_api.database_errors import BrokenReference
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import operations, read_wanted
+from control_api.environments.gates import choose_second, find_lowered, gate_of
 from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
 from control_api.environments.remove_environment import remove_environment
@@ -93,16 +94,20 @@ async def _changing(
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, and what is to be another: see `read_changes`."""
+    """`wanted`: id, and what is to be another: see `read_changes`; where that lowers the gate, by and approved_by as
+    well."""
     changes = read_wanted.read_changes(wanted)
     async with _changing(engines, wanted) as (session, place):
-        before = describe_settings(place.environment)
+        before, gate = describe_settings(place.environment), gate_of(place.environment)
         for column, value in changes.items():
             setattr(place.environment, column, value)
         after = describe_settings(place.environment)
-        details = {
+        lowered = find_lowered(gate, gate_of(place.environment))
+        agreed = await choose_second(session, place.project, _called(place), lowered, wanted)
+        details: dict[str, Any] = {
             name: {"from": was, "to": after[name]} for name, was in before.items() if was != after[name]
         }
+        details |= agreed
         if details:
             account, subject = place.project.account_id, f"environment {place.environment.public_id}"
             record(session, operator(wanted), account, "environment.set", subject, now, details)
@@ -153,9 +158,12 @@ async def _resume(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _remove(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Remove an environment with all that belongs to it. `wanted`: id. Its keys work nowhere within 5 s."""
+    """Remove an environment with all that belongs to it. `wanted`: id, and where a second person is wanted there, by
+    and approved_by. Its keys work nowhere within 5 s."""
     async with _changing(engines, wanted, what_is_deployed=True) as (session, place):
-        removed = await remove_environment(session, place, operator(wanted), now)
+        lowered = find_lowered(gate_of(place.environment), None)
+        agreed = await choose_second(session, place.project, _called(place), lowered, wanted)
+        removed = await remove_environment(session, place, operator(wanted), now, agreed)
     told = {"id": place.environment.public_id, "slug": place.environment.slug, "removed": removed.counts}
     await forget_keys(engines.directory, removed.digests, told)
     return told

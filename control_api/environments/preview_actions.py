@@ -12,6 +12,7 @@ from control_api.deployments.choose import Chosen, describe_chosen
 from control_api.deployments.queue_actions import check_asked
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import previews
+from control_api.environments.gates import choose_second, find_lowered, gate_of
 from control_api.environments.removed_keys import forget_keys
 from control_api.environments.show_environment import describe_settings
 from control_api.git_refs import read_branch
@@ -58,11 +59,14 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _close(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """Remove a preview; what is queued or being built for it is canceled. `wanted`: what (an environment, or its
-    branch), project_id, which may be left out."""
+    branch), project_id, which may be left out; where a second person is wanted there, by and approved_by."""
     async with engines.sessions() as session, session.begin():
         place = await _choose_preview(session, str(wanted["what"]), wanted.get("project_id"))
+        called = f"{place.project.slug}/{place.environment.slug}"
+        lowered = find_lowered(gate_of(place.environment), None)
+        agreed = await choose_second(session, place.project, called, lowered, wanted)
         with refusing("Its deployment", "run the command again."):
-            removed = await previews.close_preview(session, place, operator(wanted), now)
+            removed = await previews.close_preview(session, place, operator(wanted), now, agreed)
     told = {
         "id": place.environment.public_id,
         "slug": place.environment.slug,

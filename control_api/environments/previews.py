@@ -2,8 +2,9 @@
 it is done with."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
@@ -254,8 +255,16 @@ def _is_served(wish: Wish, queued: Deployment, environment: Environment) -> bool
     return same and queued.revision is None and wish.revision is None
 
 
-async def close_preview(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> Removed:
+async def close_preview(
+    session: AsyncSession,
+    place: Place,
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
+) -> Removed:
     """Cancel what is queued or being built for it, and remove it.
+
+    `agreed`: see `remove_environment`.
 
     Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenMove` where
     somebody else was quicker.
@@ -274,4 +283,4 @@ async def close_preview(session: AsyncSession, place: Place, actor: Actor, now: 
         )
     if active is not None:
         await cancel_deployment(session, active, actor, now)
-    return await remove_environment(session, place, actor, now)
+    return await remove_environment(session, place, actor, now, agreed)

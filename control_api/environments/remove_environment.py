@@ -1,6 +1,6 @@
 """An environment ends, with all that belongs to it. Its deployments and their logs stay."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,9 +34,17 @@ class Removed:
     """`keys`, `heartbeats`, `queues`, and the `canceled` deployments that had waited for a second person."""
 
 
-async def remove_environment(session: AsyncSession, place: Place, actor: Actor, now: datetime) -> Removed:
+async def remove_environment(
+    session: AsyncSession,
+    place: Place,
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
+) -> Removed:
     """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases, lock,
     and the pushes that wait for it. Deployments stay without it; those that wait for a second person are canceled.
+
+    `agreed`: what the audit log is to say of the second person.
 
     Raises `Refused` while a deployment of it is active, and `NotFound` where it was removed since it was looked for.
     """
@@ -53,6 +61,7 @@ async def remove_environment(session: AsyncSession, place: Place, actor: Actor, 
         "name": environment.name,
         "slug": environment.slug,
         **counts,
+        **(agreed or {}),
     }
     subject = f"environment {environment.public_id}"
     record(session, actor, place.project.account_id, "environment.remove", subject, now, details)

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY = 24 * 60
 _TIME = re.compile("([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
@@ -35,6 +36,23 @@ class DeployWindow:
         if clock >= self.begin:
             return self._has(there)
         return clock < self.end and self._has(there - timedelta(days=1))
+
+    def covers(self, other: "DeployWindow | None") -> bool:
+        """Whether this window is open whenever the other one is; None is open always. Of another time zone none
+        is covered: whether it is may change with the season."""
+        if other is None or other.timezone != self.timezone:
+            return False
+        return other._minutes() <= self._minutes()
+
+    def _minutes(self) -> set[int]:
+        """The minutes of a week in which it is open on its clock."""
+        begin, end = (one.hour * 60 + one.minute for one in (self.begin, self.end))
+        lasts = (end - begin) % _DAY or _DAY
+        return {
+            (DAYS.index(day) * _DAY + begin + minute) % (7 * _DAY)
+            for day in self.days
+            for minute in range(lasts)
+        }
 
     def _has(self, day: datetime) -> bool:
         return DAYS[day.weekday()] in self.days

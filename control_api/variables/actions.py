@@ -13,6 +13,8 @@ from control_api.accounts.tables import Person
 from control_api.audit.operations import operator, record
 from control_api.deployments.tables import LiveRelease, Release
 from control_api.engines import Action, Engines, Wanted, read_id
+from control_api.environments.gates import UNPROTECTED, choose_second, gate_of
+from control_api.environments.hold import hold_environment
 from control_api.projects.choose import choose_place
 from control_api.projects.find import Place
 from control_api.projects.members import choose_member
@@ -95,12 +97,17 @@ async def _protect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _unprotect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Let previews get these again. `wanted`: environment_id, names. `removed`: those that were protected."""
+    """Let previews get these again. `wanted`: environment_id, names, and where a second person is wanted there, by and
+    approved_by. `removed`: those that were protected."""
     names = read_names(wanted)
     async with engines.sessions() as session, session.begin():
         place = await choose_place(session, wanted.get("environment_id"))
         with refusing("The environment", "run the command again."):
-            removed = await unprotect_variables(session, place, names, operator(wanted), now)
+            await hold_environment(session, place.environment)
+        lowered = [UNPROTECTED] if gate_of(place.environment).wants_second else []
+        called = f"{place.project.slug}/{place.environment.slug}"
+        agreed = await choose_second(session, place.project, called, lowered, wanted)
+        removed = await unprotect_variables(session, place, names, operator(wanted), now, agreed)
         protected = await protected_names(session, place.environment)
     return {**_called(place), "protected": list(protected), "removed": list(removed)}
 

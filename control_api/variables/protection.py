@@ -55,10 +55,15 @@ async def protect_variables(
 
 
 async def unprotect_variables(
-    session: AsyncSession, place: Place, names: Sequence[str], actor: Actor, now: datetime
+    session: AsyncSession,
+    place: Place,
+    names: Sequence[str],
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
 ) -> Sequence[str]:
     """Let previews get variables of these names; gives those that were protected. Raises `NotFound` where the
-    environment was removed meanwhile."""
+    environment was removed meanwhile. `agreed`: what the audit log is to say of the second person."""
     await hold_environment(session, place.environment)
     mine = ProtectedVariable.environment_id == place.environment.id
     removed = await session.execute(
@@ -68,16 +73,22 @@ async def unprotect_variables(
         .execution_options(synchronize_session=False)
     )
     gone = sorted(removed.scalars())
-    await _note(session, place, "variables.unprotect", gone, actor, now)
+    await _note(session, place, "variables.unprotect", gone, actor, now, agreed)
     return gone
 
 
 async def _note(
-    session: AsyncSession, place: Place, action: str, names: Sequence[str], actor: Actor, now: datetime
+    session: AsyncSession,
+    place: Place,
+    action: str,
+    names: Sequence[str],
+    actor: Actor,
+    now: datetime,
+    agreed: Mapping[str, Any] | None = None,
 ) -> None:
     if not names:
         return
-    subject, details = f"environment {place.environment.public_id}", {"names": names}
+    subject, details = f"environment {place.environment.public_id}", {"names": names, **(agreed or {})}
     record(session, actor, place.project.account_id, action, subject, now, details)
     await session.flush()
 

@@ -173,7 +173,9 @@ class _Walk(RuleBasedStateMachine):
 
     @rule(name=_places, on=st.booleans())
     def want_approval(self, name: str, on: bool) -> None:
-        self._act("environments/set", id=self.platform.acme.environment(name).id, deploy_approval=on)
+        agreed = {"by": "deployer@acme.example", "approved_by": "admin@acme.example"}
+        number = self.platform.acme.environment(name).id
+        self._act("environments/set", id=number, deploy_approval=on, **agreed)
 
     @rule(back=st.integers(0, 3), action=st.sampled_from(["approve", "reject"]))
     def decide(self, back: int, action: str) -> None:

@@ -58,7 +58,14 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
     assert (one["state"], one["desired_replicas"], one["approval"]["deploys"]) == ("hibernated", 3, True)
     assert tell(pharos, "environment", "wake", made["id"]) == f"Environment {name} shall run.\n"
     wanted = ("--no-window", "--no-branch", "--deploy-approval", "off", "--variable-approval", "on")
-    one = ask(pharos, "environment", "set", name, *wanted)
+    line = refused(pharos, "environment", "set", name, *wanted)
+    assert line.startswith(f"Environment {name} wants a second person, and this would take away the approval")
+    agreed = []
+    for flag in ("--by", "--approved-by"):
+        email = f"{uuid.uuid4().hex[:8]}@gates.example"
+        ask(pharos, "person", "add", email, "--name", "Kim", "--role", "admin")
+        agreed += [flag, email]
+    one = ask(pharos, "environment", "set", name, *wanted, *agreed)
     assert (one["window"], one["branch"]) == (None, None)
     assert one["approval"] == {"deploys": False, "variables": True}
     shown = tell(pharos, "environment", "show", name)

@@ -179,8 +179,9 @@ async def test_an_approval_asks_whether_the_environment_takes_deploys(operated: 
     await operated.act("environments/unlock", id="production")
     await operated.act("environments/set", id="production", window="thu 09:00-16:00")
     line = await operated.refused("deployments/approve", **wanted)
+    agreed = {"by": "deployer@acme.example", "approved_by": MAINTAINER}
     assert "takes deploys thu 09:00-16:00 UTC only; `pharos environment set --window`" in line
-    await operated.act("environments/set", id="production", window=None, deploy_approval=False)
+    await operated.act("environments/set", id="production", window=None, deploy_approval=False, **agreed)
     active = await operated.queue()
     line = await operated.refused("deployments/approve", **wanted)
     assert line == f"Deployment {active} of this environment is not finished. Wait for it, then ask again."

@@ -159,7 +159,8 @@ async def test_settings_are_changed_and_what_changed_is_written_down(operated: O
     assert set(details) == {"name", "branch", "order", "window", "approval"}
     again = await operated.act("environments/set", id="production", **wanted, deploy_approval=True)
     assert again == told and len(await operated.audited()) == 1
-    told = await operated.act("environments/set", id="production", branch=None, window=None)
+    agreed = {"by": "deployer@acme.example", "approved_by": "maintainer@acme.example"}
+    told = await operated.act("environments/set", id="production", branch=None, window=None, **agreed)
     assert (told["branch"], told["window"], told["name"]) == (None, None, "Live")
 
 

@@ -56,6 +56,6 @@ async def test_the_beginning_of_a_commit_is_not_agreed_to(operated: Operated) ->
     number = await operated.queue(trigger="pull_request", ref="topic", pushed_revision=BEGINNING)
     assert (await operated.deployment(number)).revision is None
     line = await operated.refused("deployments/approve", id=number, by=MAINTAINER)
-    assert line.startswith("The commit of topic is not looked up yet: name the one")
+    assert line.startswith("The commit of topic is not known yet")
     told = await operated.act("deployments/approve", id=number, by=MAINTAINER, revision=REVISION)
     assert (told["status"], told["revision"]) == ("queued", REVISION)

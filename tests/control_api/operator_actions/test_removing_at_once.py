@@ -63,9 +63,10 @@ async def test_an_approval_at_the_same_time_is_either_first_or_refused(operated:
         async with operated.engines.sessions() as session:
             waiting = await replace(operated, place=await choose_place(session, made["id"])).queue()
         wanted = {"by": "maintainer@acme.example", "revision": REVISION}
+        agreed = {"by": "deployer@acme.example", "approved_by": "maintainer@acme.example"}
         approved, removed = await asyncio.gather(
             operated.act("deployments/approve", id=waiting, **wanted),
-            operated.act("environments/remove", id=made["id"]),
+            operated.act("environments/remove", id=made["id"], **agreed),
             return_exceptions=True,
         )
         assert isinstance(approved, dict) != isinstance(removed, dict), (approved, removed)
@@ -74,7 +75,7 @@ async def test_an_approval_at_the_same_time_is_either_first_or_refused(operated:
             assert isinstance(removed, Refused) and "wait until it is finished" in str(removed)
             assert (deployment.status, deployment.environment_id) == ("queued", made["number"])
             await operated.act("deployments/cancel", id=waiting)
-            await operated.act("environments/remove", id=made["id"])
+            await operated.act("environments/remove", id=made["id"], **agreed)
         else:
             assert isinstance(approved, Refused), approved
             assert (deployment.status, deployment.environment_id) == ("canceled", None)

@@ -60,6 +60,8 @@ OF_ENVIRONMENTS = {
 """All that refers to an environment, or to what refers to one, and goes with it."""
 STAY = {"deployments", "deployment_lines"}
 
+_AGREED = {"by": "deployer@acme.example", "approved_by": "maintainer@acme.example"}
+
 
 def _referring(to: str) -> set[str]:
     """The tables with a foreign key to this one, and to those in turn."""
@@ -162,7 +164,7 @@ async def test_an_environment_goes_with_all_that_belongs_to_it(operated: Operate
     assert all(before.values())
     keys = await _fill(operated, operated.environment.public_id)
     assert await _rows(operated) == {table: 2 * count for table, count in before.items()}
-    told = await operated.act("environments/remove", id="production")
+    told = await operated.act("environments/remove", id="production", **_AGREED)
     assert told == {
         "id": operated.environment.public_id,
         "slug": "production",
@@ -184,13 +186,16 @@ async def test_an_environment_goes_with_all_that_belongs_to_it(operated: Operate
         "name": "Production",
         "slug": "production",
         **told["removed"],
+        "lowered": ["the environment itself"],
+        "asked_by": _AGREED["by"],
+        "approved_by": _AGREED["approved_by"],
     }
 
 
 @pytest.mark.both_databases
 async def test_deployments_stay_without_their_environment(operated: Operated) -> None:
     await _fill(operated, operated.environment.public_id)
-    await operated.act("environments/remove", id="production")
+    await operated.act("environments/remove", id="production", **_AGREED)
     succeeded, waited = await operated.act("deployments/list")
     assert (waited["status"], waited["environment_id"], waited["environment"]) == ("canceled", None, None)
     assert waited["finished_at"] == "2026-11-18T12:00:00.000Z"
