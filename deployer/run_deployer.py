@@ -16,6 +16,7 @@ from control_api.runtime.tables import Instance
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.deployments.log import utc_now
+from deployer.deployments.look_up_commits import CommitLookUps
 from deployer.drivers.interface import InstanceFacts, Kept
 from deployer.environments.keep_environment import EnvironmentKeeper
 from deployer.environments.names import Names
@@ -116,6 +117,10 @@ class Deployer:
                 await asyncio.sleep(0.05)
             except TimeoutError:
                 continue
+
+    async def look_up_commits(self) -> None:
+        """Look up what second persons are to approve, until it is cancelled."""
+        await CommitLookUps(self._shop.sessions, self._identity.id).run()
 
     async def end(self) -> None:
         """End all work; what runs stays to the driver."""
@@ -276,8 +281,9 @@ class Deployer:
 async def deploying(deployer: Deployer) -> AsyncIterator[Deployer]:
     """The deployer at work; at the end its work is, too."""
     task = asyncio.create_task(deployer.run(), name="deployer")
+    looking_up = asyncio.create_task(deployer.look_up_commits(), name="commits")
     try:
         yield deployer
     finally:
-        await end_tasks(task)
+        await end_tasks(task, looking_up)
         await deployer.end()

@@ -1,0 +1,103 @@
+"""The commits of deployments that wait for approval are looked up, within limits."""
+
+import asyncio
+import subprocess
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from control_api.deployments.tables import Deployment
+from control_api.repositories.tables import Repository
+from deployer.check_out.failures import CheckOutFailed
+from deployer.deployments import look_up_commits
+from deployer.deployments.look_up_commits import CommitLookUps, read_commit
+from tests.support.deploy_platform import Platform, environment_path
+
+NAME = "shop/production"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """With one commit, whose subject and author would write to a terminal."""
+    path = tmp_path / "shop"
+    for command in (
+        ("init", "--quiet", "-b", "main", str(path)),
+        (
+            "-C",
+            str(path),
+            "-c",
+            "user.name=Eve\x1b[2J",
+            "-c",
+            "user.email=e@e.example",
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "-m",
+            "Fix\x1b[31m it\x07\n\nbody",
+        ),
+    ):
+        subprocess.run(["git", *command], check=True)
+    return path
+
+
+def _head(repository: Path) -> str:
+    command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+async def _waiting(platform: Platform, url: str) -> int:
+    await platform.change(NAME, deploys_need_approval=True)
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Repository).values(url=url))
+    path = environment_path(platform.acme.places[NAME], "deploy")
+    return int((await platform.call("POST", path, {"ref": "main"})).data["id"])
+
+
+async def _look(platform: Platform, number: int) -> Deployment:
+    """Look once, and until that has come to its end."""
+    looking = CommitLookUps(platform.sessions, "test")
+    await looking.look()
+    await asyncio.gather(*looking._running)
+    async with platform.sessions() as session:
+        return await session.get_one(Deployment, number)
+
+
+async def test_the_commit_its_subject_and_its_author_are_written_down(
+    platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # As under `make up`, where the folder for temporary files is a relative path.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", "temporary")
+    number = await _waiting(platform, str(repository))
+    found = await _look(platform, number)
+    assert found.revision == _head(repository)
+    assert (found.commit_subject, found.commit_author, found.commit_fault) == ("Fix it", "Eve", None)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+async def test_why_it_is_not_found_is_written_down_and_it_is_tried_again_later(
+    platform: Platform, repository: Path, tmp_path: Path
+) -> None:
+    number = await _waiting(platform, str(tmp_path / "nowhere"))
+    found = await _look(platform, number)
+    assert found.revision is None and found.commit_fault
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Repository).values(url=str(repository)))
+    assert (await _look(platform, number)).revision is None
+    async with platform.sessions() as session, session.begin():
+        before = datetime.now(UTC) - timedelta(minutes=6)
+        await session.execute(update(Deployment).values(commit_looked_up_at=before))
+    found = await _look(platform, number)
+    assert (found.revision, found.commit_fault) == (_head(repository), None)
+
+
+async def test_a_commit_that_is_too_large_is_not_fetched(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look_up_commits, "MOST_BYTES", 0)
+    with pytest.raises(CheckOutFailed, match="is larger than"):
+        await read_commit(str(repository), _head(repository))
