@@ -74,7 +74,7 @@ def _names(ref: str) -> tuple[str, ...]:
 
 async def _find_commit(git: Git, url: str, beginning: str) -> str:
     """The one commit of a branch or tag that begins so: hosts cannot be asked for it, so all are fetched."""
-    with TemporaryDirectory(prefix="pharos-resolve-") as folder:
+    with TemporaryDirectory(prefix="pharos-resolve-", dir=temporary_folder()) as folder:
         git = Git(Path(folder, "sha1"), git.environment)
         fetched = await _fetch_commits(git, url, 40)
         if any("mismatched algorithms" in line for line in fetched.said):
@@ -92,6 +92,11 @@ async def _find_commit(git: Git, url: str, beginning: str) -> str:
     if any("Needed a single revision" in line for line in answer.said):
         raise missing_ref(beginning)
     raise explain_failure(answer.said)
+
+
+def temporary_folder() -> Path:
+    """Where temporary files go. Git runs in another folder, so a relative path would be another one there."""
+    return Path(tempfile.gettempdir()).absolute()
 
 
 async def _fetch_commits(git: Git, url: str, digits: int) -> Answer:

@@ -15,7 +15,7 @@ from control_api.database import Sessions
 from control_api.deployments.tables import Deployment
 from control_api.repositories.tables import Repository
 from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.resolve_ref import check_url, object_format, resolve_ref
+from deployer.check_out.resolve_ref import check_url, object_format, resolve_ref, temporary_folder
 from deployer.check_out.run_git import open_git, until
 from deployer.deployments.log import utc_now
 from deployer.log_lines.control_characters import remove_controls
@@ -173,7 +173,9 @@ async def read_commit(url: str, revision: str, *, mark: str | None = None) -> tu
     """Return the subject and the author of a commit, fetched alone into a folder that is removed. Raises
     `CheckOutFailed`."""
     deadline = asyncio.get_running_loop().time() + _TIMEOUT_SECONDS
-    with TemporaryDirectory(prefix="pharos-commit-", ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(
+        prefix="pharos-commit-", dir=temporary_folder(), ignore_cleanup_errors=True
+    ) as folder:
         async with until(deadline, f"The commit could not be fetched within {_TIMEOUT_SECONDS:g} seconds."):
             git = await open_git(url := check_url(url), Path(folder, "git"), mark)
             await git.must("init", "--quiet", "--bare", "--template=", object_format(len(revision)))
