@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,36 @@ def test_make_writes_the_secrets_once(tmp_path: Path) -> None:
     again = make()
     assert again.returncode != 0 and "there already" in again.stdout
     assert (tmp_path / ".env").read_text() == written
+
+
+def _networks(name: str) -> set[str]:
+    return set(read_compose()["services"][name]["networks"])
+
+
+def test_applications_are_on_no_network_with_kafka_clickhouse_and_redis() -> None:
+    # They run in the deployer's container.
+    for name in ("kafka", "clickhouse", "redis"):
+        assert not _networks(name) & _networks("deployer"), name
+    assert _networks("gateway") == {"front"}
+    for name in ("kafka", "clickhouse", "redis", "postgres", "migrate", "consumers"):
+        assert "front" not in _networks(name), name
+    for name, service in read_compose()["services"].items():
+        assert "networks" in service, f"{name} is on the default network"
+
+
+def test_the_gateway_alone_is_trusted_and_nobody_is_given_its_address() -> None:
+    document = read_compose()
+    address = interpolate(document["services"]["gateway"]["networks"]["front"]["ipv4_address"], {})
+    for name in ("edge", "control", "deployer"):
+        trusted = document["services"][name]["environment"]["PHAROS_TRUSTED_PROXIES"]
+        assert interpolate(trusted, {}) == address
+    (front,) = document["networks"]["front"]["ipam"]["config"]
+    subnet, given = (ip_network(interpolate(front[key], {})) for key in ("subnet", "ip_range"))
+    assert ip_address(address) in subnet and ip_address(address) not in given
+
+
+def test_ports_are_published_on_loopback_unless_asked_otherwise() -> None:
+    for service in read_compose()["services"].values():
+        for port in service.get("ports", ()):
+            assert interpolate(port, {}).startswith("127.0.0.1:")
+            assert interpolate(port, {"PHAROS_BIND": "0.0.0.0"}).startswith("0.0.0.0:")
