@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
