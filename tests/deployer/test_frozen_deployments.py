@@ -82,7 +82,7 @@ async def _digest(platform: Platform, number: int) -> str:
 
 async def _take(platform: Platform, number: int) -> Job | None:
     place = platform.acme.environment(NAME).id
-    lease = await take_lease(platform.sessions, IDENTITY, place, "http://here", datetime.now(UTC))
+    lease = await take_lease(platform.sessions, IDENTITY, place, "http://here")
     assert lease is not None
     return await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
 

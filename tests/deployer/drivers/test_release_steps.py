@@ -15,6 +15,7 @@ from control_api.workflows.read_workflow import read_workflow
 from deployer.drivers.interface import Run, Tenancy, WorkFailed
 from deployer.drivers.local.driver import LocalDriver
 from deployer.identity import Identity
+from deployer.listeners.owners import ListenerOwners
 from deployer.processes.confinement import Limits
 from deployer.processes.marks import end_marked
 from deployer.traffic.interface import Route, Target
@@ -33,6 +34,8 @@ class _Traffic:
 
     async def in_work(self, environment_id: int, target: Target) -> int:
         return 0
+
+    async def end_streams(self, environment_id: int, target: Target) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -58,7 +61,13 @@ async def driver(tmp_path: Path) -> AsyncIterator[LocalDriver]:
     )
     (tmp_path / "folder" / "artefacts" / "1").mkdir(parents=True)
     made = LocalDriver(
-        identity, _Traffic(), lambda number, facts: None, hidden=(), limits=Limits(), drain_seconds=0
+        identity,
+        _Traffic(),
+        lambda number, facts: None,
+        hidden=(),
+        limits=Limits(),
+        drain_seconds=0,
+        listeners=ListenerOwners.of_this_machine(),
     )
     yield made
     await made.close(stops=True)
