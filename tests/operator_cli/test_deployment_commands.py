@@ -90,7 +90,8 @@ def test_what_waits_is_approved(pharos: Run, place: str, deploy: Deploy) -> None
     line = refused(pharos, "approve", "deployment", str(number), "--by", ASKER, "--revision", REVISION)
     assert line.startswith(f"{ASKER} may not decide what waits in the project")
     told = tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
-    assert told == f"Deployment {number} is approved and queued: commit {REVISION}.\n"
+    assert told.startswith(f"Deployment {number} is approved and queued: commit {REVISION}.\n")
+    assert "  variables: none\n  workflow: pharos.yaml of the commit\n  digest: " in told
     assert _waiting(pharos, place) == []
     line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.endswith("only one that waits can be approved; `pharos approvals` shows those that do.")
@@ -107,7 +108,8 @@ def test_what_is_approved_is_queued(pharos: Run, place: str, deploy: Deploy) -> 
         "id": number,
         "status": "queued",
     }
-    line = refused(pharos, "environment", "remove", place, "--yes")
+    agreed = ("--by", ASKER, "--approved-by", MAINTAINER)
+    line = refused(pharos, "environment", "remove", place, "--yes", *agreed)
     assert line.endswith(f"wait until it is finished, or end it with `pharos cancel {number}`.")
     line = refused(pharos, "cancel", str(number))
     assert line.startswith(f"Without a terminal nobody can be asked whether to cancel deployment {number}:")
