@@ -101,7 +101,7 @@ country-database: ## Bring a database of countries by address (CC0), from npm: .
 
 compose-secrets: ## Write .env with new secrets for docker-compose.yml, once
 	@test ! -e .env || { echo '.env is there already; remove it to make new secrets.'; exit 1; }
-	@umask 077 && for name in POSTGRES_PASSWORD CLICKHOUSE_PASSWORD REDIS_PASSWORD PHAROS_RECEIPT_KEY PHAROS_VARIABLES_KEY; do \
+	@umask 077 && for name in POSTGRES_PASSWORD KAFKA_PASSWORD CLICKHOUSE_PASSWORD REDIS_PASSWORD PHAROS_RECEIPT_KEY PHAROS_VARIABLES_KEY; do \
 	  echo "$$name=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')"; done > .env && echo 'Wrote .env'
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \

@@ -20,6 +20,7 @@ from tests.support.compose_file import (
 
 SECRETS = {
     "POSTGRES_PASSWORD",
+    "KAFKA_PASSWORD",
     "CLICKHOUSE_PASSWORD",
     "REDIS_PASSWORD",
     "PHAROS_RECEIPT_KEY",
@@ -188,3 +189,18 @@ def test_ports_are_published_on_loopback_unless_asked_otherwise() -> None:
         for port in service.get("ports", ()):
             assert interpolate(port, {}).startswith("127.0.0.1:")
             assert interpolate(port, {"PHAROS_BIND": "0.0.0.0"}).startswith("0.0.0.0:")
+
+
+def test_kafka_asks_for_a_password_wherever_a_network_reaches_it() -> None:
+    environment: dict[str, str] = read_compose()["services"]["kafka"]["environment"]
+    protocols = dict(
+        pair.split(":") for pair in environment["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")
+    )
+    for listener in environment["KAFKA_LISTENERS"].split(","):
+        name, _, address = listener.partition("://")
+        assert protocols[name] == "SASL_PLAINTEXT" or address.startswith("127.0.0.1:"), listener
+    # The image refuses to start with such a name unless it is given a JAAS file.
+    assert "SASL_" not in environment["KAFKA_ADVERTISED_LISTENERS"]
+    for name in ("migrate", "edge", "consumers"):
+        given = own_services()[name]["environment"]
+        assert given["PHAROS_KAFKA_SECURITY"] == "sasl_plaintext", name

@@ -1,0 +1,92 @@
+"""Kafka as docker-compose.yml configures it: who gets in, against a real broker."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.settings import read_settings
+from storage_backends.event_log.kafka import open_kafka_log
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
+from storage_backends.event_log.kafka_topics import create_topics, read_topics
+from tests.support.compose_file import interpolate, own_services, read_compose
+from tests.support.engines import free_port, or_skip
+from tests.support.kafka_broker import KafkaBroker, quick_start_options
+from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+
+_SECRETS = {"KAFKA_PASSWORD": "hush-hush"}
+
+
+@contextmanager
+def _composed_broker(folder: Path) -> Iterator[KafkaConnection]:
+    """A broker with the options of docker-compose.yml at other ports; yields what the edge connects with."""
+    port, local, controller = free_port(), free_port(), free_port()
+
+    def moved(text: str) -> str:
+        for name, here in (
+            ("CLIENTS://:9092", f"CLIENTS://127.0.0.1:{port}"),
+            ("kafka:9092", f"127.0.0.1:{port}"),
+            ("127.0.0.1:9094", f"127.0.0.1:{local}"),
+            ("127.0.0.1:9093", f"127.0.0.1:{controller}"),
+        ):
+            text = text.replace(name, here)
+        return interpolate(text, _SECRETS)
+
+    # The image's rule: KAFKA_A_B is the option a.b.
+    options = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): moved(text)
+        for name, text in read_compose()["services"]["kafka"]["environment"].items()
+        if name != "KAFKA_LOG_DIRS"
+    }
+    lines = "".join(f"{name}={text}\n" for name, text in options.items())
+    broker = KafkaBroker(folder, port, properties=lines, options=quick_start_options())
+    try:
+        broker.start()
+        environment = {
+            name: moved(text)
+            for name, text in own_services()["edge"]["environment"].items()
+            if name.startswith("PHAROS_KAFKA_")
+        }
+        yield KafkaConnection.from_settings(read_settings(environment, lambda path: Path(path).read_text()))
+    finally:
+        broker.stop(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
+    with or_skip(_composed_broker(tmp_path_factory.mktemp("composed-kafka"))) as connection:
+        yield connection
+
+
+async def test_the_parts_of_compose_write_and_read_with_the_password(composed: KafkaConnection) -> None:
+    await create_topics(composed, ["guarded"], topic_settings(1))
+    log = await open_kafka_log(composed, ["guarded"], buffer_bytes=MB, acknowledge_seconds=60.0)
+    consumer = KafkaLogConsumer(composed, "group", "guarded")
+    try:
+        await until_connected(log)
+        await log.append("guarded", b"k", b"m", b"value")
+        await claimed(consumer)
+        records = []
+        while not records:
+            records = await consumer.read(0, 0, None, MB, 1.0)
+        assert records[0].value == b"value"
+    finally:
+        await consumer.close()
+        await log.close()
+
+
+async def test_other_passwords_and_users_and_none_are_refused(composed: KafkaConnection) -> None:
+    for stranger in (
+        replace(composed, password="wrong-one"),
+        replace(composed, username="admin"),
+        replace(composed, password=None),
+        replace(composed, security="PLAINTEXT"),
+    ):
+        with pytest.raises(StorageUnavailable) as refused:
+            await read_topics(stranger, ["guarded"])
+        assert "wrong-one" not in str(refused.value) and "hush" not in str(refused.value)
