@@ -19,6 +19,7 @@ from storage_backends.end_task import close_within
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_identities import find_log_id
 from storage_backends.event_log.kafka_positions import fetch_positions
+from storage_backends.event_log.kafka_refusals import describe_failure
 from storage_backends.event_log.kafka_start import start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 from storage_backends.event_log.kafka_topics import read_topics
@@ -168,6 +169,6 @@ async def join_group(
             await close_within(1.0, admin.close())
             raise
     except (KafkaError, OSError) as error:
-        raise StorageUnavailable(f"Kafka at {connection.bootstrap}: {error!r}") from error
+        raise StorageUnavailable(await describe_failure(connection, error)) from error
     consumer.subscribe([topic], listener=listener)
     return GroupMember(topic, group, log_id, consumer, admin, described.topic_id, _looked=time.monotonic())

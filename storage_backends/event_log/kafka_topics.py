@@ -15,6 +15,7 @@ from storage_backends.event_log.kafka_identities import (
     make_identities,
     read_identities,
 )
+from storage_backends.event_log.kafka_refusals import describe_failure
 from storage_backends.event_log.kafka_start import start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 
@@ -44,7 +45,7 @@ async def admin_client(connection: KafkaConnection) -> AsyncIterator[AIOKafkaAdm
         finally:
             await admin.close()
     except (KafkaError, OSError) as error:
-        raise StorageUnavailable(f"Kafka at {connection.bootstrap}: {error!r}") from error
+        raise StorageUnavailable(await describe_failure(connection, error)) from error
 
 
 async def read_topics(connection: KafkaConnection, topics: Sequence[str]) -> Mapping[str, TopicDescription]:

@@ -80,13 +80,18 @@ async def test_the_parts_of_compose_write_and_read_with_the_password(composed: K
         await log.close()
 
 
-async def test_other_passwords_and_users_and_none_are_refused(composed: KafkaConnection) -> None:
-    for stranger in (
-        replace(composed, password="wrong-one"),
-        replace(composed, username="admin"),
-        replace(composed, password=None),
-        replace(composed, security="PLAINTEXT"),
+async def test_other_passwords_users_and_protocols_are_refused_with_the_reason(
+    composed: KafkaConnection,
+) -> None:
+    for stranger, reason in (
+        (replace(composed, password="wrong-one"), "refused the user 'pharos'"),
+        (replace(composed, username="admin"), "refused the user 'admin'"),
+        (replace(composed, password=None), "PHAROS_KAFKA_PASSWORD"),
+        (replace(composed, sasl_mechanism="SCRAM-SHA-512"), "PHAROS_KAFKA_SASL_MECHANISM"),
+        (replace(composed, security="PLAINTEXT"), "PHAROS_KAFKA_SECURITY"),
+        (replace(composed, bootstrap=f"127.0.0.1:{free_port()}"), "Unable to bootstrap"),
     ):
         with pytest.raises(StorageUnavailable) as refused:
             await read_topics(stranger, ["guarded"])
+        assert reason in str(refused.value)
         assert "wrong-one" not in str(refused.value) and "hush" not in str(refused.value)
