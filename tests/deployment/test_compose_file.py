@@ -162,26 +162,45 @@ def _networks(name: str) -> set[str]:
     return set(read_compose()["services"][name]["networks"])
 
 
-def test_applications_are_on_no_network_with_kafka_clickhouse_and_redis() -> None:
+def test_applications_are_on_a_network_with_nothing_but_the_gateway() -> None:
     # They run in the deployer's container.
-    for name in ("kafka", "clickhouse", "redis"):
-        assert not _networks(name) & _networks("deployer"), name
-    assert _networks("gateway") == {"front"}
+    assert _networks("deployer") == {"applications"}
+    assert _networks("gateway") == {"front", "applications"}
+    for name in set(read_compose()["services"]) - {"deployer", "gateway"}:
+        assert "applications" not in _networks(name), name
     for name in ("kafka", "clickhouse", "redis", "postgres", "migrate", "consumers"):
         assert "front" not in _networks(name), name
     for name, service in read_compose()["services"].items():
         assert "networks" in service, f"{name} is on the default network"
+    for name in ("engines", "database"):
+        assert read_compose()["networks"][name] == {"internal": True}
+
+
+def test_only_root_opens_the_socket_of_postgres_in_the_deployers_container() -> None:
+    services = read_compose()["services"]
+    assert "unix_socket_permissions=0700" in services["postgres"]["command"]
+    assert "postgres-socket:/var/run/postgresql" in services["postgres"]["volumes"]
+    # The socket belongs to Postgres' user.
+    assert services["deployer"]["user"] == "0:0" and "DAC_OVERRIDE" in services["deployer"]["cap_add"]
+    url = services["deployer"]["environment"]["PHAROS_DATABASE_URL"]
+    folder = re.fullmatch(r"postgresql://.*@/pharos\?host=(.*)", url)
+    assert folder and f"postgres-socket:{folder[1]}:ro" in services["deployer"]["volumes"]
+    for name in set(services) - {"postgres", "deployer"}:
+        assert "postgres-socket" not in str(services[name].get("volumes")), name
 
 
 def test_the_gateway_alone_is_trusted_and_nobody_is_given_its_address() -> None:
     document = read_compose()
-    address = interpolate(document["services"]["gateway"]["networks"]["front"]["ipv4_address"], {})
-    for name in ("edge", "control", "deployer"):
-        trusted = document["services"][name]["environment"]["PHAROS_TRUSTED_PROXIES"]
-        assert interpolate(trusted, {}) == address
-    (front,) = document["networks"]["front"]["ipam"]["config"]
-    subnet, given = (ip_network(interpolate(front[key], {})) for key in ("subnet", "ip_range"))
-    assert ip_address(address) in subnet and ip_address(address) not in given
+    for network, names in (("front", ("edge", "control")), ("applications", ("deployer",))):
+        address = interpolate(document["services"]["gateway"]["networks"][network]["ipv4_address"], {})
+        for name in names:
+            assert _networks(name) - {"engines", "database"} == {network}
+            trusted = document["services"][name]["environment"]["PHAROS_TRUSTED_PROXIES"]
+            assert interpolate(trusted, {}) == address
+        (config,) = document["networks"][network]["ipam"]["config"]
+        subnet, given = (ip_network(interpolate(config[key], {})) for key in ("subnet", "ip_range"))
+        assert given.subnet_of(subnet)
+        assert ip_address(address) in subnet and ip_address(address) not in given
 
 
 def test_ports_are_published_on_loopback_unless_asked_otherwise() -> None:

@@ -1,13 +1,20 @@
-"""Kafka as docker-compose.yml configures it: who gets in, against a real broker."""
+"""Kafka and Postgres as docker-compose.yml configures them: who gets in, against the real engines."""
 
+import os
+import shutil
 import signal
+import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
+from control_api.database import open_engine
+from control_api.postgres import open_postgres_for_migrations
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import read_settings
 from storage_backends.event_log.kafka import open_kafka_log
@@ -18,8 +25,12 @@ from tests.support.compose_file import interpolate, own_services, read_compose
 from tests.support.engines import free_port, or_skip
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
+from tests.support.postgres_server import running_postgres
+from tests.support.reaper import run_folder
 
 _SECRETS = {"KAFKA_PASSWORD": "hush-hush"}
+# The first number that a deployer may give to an application.
+_APPLICATION_UID = 100_000_000
 
 
 @contextmanager
@@ -95,3 +106,40 @@ async def test_other_passwords_users_and_protocols_are_refused_with_the_reason(
             await read_topics(stranger, ["guarded"])
         assert reason in str(refused.value)
         assert "wrong-one" not in str(refused.value) and "hush" not in str(refused.value)
+
+
+async def test_the_deployer_reaches_postgres_over_a_socket_that_no_application_can_open(
+    tmp_path: Path,
+) -> None:
+    # As the image leaves the folder of the socket: everybody may enter.
+    folder = Path(tempfile.mkdtemp(prefix="socket-", dir=run_folder()))
+    folder.chmod(0o1777)
+    _, _, *flags = read_compose()["services"]["postgres"]["command"]
+    options = dict(flag.split("=") for flag in flags)
+    # Without a port of the network, number 5432 is nothing but the name of the socket.
+    options |= {"listen_addresses": "", "unix_socket_directories": str(folder)}
+    url = interpolate(
+        own_services()["deployer"]["environment"]["PHAROS_DATABASE_URL"], {"POSTGRES_PASSWORD": "hush-hush"}
+    )
+    url = url.replace("/run/postgres", str(folder)).replace("/pharos?", "/postgres?")
+    with or_skip(running_postgres(tmp_path, 5432, options=options)):
+        engine = open_engine(url)
+        migrations = open_postgres_for_migrations(engine)
+        try:
+            for opened in (engine, migrations):
+                async with opened.connect() as connection:
+                    assert (await connection.execute(select(func.inet_client_addr()))).scalar() is None
+        finally:
+            await migrations.dispose()
+            await engine.dispose()
+        socket_file = folder / ".s.PGSQL.5432"
+        assert socket_file.stat().st_mode & 0o777 == 0o700
+        if os.geteuid() == 0:
+            with socket.socket(socket.AF_UNIX) as application:
+                os.seteuid(_APPLICATION_UID)
+                try:
+                    with pytest.raises(PermissionError):
+                        application.connect(str(socket_file))
+                finally:
+                    os.seteuid(0)
+    shutil.rmtree(folder)

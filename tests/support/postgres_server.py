@@ -46,6 +46,8 @@ class PostgresServer:
     log: Path
     port: int
     durable: bool
+    options: dict[str, str] = field(default_factory=dict)
+    """More parameters of the server."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -69,7 +71,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start and wait until it takes connections. Raises `RuntimeError`."""
-        options = _OPTIONS if self.durable else _OPTIONS | _NOT_DURABLE
+        options = (_OPTIONS if self.durable else _OPTIONS | _NOT_DURABLE) | self.options
         given = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -150,7 +152,7 @@ def _children_of(process: psutil.Process) -> list[psutil.Process]:
 
 @contextlib.contextmanager
 def running_postgres(
-    folder: Path, port: int | None = None, *, durable: bool = False
+    folder: Path, port: int | None = None, *, durable: bool = False, options: dict[str, str] | None = None
 ) -> Iterator[PostgresServer]:
     """A server on a cluster of its own, gone at the end; its log is `folder`/postgres.log.
 
@@ -159,7 +161,9 @@ def running_postgres(
     binaries = _find_binaries()
     # A test's own folder is closed to the user that the server runs as. And not where `tempfile.tempdir` points.
     home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
-    server = PostgresServer(binaries, home / "data", folder / "postgres.log", port or free_port(), durable)
+    server = PostgresServer(
+        binaries, home / "data", folder / "postgres.log", port or free_port(), durable, options or {}
+    )
     try:
         if user := _user():
             os.chown(home, user["user"], user["group"])
