@@ -99,10 +99,11 @@ country-database: ## Bring a database of countries by address (CC0), from npm: .
 	@mv .engines/countries/package/geo-whois-asn-country.mmdb .engines/countries.mmdb && rm -rf .engines/countries
 	@echo 'Wrote .engines/countries.mmdb: set PHAROS_COUNTRY_DATABASE to its path'
 
-compose-secrets: ## Write .env with new secrets for docker-compose.yml, once
-	@test ! -e .env || { echo '.env is there already; remove it to make new secrets.'; exit 1; }
-	@umask 077 && for name in POSTGRES_PASSWORD KAFKA_PASSWORD CLICKHOUSE_PASSWORD REDIS_PASSWORD PHAROS_RECEIPT_KEY PHAROS_VARIABLES_KEY; do \
-	  echo "$$name=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')"; done > .env && echo 'Wrote .env'
+compose-secrets: ## Add the secrets that .env lacks for docker-compose.yml; those in it stay
+	@umask 077 && touch .env && test -z "$$(tail -c 1 .env)" || echo >> .env
+	@for name in POSTGRES_PASSWORD KAFKA_PASSWORD CLICKHOUSE_PASSWORD REDIS_PASSWORD PHAROS_RECEIPT_KEY PHAROS_VARIABLES_KEY; do \
+	  grep -q "^$$name=." .env || { \
+	    echo "$$name=$$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')" >> .env && echo "Added $$name to .env"; }; done
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
   --python-version 3.11
