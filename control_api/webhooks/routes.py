@@ -25,6 +25,7 @@ from control_api.webhooks.providers.interface import Headers
 from control_api.webhooks.read_delivery import read_delivery
 from control_api.webhooks.receive import receive
 from control_api.webhooks.secrets import open_secret
+from control_api.webhooks.senders import Senders
 from control_api.webhooks.tables import SealedWebhookSecret
 from control_api.webhooks.targets import IS_LISTENED_TO, unknown_repository
 from pipeline_contracts.client_address import network_of
@@ -41,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 router = APIRouter(tags=["Webhooks"])
 
+_NO_WEBHOOK = "repositories without a webhook"
+
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
@@ -52,15 +55,30 @@ class _Hook:
 
     @property
     def name(self) -> str:
-        return (
-            "the Git host's application" if self.repository_id is None else f"repository {self.repository_id}"
-        )
+        return _hook_name(self.repository_id)
+
+
+def _hook_name(repository_id: int | None) -> str:
+    return "the Git host's application" if repository_id is None else f"repository {repository_id}"
+
+
+def _network(request: Request) -> str:
+    return network_of(client_address(request, request.app.state.client_addresses))
 
 
 @router.post("/repositories/{repository}/webhook")
 async def receive_repository_webhook(repository: str, request: Request, session: Session) -> Response:
     """A push or a pull request of a repository's host."""
-    hook = await _find_hook(request, session, read_number(repository))
+    senders: Senders = request.app.state.webhook_bodies.senders
+    number, network = read_number(repository), _network(request)
+    # Before the database is asked: whoever guesses numbers costs it nothing.
+    if not senders.are_proven(_hook_name(number), network):
+        senders.check(_NO_WEBHOOK, network)
+    try:
+        hook = await _find_hook(request, session, number)
+    except NotFound:
+        senders.note_failure(_NO_WEBHOOK, network)
+        raise
     await end_transaction(session)
     return await _answer(request, session, hook)
 
@@ -94,7 +112,7 @@ async def _find_hook(request: Request, session: AsyncSession, number: int | None
 
 async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Response:
     bodies: WebhookBodies = request.app.state.webhook_bodies
-    network = network_of(client_address(request, request.app.state.client_addresses))
+    network = _network(request)
     bodies.senders.check(hook.name, network)
     with bodies.reading(hook.name, network) as reading:
         headers = _headers(request)
