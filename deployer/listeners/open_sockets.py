@@ -1,6 +1,7 @@
 """The sockets that the processes of an instance have open, as /proc has them. Blocking."""
 
 import os
+import subprocess
 from dataclasses import dataclass
 
 from deployer.processes.process_table import Marks, Process, read_processes, read_uid
@@ -18,6 +19,8 @@ class OpenSockets:
     """Of all other processes of the user."""
     is_complete: bool
     """False if some process could not be read, as without CAP_SYS_PTRACE."""
+    has_unreadable_own: bool = False
+    """True if one of the instance's processes could not be read."""
 
 
 def read_open_sockets(uid: int, mark: str, leader: int | None) -> OpenSockets:
@@ -26,16 +29,37 @@ def read_open_sockets(uid: int, mark: str, leader: int | None) -> OpenSockets:
     mine = _Membership(processes, mark, leader)
     own: set[int] = set()
     others: set[int] = set()
-    is_complete = True
+    is_complete, has_unreadable_own = True, False
     for process in processes:
         if read_uid(process.pid) != uid:
             continue
         sockets = _sockets_of(process.pid)
         if sockets is None:
             is_complete = False
+            has_unreadable_own = has_unreadable_own or mine.has(process)
         elif sockets:
             (own if mine.has(process) else others).update(sockets)
-    return OpenSockets(frozenset(own), frozenset(others - own), is_complete)
+    return OpenSockets(frozenset(own), frozenset(others - own), is_complete, has_unreadable_own)
+
+
+def can_read_other_processes() -> bool:
+    """True if this machine lets Pharos read the descriptors of a process of its own user.
+
+    Asks with a process that Pharos starts for this: an application may hide its own descriptors (PR_SET_DUMPABLE).
+    """
+    probe = subprocess.Popen(
+        ["/bin/sleep", "60"],
+        env={},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return _sockets_of(probe.pid) is not None
+    finally:
+        probe.kill()
+        probe.wait()
 
 
 class _Membership:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from deployer.listeners.interface import LOOPBACK, Listener, ListenerSource
-from deployer.listeners.open_sockets import OpenSockets, read_open_sockets
+from deployer.listeners.open_sockets import OpenSockets, can_read_other_processes, read_open_sockets
 from deployer.listeners.proc_net import ProcNet
 from deployer.listeners.socket_diagnostics import SocketDiagnostics
 
@@ -24,6 +24,9 @@ class Verdict(enum.Enum):
 
     OWN = enum.auto()
     FOREIGN = enum.auto()
+    UNREADABLE = enum.auto()
+    """Some process of the instance hides its descriptors, and one user runs all applications: the listener may be
+    the instance's or a neighbour's. Refused like FOREIGN."""
     NOBODY = enum.auto()
 
 
@@ -63,6 +66,8 @@ class ListenerOwners:
         environment runs as a user that nobody else has."""
         self._source = source
         self._has_own_users = has_own_users
+        # Whether the user alone decides where descriptors cannot be read. None: not found out yet.
+        self._user_decides: bool | None = True if has_own_users else None
         self._ports: dict[int, _Port] = {}
         self._warned: set[object] = set()
 
@@ -171,7 +176,7 @@ class ListenerOwners:
             verdicts = {each: self._judge(place.expected, each, sockets) for each in unknown}
             for listener, verdict in verdicts.items():
                 if verdict is False:
-                    self._refuse(place, listener)
+                    self._refuse(place, listener, sockets)
                 elif verdict is None and not self._has_own_users:
                     self._warn_once(
                         "unreadable",
@@ -179,25 +184,46 @@ class ListenerOwners:
                         "answer for another one that has crashed",
                     )
             place.known |= {each.cookie for each, verdict in verdicts.items() if verdict is not False}
-            return Verdict.FOREIGN if False in verdicts.values() else Verdict.OWN
+            refused = [each for each, verdict in verdicts.items() if verdict is False]
+            if refused and all(_may_be_own(place.expected, each, sockets) for each in refused):
+                return Verdict.UNREADABLE
+            return Verdict.FOREIGN if refused else Verdict.OWN
         finally:
             place.examining = None
 
     async def _read(self, expected: Expected) -> OpenSockets:
-        return await asyncio.to_thread(read_open_sockets, expected.uid, expected.mark, expected.leader())
+        sockets = await asyncio.to_thread(read_open_sockets, expected.uid, expected.mark, expected.leader())
+        if not sockets.is_complete and self._user_decides is None:
+            self._user_decides = not await asyncio.to_thread(can_read_other_processes)
+        return sockets
 
     def _judge(self, expected: Expected, listener: Listener, sockets: OpenSockets) -> bool | None:
-        """Whether the listener is the instance's; None: its user is the right one, and more cannot be known."""
+        """Return whether the listener is the instance's; None: its user is the right one, and this machine lets Pharos
+        find out no more.
+
+        A process can hide its descriptors (PR_SET_DUMPABLE). Where one user runs all applications, a listener that no
+        readable process of the instance has open may therefore be a neighbour's.
+        """
         if listener.uid != expected.uid or expected.leader() is None:
             return False
         if listener.inode in sockets.own:
             return True
         if listener.inode in sockets.others or sockets.is_complete:
             return False
-        return None
+        return None if self._user_decides else False
 
-    def _refuse(self, place: _Port, listener: Listener) -> None:
+    def _refuse(self, place: _Port, listener: Listener, sockets: OpenSockets) -> None:
         place.foreign[listener.cookie] = asyncio.get_running_loop().time()
+        if _may_be_own(place.expected, listener, sockets):
+            self._warn_once(
+                listener.cookie,
+                "the descriptors of %s cannot be read, so nobody can verify that it is the one who listens on "
+                "127.0.0.1:%d: no request is sent to it. Its processes must stay dumpable (PR_SET_DUMPABLE), or run "
+                "Pharos as root",
+                place.expected.mark,
+                listener.port,
+            )
+            return
         self._warn_once(
             listener.cookie,
             "another program (user %d) listens on 127.0.0.1:%d, the port of %s: no request is sent to it",
@@ -213,6 +239,13 @@ class ListenerOwners:
             self._warned.clear()
         self._warned.add(about)
         logger.warning(message, *values)
+
+
+def _may_be_own(expected: Expected, listener: Listener, sockets: OpenSockets) -> bool:
+    """True if only the hidden descriptors of the instance keep the listener from being verified."""
+    return (
+        sockets.has_unreadable_own and listener.uid == expected.uid and listener.inode not in sockets.others
+    )
 
 
 def _find_source() -> ListenerSource | None:

@@ -77,6 +77,11 @@ async def _probe(
     known = listeners.known(target.port)
     if verdict is Verdict.FOREIGN:
         raise Unhealthy(f"Another program listens at {place}, which is the port of this process")
+    if verdict is Verdict.UNREADABLE:
+        raise Unhealthy(
+            f"Pharos cannot verify that this process listens at {place}: its descriptors cannot be read. "
+            "It must stay dumpable (PR_SET_DUMPABLE), or Pharos must run as root"
+        )
     reader, writer = await asyncio.open_connection(target.host, target.port)
     try:
         if not listeners.is_owned(target.port, known):

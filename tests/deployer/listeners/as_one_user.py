@@ -10,10 +10,14 @@ from pathlib import Path
 from deployer.listeners.owners import Expected, ListenerOwners
 from deployer.listeners.socket_diagnostics import SocketDiagnostics
 from deployer.processes.confinement import Confinement
+from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import has_namespaces, start_process
 
 LISTEN = """exec {python} -c '
-import os, socket, time
+import ctypes, os, socket, time
+if {hides}:
+    # PR_SET_DUMPABLE
+    assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0
 listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 listener.bind(("127.0.0.1", {port}))
@@ -31,13 +35,15 @@ async def main(path: Path, mark: str) -> None:
     confinement = Confinement(path / "app", path / "home", None)
     source = SocketDiagnostics()
     told: dict[str, object] = {"has_namespaces": await has_namespaces()}
-    started = []
+    started: list[RunningProcess] = []
 
-    async def start(name: str, port: int, forks: bool = False) -> tuple[Callable[[], int], int]:
+    async def start(
+        name: str, port: int, forks: bool = False, hides: bool = False
+    ) -> tuple[Callable[[], int], int]:
         output = path / name
         with output.open("wb") as file:
             process = start_process(
-                LISTEN.format(python=sys.executable, port=port, forks=forks),
+                LISTEN.format(python=sys.executable, port=port, forks=forks, hides=hides),
                 variables={},
                 confinement=confinement,
                 mark=f"{mark}{name}",
@@ -64,6 +70,17 @@ async def main(path: Path, mark: str) -> None:
         told["a neighbour's"] = await judge(port, "workers", workers)
         await start("attacker", port)
         told["shared with a neighbour"] = await judge(port, "victim", victim)
+        told["shared with one that hides its descriptors"] = []
+        for shared_with, forks in (("victim", False), ("workers", True)):
+            leader, own = await start(f"{shared_with}-2", 0, forks=forks)
+            await start(f"hidden-beside-{shared_with}", own, hides=True)
+            told["shared with one that hides its descriptors"] += await judge(own, f"{shared_with}-2", leader)
+        crashed, former = await start("crashed", 0)
+        await started[-1].end(0)
+        _, taken = await start("hidden-squatter", former, hides=True)
+        told["taken by one that hides its descriptors"] = await judge(taken, "victim", victim)
+        hides, of_hidden = await start("hides", 0, hides=True)
+        told["own, hidden"] = await judge(of_hidden, "hides", hides)
     finally:
         for each in started:
             await each.end(0)

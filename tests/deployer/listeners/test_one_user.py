@@ -50,6 +50,9 @@ def _check(told: dict[str, Any]) -> None:
     assert told["own worker"] == ["OWN", True]
     assert told["a neighbour's"] == ["FOREIGN", False]
     assert told["shared with a neighbour"] == ["FOREIGN", False]
+    assert told["shared with one that hides its descriptors"] == ["FOREIGN", False] * 2
+    assert told["taken by one that hides its descriptors"] == ["FOREIGN", False]
+    assert told["own, hidden"] == ["UNREADABLE", False]
 
 
 async def test_with_namespaces() -> None:

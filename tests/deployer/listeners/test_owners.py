@@ -220,6 +220,29 @@ async def test_verdicts(
     assert await owners.examine(20_001) is Verdict.FOREIGN
 
 
+@pytest.mark.parametrize(
+    ("others_are_readable", "sockets", "verdict"),
+    [
+        (True, OpenSockets(frozenset({70}), frozenset(), False), Verdict.OWN),
+        # A neighbour hides its descriptors; the instance does not.
+        (True, OpenSockets(frozenset({71}), frozenset(), False), Verdict.FOREIGN),
+        (True, OpenSockets(frozenset(), frozenset({70}), False, True), Verdict.FOREIGN),
+        (True, OpenSockets(frozenset(), frozenset(), False, True), Verdict.UNREADABLE),
+        # The machine lets nobody read them.
+        (False, OpenSockets(frozenset(), frozenset(), False, True), Verdict.OWN),
+    ],
+)
+async def test_verdicts_where_one_user_runs_all_applications(
+    others_are_readable: bool, sockets: OpenSockets, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
+    monkeypatch.setattr(owners_module, "can_read_other_processes", lambda: others_are_readable)
+    owners = _owners(Stated(), has_own_users=False)
+    owners.expect(20_000, Expected(1000, "mark", lambda: 1))
+    assert await owners.examine(20_000) is verdict
+    assert owners.is_owned(20_000, owners.known(20_000)) is (verdict is Verdict.OWN)
+
+
 async def test_a_lookup_that_fails_refuses_the_connection_and_closes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
