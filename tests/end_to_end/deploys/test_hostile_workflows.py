@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deployer.processes.process_table import INIT_PID, read_namespace_pids
 from tests.support.deployed_apps import SERVE, page_app, shell_app
 from tests.support.deploying import App, Deploying, processes_of, wait_until
 from tests.support.hostile_apps import DAEMONS, FORK_BOMB, INTRUDER, MEMORY_BOMB, SICK, STUBBORN_AND_DEAF
@@ -264,13 +265,35 @@ def test_a_release_that_does_not_heed_sigterm_is_ended(app: App) -> None:
     # What runs is written down a little later than it answers.
     wait_until(lambda: [one["state"] for one in app.instances()] == ["running"], told=app.instances)
     (web,) = app.instances()
-    wait_until(lambda: _sessions(app.runners()) == {web["pid"]}, told=app.runners)
+    init = _init_of(web["pid"])
+    wait_until(lambda: _sessions(app.runners(), init) == {web["pid"]}, told=app.runners)
+    assert init is None or init in app.runners()
 
 
-def _sessions(pids: Sequence[int]) -> set[int]:
-    """Of those that still run."""
+def _init_of(pid: int) -> int | None:
+    """The first process of the PID namespace that this one is in; None where Pharos could make none."""
+    namespace = os.readlink(f"/proc/{pid}/ns/pid")
+    if namespace == os.readlink("/proc/self/ns/pid"):
+        return None
+    (init,) = (
+        each
+        for each in psutil.pids()
+        if _namespace_of(each) == namespace and read_namespace_pids(each)[1:] == (INIT_PID,)
+    )
+    return init
+
+
+def _namespace_of(pid: int) -> str:
+    with suppress(OSError):
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    return ""
+
+
+def _sessions(pids: Sequence[int], init: int | None) -> set[int]:
+    """Of those that still run, but for the init."""
     found = set()
     for pid in pids:
-        with suppress(ProcessLookupError):
-            found.add(os.getsid(pid))
+        if pid != init:
+            with suppress(ProcessLookupError):
+                found.add(os.getsid(pid))
     return found
