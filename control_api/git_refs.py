@@ -27,3 +27,9 @@ def read_branch(given: Any) -> str:
     if not is_ref(branch):
         raise Refused(f"{branch!r} is no name of a branch that Git allows; one is main.")
     return branch
+
+
+def choose_ref(wished: str | None, of_environment: str | None, of_repository: str) -> str:
+    """Return what a deployment is of: the ref that was asked for, else the branch of its environment, else that of its
+    repository."""
+    return wished or of_environment or of_repository

@@ -13,6 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
 from control_api.deployments.tables import Deployment
+from control_api.git_refs import choose_ref
+from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import check_url, object_format, resolve_ref, temporary_folder
@@ -93,10 +95,12 @@ class CommitLookUps:
                 Repository.id,
                 Repository.url,
                 Deployment.ref,
+                Environment.branch,
                 Repository.branch,
                 Deployment.revision,
             )
             .join(Repository, Repository.id == Deployment.repository_id)
+            .join(Environment, Environment.id == Deployment.environment_id)
             .where(Deployment.id.in_(oldest))
             .order_by(Deployment.id)
             .limit(_MOST_FOUND)
@@ -104,8 +108,8 @@ class CommitLookUps:
         async with self._sessions() as session:
             rows = (await session.execute(query)).all()
         return [
-            Sought(number, of, url, ref or branch, revision)
-            for number, of, url, ref, branch, revision in rows
+            Sought(number, of, url, choose_ref(ref, own, branch), revision)
+            for number, of, url, ref, own, branch, revision in rows
         ]
 
     async def _claim(self, sought: Sought) -> bool:
@@ -164,6 +168,8 @@ def _due() -> tuple[ColumnElement[bool], ...]:
     began = Deployment.commit_looked_up_at
     return (
         Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
+        # Its environment is there still: that one's branch says which commit.
+        Deployment.environment_id.is_not(None),
         or_(Deployment.revision.is_(None), Deployment.commit_subject.is_(None)),
         or_(began.is_(None), began < utc_now() - _AGAIN),
     )

@@ -13,7 +13,7 @@ from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import revision_to_approve
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.check_open import check_open
-from control_api.git_refs import is_commit
+from control_api.git_refs import choose_ref, is_commit
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
 from control_api.variables.operations import open_variables
@@ -204,7 +204,7 @@ async def _job(
         deployment_id=deployment.id,
         trigger=deployment.trigger,
         url=repository.url,
-        ref=deployment.ref or environment.branch or repository.branch,
+        ref=choose_ref(deployment.ref, environment.branch, repository.branch),
         revision=deployment.approved_revision or deployment.revision,
         pushed=await _pushed(session, deployment),
         workflow=await _frozen_workflow(session, deployment),

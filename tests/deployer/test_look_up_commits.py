@@ -48,12 +48,23 @@ def _head(repository: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-async def _waiting(platform: Platform, url: str) -> int:
-    await platform.change(NAME, deploys_need_approval=True)
+def _add_release(repository: Path) -> None:
+    """A branch of that name, a commit ahead of main."""
+    git = ("git", "-C", str(repository), "-c", "user.name=Eve", "-c", "user.email=e@e.example")
+    for command in (
+        ("checkout", "--quiet", "-b", "release"),
+        ("commit", "--quiet", "--allow-empty", "-m", "Of release"),
+        ("checkout", "--quiet", "main"),
+    ):
+        subprocess.run([*git, *command], check=True)
+
+
+async def _waiting(platform: Platform, url: str, ref: str | None = "main", branch: str | None = None) -> int:
+    await platform.change(NAME, deploys_need_approval=True, branch=branch)
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Repository).values(url=url))
     path = environment_path(platform.acme.places[NAME], "deploy")
-    return int((await platform.call("POST", path, {"ref": "main"})).data["id"])
+    return int((await platform.call("POST", path, {} if ref is None else {"ref": ref})).data["id"])
 
 
 async def _look(platform: Platform, number: int) -> Deployment:
@@ -77,6 +88,18 @@ async def test_the_commit_its_subject_and_its_author_are_written_down(
     assert found.revision == _head(repository)
     assert (found.commit_subject, found.commit_author, found.commit_fault) == ("Fix it", "Eve", None)
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ref", "branch", "subject"),
+    [(None, "release", "Of release"), (None, None, "Fix it"), ("main", "release", "Fix it")],
+)
+async def test_the_commit_is_that_of_the_branch_that_is_deployed(
+    platform: Platform, repository: Path, ref: str | None, branch: str | None, subject: str
+) -> None:
+    _add_release(repository)
+    found = await _look(platform, await _waiting(platform, str(repository), ref, branch))
+    assert found.commit_subject == subject
 
 
 async def test_why_it_is_not_found_is_written_down_and_it_is_tried_again_later(
