@@ -49,9 +49,10 @@ class _Pipe:
         self._ended.set()
 
     def shut(self, last: bytes) -> None:
-        """Pass on no further frame but `last`, which ends the WebSocket, unless its source has ended it already."""
+        """Pass on no further frame but `last`, which ends the WebSocket. Do nothing if the source has ended it already,
+        or if the pipe is shut already."""
         transport = self._sink.transport
-        if self._frames.has_closed or transport is None or transport.is_closing():
+        if self._last or self._frames.has_closed or transport is None or transport.is_closing():
             return
         self._last = last
         if self._frames.is_between:
@@ -118,7 +119,10 @@ class Tunnel:
             self._caller.end_early(reset=False)
 
     def end(self) -> None:
-        """Tell both sides that this WebSocket goes away (1001), and close when they have answered."""
+        """Send both sides a close frame (1001), and close when they have answered. A second call does nothing: a drain
+        and the proxy's own end may both end the same WebSocket."""
+        if self._closing is not None:
+            return
         self._down.shut(write_going_away(masked=False))
         self._up.shut(write_going_away(masked=True))
         self._closing = asyncio.create_task(self._close())

@@ -22,6 +22,8 @@ from tests.deployer.traffic.carriers import Carrier, proxy_carrier
 
 HOST = "a.localhost"
 GET = b"GET / HTTP/1.1\r\nHost: a.localhost\r\n\r\n"
+UPGRADE = GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
 DOWNLOAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
@@ -195,13 +197,40 @@ def test_the_frame_that_ends_a_web_socket_is_seen_and_written() -> None:
     assert bytes(a ^ b for a, b in zip(masked_frame[6:], masked_frame[2:6], strict=False)) == b"\x03\xe9"
 
 
+@ENDS
+async def test_a_web_socket_that_is_ended_twice_gets_one_close_frame(proxy: Carrier, end: End) -> None:
+    asked: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(SWITCHING)
+        asked.append(await _rest(reader))
+        writer.close()
+
+    async with raw_server(talk) as target:
+        await proxy.traffic.set_route(1, to(target))
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(UPGRADE)
+        async with asyncio.timeout(60):
+            await reader.readuntil(b"\r\n\r\n")
+            # Neither side answers, so both ends come within the time that the sides have for it.
+            first = asyncio.create_task(proxy.traffic.end_streams(1, target))
+            assert await reader.readexactly(4) == b"\x88\x02\x03\xe9"
+            await end(proxy, target)
+            assert await _rest(reader) == b""
+            await first
+            await until(lambda: asked)
+        assert asked[0][:2] == b"\x88\x82" and len(asked[0]) == 8
+        writer.close()
+
+
 async def test_a_frame_that_has_begun_is_passed_on_before_the_last_one(proxy: Carrier) -> None:
     whole = frame(100_000, masked=False)
     go_on = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        writer.write(SWITCHING)
         writer.write(whole[:5000])
         await go_on.wait()
         writer.write(whole[5000:] + frame(7, masked=False))
@@ -211,8 +240,7 @@ async def test_a_frame_that_has_begun_is_passed_on_before_the_last_one(proxy: Ca
     async with raw_server(talk) as target:
         await proxy.traffic.set_route(1, to(target))
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-        upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        writer.write(GET[:-2] + upgrade)
+        writer.write(UPGRADE)
         async with asyncio.timeout(60):
             await reader.readuntil(b"\r\n\r\n")
             got = await reader.readexactly(5000)
