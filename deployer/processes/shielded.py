@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def carry_out(work: Coroutine[Any, Any, T]) -> T:
-    """Await the work to its end; a cancellation meanwhile is raised only then. What the work raises comes first."""
+    """Await the work to its end; a cancellation meanwhile is raised only then, before what the work raises."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -16,7 +16,7 @@ async def carry_out(work: Coroutine[Any, Any, T]) -> T:
             await asyncio.wait({task})
         except asyncio.CancelledError as cancellation:
             cancelled = cancellation
-    result = task.result()
     if cancelled is not None:
-        raise cancelled
-    return result
+        # Who retries what has failed would never learn that it is to end.
+        raise cancelled from None if task.cancelled() else task.exception()
+    return task.result()
