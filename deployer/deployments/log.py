@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions
 from control_api.deployments.tables import DeploymentLine
@@ -57,6 +58,10 @@ class DeploymentLog:
         self._cutters = {"stdout": LineCutter(mask), "stderr": LineCutter(mask)}
         self._fed_at = 0.0
         self._rows: list[dict[str, Any]] = []
+        self._sent = 0
+        """How many of them have been sent to the database, which has not said that it has them."""
+        self._sent_after = 0
+        """The newest line that it had then."""
         self._writing = asyncio.Lock()
         self._fault: BaseException | None = None
 
@@ -107,17 +112,35 @@ class DeploymentLog:
         async with self._writing:
             # Where the database is away, whoever writes waits here, and what prints waits at a full pipe: no line is
             # lost, and no more of them pile up.
-            rows = list(self._rows)
-            if rows:
-                await retry_while_leased(self._lease, lambda: self._insert(rows))
-                del self._rows[: len(rows)]
+            if self._sent:
+                await self._store()
+            if self._rows:
+                await self._store()
+
+    async def _store(self) -> None:
+        await retry_while_leased(self._lease, self._insert)
 
     @uncut
-    async def _insert(self, rows: Sequence[dict[str, Any]]) -> None:
+    async def _insert(self) -> None:
+        """Store the lines once, and forget them: also where this is cancelled, and where an earlier commit counted
+        whose answer was lost."""
+        rows = self._rows[: self._sent or None]
         async with self._sessions() as session, session.begin():
-            # Lines are read in the order of their numbers: nobody else writes any meanwhile.
+            # Lines are read in the order of their numbers: nobody else writes any meanwhile. It also waits for a commit
+            # that the database has not finished.
             await hold_lease(session, self._lease)
-            await session.execute(insert(DeploymentLine), rows)
+            if not (self._sent and await self._is_stored(session, rows[0])):
+                mine = DeploymentLine.deployment_id == self._deployment_id
+                self._sent_after = await session.scalar(select(func.max(DeploymentLine.id)).where(mine)) or 0
+                self._sent = len(rows)
+                await session.execute(insert(DeploymentLine), rows)
+        del self._rows[: len(rows)]
+        self._sent = 0
+
+    async def _is_stored(self, session: AsyncSession, row: Mapping[str, Any]) -> bool:
+        is_it = (getattr(DeploymentLine, name) == value for name, value in row.items())
+        query = select(DeploymentLine.id).where(*is_it, DeploymentLine.id > self._sent_after).limit(1)
+        return await session.scalar(query) is not None
 
     @asynccontextmanager
     async def flowing(self) -> AsyncIterator[None]:

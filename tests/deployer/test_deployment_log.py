@@ -1,0 +1,121 @@
+"""A deployment's log has each line once, whatever is cancelled and whichever answers of the database are lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import event, select
+from sqlalchemy.orm import Session
+
+from control_api.database_errors import DatabaseAway
+from control_api.deployments.moves import add_line
+from control_api.deployments.tables import DeploymentLine
+from deployer.deployments import log as log_module
+from deployer.deployments.log import DeploymentLog
+from deployer.identity import Identity
+from deployer.leases import Lease, take_lease
+from deployer.log_lines.masking import Mask
+from pipeline_contracts.deploy_states import DeploymentStep
+from tests.support.deploy_platform import Platform
+
+pytestmark = pytest.mark.both_databases
+NAME = "shop/production"
+# Of the loop, in which the cancellation comes.
+_TURNS = 20
+
+
+class Written(NamedTuple):
+    """A log, its lease, and where its lines are."""
+
+    platform: Platform
+    number: int
+    lease: Lease
+    log: DeploymentLog
+
+    async def lines(self) -> list[str]:
+        async with self.platform.sessions() as session:
+            query = select(DeploymentLine.text).where(DeploymentLine.deployment_id == self.number)
+            return list((await session.execute(query.order_by(DeploymentLine.id))).scalars())
+
+
+@pytest.fixture
+async def written(platform: Platform) -> AsyncIterator[Written]:
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, platform.acme.environment(NAME).id, "http://here")
+    assert lease is not None
+    number = platform.acme.deployments["production"].id
+
+    async def note(_step: DeploymentStep) -> None: ...
+
+    written = Written(
+        platform, number, lease, DeploymentLog(platform.sessions, lease, number, Mask([]), 10**6, note)
+    )
+    before = await written.lines()
+    await written.log.say("begins")
+    assert await written.lines() == [*before, "begins"]
+    yield written
+
+
+async def test_a_flush_that_is_cancelled_while_it_commits(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, is_over = asyncio.Event(), asyncio.Event()
+    hold_lease = log_module.hold_lease
+
+    async def hold_long(*given: Any) -> None:
+        await hold_lease(*given)
+        begun.set()
+        await is_over.wait()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    before = await written.lines()
+    monkeypatch.setattr(log_module, "hold_lease", hold_long)
+    with pytest.raises(ValueError, match="the step failed"):
+        async with written.log.flowing():
+            await written.log.write("stdout", b"npm ERR! missing script\n")
+            await begun.wait()
+            is_over.set()
+            raise ValueError("the step failed")
+    await written.log.write("stdout", b"at last")
+    written.log.end_lines()
+    await written.log.flush()
+    assert await written.lines() == [*before, "npm ERR! missing script", "at last"]
+
+
+@pytest.mark.parametrize("is_lost", ["before_commit", "after_commit"])
+@pytest.mark.parametrize("is_given_up", [False, True])
+async def test_a_connection_that_is_lost_with_a_commit(
+    written: Written, is_lost: str, is_given_up: bool
+) -> None:
+    """`after_commit`: it counted, but the answer did not come. `is_given_up`: the flush is not retried, a later one
+    is."""
+    log, faults = written.log, 2
+
+    def lose(_session: Session) -> None:
+        nonlocal faults
+        if faults:
+            faults -= 1
+            raise DatabaseAway("the connection was lost")
+
+    before = await written.lines()
+    await log.write("stdout", b"same\nsame\nlast\n")
+    ends_at, written.lease.ends_at = written.lease.ends_at, float("-inf") if is_given_up else float("inf")
+    event.listen(Session, is_lost, lose)
+    try:
+        if is_given_up:
+            faults = 1
+            with pytest.raises(DatabaseAway):
+                await log.flush()
+            async with written.platform.sessions() as session, session.begin():
+                add_line(session, written.number, "somebody else's", datetime.now(UTC))
+        written.lease.ends_at = ends_at
+        await log.write("stdout", b"same\n")
+        await log.flush()
+    finally:
+        event.remove(Session, is_lost, lose)
+    expected = ["same", "same", "last", "same"]
+    assert [line for line in await written.lines() if line != "somebody else's"] == [*before, *expected]
