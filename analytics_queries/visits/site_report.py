@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any, TypeVar
 
 from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period, current_period, previous_period
@@ -16,6 +17,9 @@ from analytics_queries.visits.period_figures import Figures, period_figures
 from analytics_queries.visits.tell_days import tell_untold
 from analytics_queries.visits.told_days import told_days
 from storage_backends.column_store.interface import ColumnStore
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 _COLUMNS = (
     "day, visitor, is_single, is_present, is_start, duration_ms, is_bounce, source, campaign, device, country, "
@@ -93,12 +97,12 @@ async def site_report(store: ColumnStore, asked: Asked, days: int) -> SiteReport
     if any(one.day < current.first for one in told.untold):
         runs = await telling
         # Side by side: planning one keeps one core busy.
-        found, before = await asyncio.gather(
+        found, before = await _side_by_side(
             _read(store, asked, current, runs), period_figures(store, asked, previous, runs)
         )
     else:
         # Most often only today has to be told: what was before it need not wait.
-        (runs, found), before = await asyncio.gather(
+        (runs, found), before = await _side_by_side(
             _tell_and_read(store, asked, current, telling), period_figures(store, asked, previous, told.runs)
         )
     by_hour = await hours_of_day(store, asked, current, runs) if days == 1 else {}
@@ -113,6 +117,17 @@ async def site_report(store: ColumnStore, asked: Asked, days: int) -> SiteReport
         path_goals={name: made for (kind, name), made in found.goals.items() if kind == "goal_path"},
         speed=found.speed,
     )
+
+
+async def _side_by_side(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Run both, and return when neither runs any more, also when one has failed: the report's turn ends then."""
+    tasks = asyncio.create_task(first), asyncio.create_task(second)
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _rank(entry: Entry) -> tuple[int, str]:

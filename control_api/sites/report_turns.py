@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -11,6 +11,9 @@ from control_api.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooL
 from pipeline_contracts.errors import TooManyRequests, Unavailable
 
 T = TypeVar("T")
+
+# Reports whose callers have left, until the query that runs for each has ended. The event loop keeps no task alive.
+_ending: set[asyncio.Task[Any]] = set()
 
 _WAITING = 64
 _WAITING_OF_ACCOUNT = 16
@@ -30,10 +33,12 @@ REPORT_LIMITS = report_limits(2)
 async def make_in_turn(request: Request, account_id: int, make: Callable[[], Awaitable[T]]) -> T:
     """Return what `make` gives, once it is the account's turn.
 
-    Raises `TooManyRequests`, `Unavailable`, what `make` raises, and `ClientDisconnect` once the caller has left; then
-    nothing more is asked for the report.
+    Raises `TooManyRequests`, `Unavailable`, what `make` raises, and `ClientDisconnect` once the caller has left. Then
+    `make` is cancelled, and the account gets its turn back when `make` has ended: a query that the column store has
+    begun cannot be stopped.
     """
-    working = asyncio.ensure_future(_in_turn(request.app.state.report_queue, f"account {account_id}", make))
+    in_turn = _in_turn(request.app.state.report_queue, f"account {account_id}", make)
+    working = asyncio.create_task(in_turn, name="report")
     leaving = asyncio.create_task(_caller_leaves(request), name="caller of a report")
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -42,8 +47,18 @@ async def make_in_turn(request: Request, account_id: int, make: Callable[[], Awa
         raise ClientDisconnect
     finally:
         leaving.cancel()
-        working.cancel()
-        await asyncio.gather(leaving, working, return_exceptions=True)
+        if not working.done():
+            _ending.add(working)
+            working.add_done_callback(_forget_ended)
+            working.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+
+
+def _forget_ended(report: "asyncio.Task[Any]") -> None:
+    _ending.discard(report)
+    if not report.cancelled():
+        # Looked at, so that nothing is logged: nobody waits for the report or its fault any more.
+        report.exception()
 
 
 async def _in_turn(queue: FairQueue, key: str, make: Callable[[], Awaitable[T]]) -> T:

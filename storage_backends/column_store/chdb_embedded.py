@@ -19,6 +19,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_operator_queries import query_once
+from storage_backends.column_store.engine_threads import run_to_end
 from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import ColumnStore, QueryRefused, QueryResult
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 # Queries side by side: one that is planned keeps one core busy.
 _READERS = 2
+# A query that is planned and read from a cold disk takes seconds: one that takes longer than this holds its thread for
+# nobody. Statements have no such limit: the daily rollups of a large site may take minutes.
+_QUERY_SECONDS = 60
 # On a disk that gets full during an insert the engine reports success and leaves a part with empty files, which every
 # later query of the table fails on. As much as the largest block.
 _MIN_FREE_BYTES = MAX_BYTES
@@ -47,11 +51,16 @@ class ChdbColumnStore:
 
     async def own_handles(self, *, readers: int = 1) -> ColumnStore:
         """Return the same store with handles of its own for queries and statements, so that its user waits for no other
-        user's. It ends with this store. Raises `StorageUnavailable`."""
+        user's. Its queries are stopped after a minute. It ends with this store. Raises `StorageUnavailable`."""
+
+        def run() -> _Handles:
+            teller, *own_readers = [self._open_session() for _ in range(1 + readers)]
+            for reader in own_readers:
+                reader.command(f"SET max_execution_time = {_QUERY_SECONDS}")
+            return _Handles([teller, *own_readers])
+
         try:
-            handles = await asyncio.to_thread(
-                lambda: _Handles([self._open_session() for _ in range(1 + readers)])
-            )
+            handles = await asyncio.to_thread(run)
         except (ClickHouseError, RuntimeError, OSError) as error:
             raise StorageUnavailable(f"No session for queries: {error}") from error
         self._others.append(handles)
@@ -163,7 +172,7 @@ class _Handles:
         if self._closed:
             raise StorageUnavailable("The column store is closed.")
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, run)
+            return await run_to_end(pool, run)
         except DatabaseError as error:
             if fault_code(error) in ENGINE_FAULTS:
                 raise StorageUnavailable(f"The query failed: {error}") from error

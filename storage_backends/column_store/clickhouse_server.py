@@ -17,6 +17,7 @@ from clickhouse_connect import common
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.engine_threads import run_to_end
 from storage_backends.column_store.fault_codes import ENGINE_FAULTS, fault_code, insert_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryRefused, QueryResult
@@ -102,7 +103,7 @@ class ClickHouseServer:
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         try:
-            await self._in(
+            await self._to_end(
                 self._inserting, lambda: self._client.command(sql, parameters=dict(parameters or {}))
             )
         except (ClickHouseError, OSError) as error:
@@ -122,7 +123,7 @@ class ClickHouseServer:
 
     async def _checked(self, run: Callable[[], T]) -> T:
         try:
-            return await self._in(self._reading, run)
+            return await self._to_end(self._reading, run)
         except DatabaseError as error:
             code = fault_code(error)
             # Without a code it is the connection's fault.
@@ -131,6 +132,11 @@ class ClickHouseServer:
             raise QueryRefused(str(error)) from error
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The query failed: {error}") from error
+
+    async def _to_end(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("The column store is closed.")
+        return await run_to_end(pool, run)
 
     async def _in(self, pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
         if self._closed:

@@ -29,13 +29,14 @@ class ColumnStore(Protocol):
         ...
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
-        """Run a reading query; `{name:Type}` in it is bound on the server's side. Raises
-        `StorageUnavailable`; `QueryRefused` for a query that is wrong."""
+        """Run a reading query; `{name:Type}` in it is bound on the server's side. A call that is cancelled returns when
+        the query has ended, at once if it has not begun. Raises `StorageUnavailable`; `QueryRefused` for a query that
+        is wrong."""
         ...
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Run a statement of the schema, or one that makes rows of rows; parameters as in `query`. Raises
-        `StorageUnavailable`."""
+        """Run a statement of the schema, or one that makes rows of rows; parameters and cancellation as in `query`.
+        Raises `StorageUnavailable`."""
         ...
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from analytics_queries.visits.calendar_days import current_period, previous_period
 from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.kept_rows import Asked, Goals
-from analytics_queries.visits.site_report import site_report
+from analytics_queries.visits.site_report import _side_by_side, site_report
 from analytics_queries.visits.tell_days import tell_days
 from control_api.sites.describe_report import ReportedGoal, ReportedSite, describe_report
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
@@ -98,3 +98,27 @@ def _difference(told: dict[str, Any], expected: dict[str, Any]) -> str:
         else:
             lines.append(f"{name}: {told.get(name)} / {value}")
     return "\n".join(lines)
+
+
+async def test_a_report_that_fails_ends_only_when_its_other_query_has_ended() -> None:
+    go_on, ended = asyncio.Event(), []
+
+    async def fail() -> None:
+        raise OSError("no disk")
+
+    async def held() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # As a query that the engine has begun: cancelled, it still takes its time.
+            await go_on.wait()
+            ended.append("held")
+
+    failing = asyncio.create_task(_side_by_side(fail(), held()))
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert not failing.done()
+    go_on.set()
+    with pytest.raises(OSError, match="no disk"):
+        await failing
+    assert ended == ["held"]

@@ -1,6 +1,7 @@
 """Turns of reports: few at once, fair between accounts, bounded in number and time."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from control_api.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
 from control_api.sites.report_turns import make_in_turn, report_limits
 from pipeline_contracts.errors import TooManyRequests, Unavailable
+from storage_backends.column_store.chdb_embedded import _Handles
 
 _LIMITS = QueueLimits(running=2, running_each=1, waiting=4, waiting_each=3, wait_seconds=60.0)
 
@@ -165,7 +167,74 @@ async def test_a_caller_that_leaves_is_worked_for_no_more_whether_it_waits_or_no
     running.left.set()
     with pytest.raises(ClientDisconnect):
         await first
+    while queue.running:
+        await asyncio.sleep(0)
     assert (queue.running, queue.waiting, ended) == (0, 0, ["cancelled"])
+
+
+class HeldEngine:
+    """Handles of a store in whose sessions every query takes until `go_on`, as a long one of chDB does."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.begun: list[str] = []
+        session = SimpleNamespace(query=self._query, close=lambda: None)
+        self.store = _Handles([session] * 3)
+
+    def _query(self, sql: str, **_options: Any) -> Any:
+        self.begun.append(sql)
+        if sql != "short":
+            assert self.go_on.wait(60)
+        return SimpleNamespace(column_names=["sql"], result_rows=[[sql]])
+
+    async def report(self, *queries: str) -> str:
+        for sql in queries:
+            await self.store.query(sql)
+        return "a report"
+
+
+async def test_an_account_whose_callers_leave_keeps_its_turn_until_the_running_query_has_ended() -> None:
+    queue, engine = FairQueue(report_limits(2)), HeldEngine()
+    callers = [Caller(queue) for _ in range(4)]
+    async with asyncio.timeout(60):
+        reports = []
+        for number, caller in enumerate(callers):
+            reports.append(_ask(caller, 1, lambda n=number: engine.report(f"first of {n}", "never")))
+            while not (queue.waiting or engine.begun):
+                await asyncio.sleep(0)
+            caller.left.set()
+            with pytest.raises(ClientDisconnect):
+                await reports[-1]
+        # The query of the first one runs, and nothing else of the account has been asked.
+        assert (engine.begun, queue.running, queue.waiting) == (["first of 0"], 1, 0)
+        assert await _ask(Caller(queue), 2, lambda: engine.report("short")) == "a report"
+        engine.go_on.set()
+        while queue.running:
+            await asyncio.sleep(0.001)
+        assert engine.begun == ["first of 0", "short"]
+        assert await _ask(Caller(queue), 1, _ready) == "a report"
+    await engine.store.close()
+
+
+async def test_a_query_that_no_thread_has_begun_is_dropped_with_its_caller() -> None:
+    queue, engine = FairQueue(report_limits(4)), HeldEngine()
+    async with asyncio.timeout(60):
+        first = [_ask(Caller(queue), n, lambda: engine.report("long")) for n in (1, 2)]
+        while len(engine.begun) < 2:
+            await asyncio.sleep(0)
+        caller = Caller(queue)
+        third = _ask(caller, 3, lambda: engine.report("late"))
+        while queue.running < 3:
+            await asyncio.sleep(0)
+        caller.left.set()
+        with pytest.raises(ClientDisconnect):
+            await third
+        while queue.running > 2:
+            await asyncio.sleep(0)
+        engine.go_on.set()
+        assert await asyncio.gather(*first) == ["a report"] * 2
+    await engine.store.close()
+    assert engine.begun == ["long", "long"]
 
 
 async def test_too_many_reports_of_an_account_are_429_and_a_long_wait_is_503() -> None:
