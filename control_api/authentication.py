@@ -40,6 +40,7 @@ def api_token(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
         now = datetime.now(UTC)
         caller = await find_caller(session, digest, now)
         if caller is None:
+            _forget(request, digest)
             raise InvalidCredential("This token is not known, has expired, or was revoked.")
         _remember(request, digest, f"account {caller.account.id}")
         if await note_use(session, caller, now):
@@ -57,6 +58,7 @@ async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
     digest = _digest(request, CredentialKind.INGEST_KEY, "an ingest key")
     environment = await find_by_ingest_key(session, digest, datetime.now(UTC))
     if environment is None:
+        _forget(request, digest)
         raise InvalidCredential(UNKNOWN_KEY)
     _remember(request, digest, f"environment {environment.public_id}")
     return environment
@@ -67,6 +69,13 @@ def _remember(request: Request, digest: bytes, owner: str) -> None:
     limits: RequestLimits | None = request.app.state.request_limits
     if limits is not None:
         limits.remember(digest, owner)
+
+
+def _forget(request: Request, digest: bytes) -> None:
+    """Have the requests with this credential count towards the limits of the client's address."""
+    limits: RequestLimits | None = request.app.state.request_limits
+    if limits is not None:
+        limits.forget(digest)
 
 
 def actor_of(request: Request, caller: Caller) -> Actor:

@@ -81,6 +81,12 @@ class FairQueue:
                 self._start(following)
                 turn.set_result(None)
 
+    def move(self, key: str, to: str) -> None:
+        """Count a turn of `key` towards another key, which may have more than its share then until they end."""
+        self._all_running += 1
+        self._running[to] += 1
+        self.leave(key)
+
     def _may_run(self, key: str) -> bool:
         return self._all_running < self.limits.running and self._running[key] < self.limits.running_each
 

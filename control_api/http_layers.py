@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from control_api.client_address import client_address
-from control_api.request_limits import RequestLimits
+from control_api.request_limits import Admission, RequestLimits
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.credentials import bearer_credential, digest_credential
 from pipeline_contracts.errors import Problem
@@ -99,16 +99,16 @@ class LimitedRequests:
         digest = None if credential is None else digest_credential(credential)
         address = network_of(client_address(connection, self._addresses))
         try:
-            key: str | None = await self._limits.enter(digest, address)
+            admission: Admission | None = await self._limits.enter(digest, address)
         except Problem as problem:
             await problem_response(problem)(scope, receive, send)
             return
 
         def leave() -> None:
-            nonlocal key
-            if key is not None:
-                self._limits.leave(key)
-                key = None
+            nonlocal admission
+            if admission is not None:
+                self._limits.leave(admission)
+                admission = None
 
         async def send_and_leave(message: Message) -> None:
             # A live log may be sent for hours: the work of a request ends where its answer begins.

@@ -1,12 +1,13 @@
 """How many requests an account, or an address that has proved nothing, may make: at once and per second.
 
 An account is known by its token only once the database has confirmed the token. Until then a request counts towards the
-client's address, so that invented tokens get nobody a limit of their own.
+client's address, so that invented tokens get nobody a limit of their own. Once the database no longer confirms a token
+(revoked, expired, replaced), its requests count towards the address again, those in flight too.
 """
 
 import math
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,6 +42,17 @@ class RequestBounds:
         )
 
 
+@dataclass(eq=False, slots=True)
+class Admission:
+    """A request that runs."""
+
+    key: str
+    """What it counts towards now."""
+    address_key: str
+    digest: bytes | None
+    """Of its credential, if it counted towards the owner when it began."""
+
+
 class RequestLimits:
     """The present state of all callers of a process."""
 
@@ -51,16 +63,26 @@ class RequestLimits:
         self._queue = FairQueue(QueueLimits(_RUNNING, bounds.at_once, _WAITING, waiting, _WAIT_SECONDS))
         self._owners: OrderedDict[bytes, str] = OrderedDict()
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        # Those that count towards an owner.
+        self._in_flight: defaultdict[bytes | None, set[Admission]] = defaultdict(set)
 
     def remember(self, digest: bytes, owner: str) -> None:
         """Note that the database knows a credential by its digest: its next requests count towards `owner`."""
         self._owners[digest] = owner
         _keep_newest(self._owners, digest)
 
-    async def enter(self, digest: bytes | None, address: str) -> str:
-        """Wait until a request may run; give the key with which `leave` ends it. Raises `TooManyRequests`."""
+    def forget(self, digest: bytes) -> None:
+        """Note that the database does not know a credential: its requests count towards the client's address, so that
+        whoever has a revoked credential uses up nothing of its former owner's limits."""
+        self._owners.pop(digest, None)
+        for admission in self._in_flight.pop(digest, ()):
+            self._count_towards_address(admission)
+
+    async def enter(self, digest: bytes | None, address: str) -> Admission:
+        """Wait until a request may run; `leave` ends it. Raises `TooManyRequests`."""
         owner = None if digest is None else self._owners.get(digest)
-        key = owner or f"address {address}"
+        address_key = f"address {address}"
+        key = owner or address_key
         self._take(key, self._bounds.account if owner else self._bounds.address)
         try:
             await self._queue.enter(key)
@@ -70,11 +92,27 @@ class RequestLimits:
                 "Send the same request again, with fewer at once.",
                 headers={"Retry-After": "1"},
             ) from error
-        return key
+        admission = Admission(key, address_key, digest if owner else None)
+        if admission.digest is not None:
+            if self._owners.get(admission.digest) == owner:
+                self._in_flight[admission.digest].add(admission)
+            else:
+                # Forgotten while the request waited.
+                self._count_towards_address(admission)
+        return admission
 
-    def leave(self, key: str) -> None:
+    def leave(self, admission: Admission) -> None:
         """End a request."""
-        self._queue.leave(key)
+        if admission.digest in self._in_flight:
+            in_flight = self._in_flight[admission.digest]
+            in_flight.discard(admission)
+            if not in_flight:
+                del self._in_flight[admission.digest]
+        self._queue.leave(admission.key)
+
+    def _count_towards_address(self, admission: Admission) -> None:
+        self._queue.move(admission.key, admission.address_key)
+        admission.key = admission.address_key
 
     def _take(self, key: str, limit: RateLimit) -> None:
         now = self._monotonic()

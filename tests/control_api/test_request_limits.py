@@ -8,12 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from control_api.accounts.operations import create_api_token, create_person
+from control_api.accounts.operations import create_api_token, create_person, revoke_api_token
+from control_api.accounts.tables import ApiToken
 from control_api.database import Sessions
 from control_api.http_layers import LimitedRequests, RequestIds
+from control_api.live_keys import end_key
+from control_api.projects.operations import create_ingest_key
+from control_api.projects.tables import IngestKey
 from control_api.request_limits import RequestBounds, RequestLimits
 from pipeline_contracts.client_address import ClientAddresses, read_trusted
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
@@ -86,6 +91,34 @@ async def test_requests_over_those_at_once_wait_and_too_many_are_refused() -> No
     assert await _pass(limits, None)
     limits.leave(first)
     assert await asyncio.gather(*waiting) == [True] * 8
+
+
+async def test_a_forgotten_credential_holds_no_place_of_its_former_owner() -> None:
+    limits = RequestLimits(RequestBounds(at_once=2), Clock())
+    revoked, good = digest_credential(_TOKEN), digest_credential(make_credential(CredentialKind.API_TOKEN))
+    for digest in (revoked, good):
+        limits.remember(digest, "account 1")
+    running = [await limits.enter(revoked, "192.0.2.1") for _ in range(2)]
+    waiting = asyncio.create_task(limits.enter(revoked, "192.0.2.1"))
+    mine = asyncio.create_task(limits.enter(good, "192.0.2.2"))
+    await asyncio.sleep(0)
+    assert not mine.done()
+    limits.forget(revoked)
+    async with asyncio.timeout(60):
+        admitted = [await waiting, await mine]
+        # Another one of the account finds a place, because only one of them counts towards it.
+        admitted.append(await limits.enter(good, "192.0.2.2"))
+    # The three with the forgotten credential count towards their address, which has no place left until two end.
+    late = asyncio.create_task(limits.enter(revoked, "192.0.2.1"))
+    limits.leave(running.pop())
+    await asyncio.sleep(0)
+    assert not late.done()
+    limits.leave(running.pop())
+    async with asyncio.timeout(60):
+        admitted.append(await late)
+    for admission in admitted:
+        limits.leave(admission)
+    assert (limits._queue.running, limits._queue.waiting, dict(limits._in_flight)) == (0, 0, {})
 
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -202,3 +235,46 @@ async def test_only_a_token_that_the_database_knows_gets_the_limit_of_its_accoun
     invented = [make_credential(CredentialKind.API_TOKEN) for _ in range(5)]
     assert [await ask(one) for one in invented] == [401, 401, 401, 429, 429]
     assert await ask(token) == 200
+
+
+async def test_a_revoked_credential_uses_up_nothing_of_its_owners_limits(sessions: Sessions) -> None:
+    now = datetime.now(UTC)
+    async with sessions() as session, session.begin():
+        account, _, environment = await make_acme(session, now)
+        person = await create_person(session, account, "Ada", "ada@example.com", "owner", now)
+        leaked, good = [
+            await create_api_token(session, account, person, name, ["account:read"], now) for name in "ab"
+        ]
+        old_key, key = [await create_ingest_key(session, environment, now) for _ in range(2)]
+    bounds = RequestBounds(RateLimit(0.001, 4), RateLimit(0.001, 1000), 4)
+    store: Any = None
+    client = Client(
+        build_control(
+            sessions,
+            store,
+            b"a receipt key of the test suite, 32+",
+            VARIABLE_KEYS,
+            request_limits=RequestLimits(bounds, Clock()),
+        )
+    )
+
+    async def ask(path: str, credential: str, times: int) -> list[int]:
+        return await client.statuses(path, times, Authorization=f"Bearer {credential}")
+
+    token_path, key_path = "/api/v1/account", "/api/v1/ingest/receipts/none"
+    for credential in (leaked, good):
+        assert await ask(token_path, credential, 1) == [200]
+    for credential in (old_key, key):
+        assert await ask(key_path, credential, 1) == [404]
+    async with sessions() as session, session.begin():
+        ids = {
+            digest: number for number, digest in await session.execute(select(ApiToken.id, ApiToken.digest))
+        }
+        assert await revoke_api_token(session, ids[digest_credential(leaked)], now)
+        keys = await session.execute(select(IngestKey.id, IngestKey.digest))
+        await end_key(session, IngestKey, {d: n for n, d in keys}[digest_credential(old_key)], now)
+    assert await ask(token_path, leaked, 20) == [401] * 20
+    assert await ask(key_path, old_key, 20) == [401] * 20
+    # The first refusal of each counted towards the owner, which has four requests at once.
+    assert await ask(token_path, good, 4) == [200, 200, 200, 429]
+    assert await ask(key_path, key, 4) == [404, 404, 404, 429]
