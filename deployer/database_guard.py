@@ -8,7 +8,7 @@ while the two do not fit.
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from sqlalchemy import exists, func, literal_column, select
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_api.audit.tables import AuditEntry
 from control_api.database import Sessions
 from control_api.database_errors import is_behind
 from control_api.deployments.tables import Deployment, LiveRelease
 from control_api.migrations.upgrade import newest_revision
-from control_api.projects.tables import Environment
+from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import DatabaseToken
 from deployer.drivers.interface import LastLive, WorkFailed
 from deployer.environments.overview import Overview
@@ -49,6 +50,8 @@ class _Remembered:
     """The newest deployment; 0: there was none."""
     newest_at: str = ""
     """When it was created: another database gives the same numbers to others."""
+    newest_project: str = ""
+    """Its project, with which it may be removed."""
     live: Mapping[int, LastLive] = field(default_factory=dict)
 
 
@@ -102,24 +105,35 @@ class DatabaseGuard:
         if known is None:
             known = _Remembered(facts.token)
         newest = facts.newest or 0
-        wanted = select(Deployment.id, Deployment.created_at).where(Deployment.id.in_([known.newest, newest]))
-        created = {row.id: row.created_at.isoformat() for row in await session.execute(wanted)}
-        if known.newest and created.get(known.newest) != known.newest_at:
+        wanted = (
+            select(Deployment.id, Deployment.created_at, Project.public_id)
+            .outerjoin(Project, Project.id == Deployment.project_id)
+            .where(Deployment.id.in_([known.newest, newest]))
+        )
+        found = {
+            row.id: (row.created_at.isoformat(), row.public_id or "") for row in await session.execute(wanted)
+        }
+        created_at, _ = found.get(known.newest, ("", ""))
+        if created_at != known.newest_at and (
+            created_at or await _not_removed(session, "project", [known.newest_project])
+        ):
             raise DatabaseRefused(
                 f"The database is older than what runs here, such as a restored backup: it does not have deployment "
                 f"{known.newest}. {_LEFT_ALONE} Restore a newer backup. {_ACCEPT} Then deploy each application again "
                 "whose newest release the database does not know."
             )
-        if known.live and not facts.has_environments:
+        had = [one.public_id for one in known.live.values()]
+        if had and not facts.has_environments and await _not_removed(session, "environment", had):
             raise DatabaseRefused(
                 f"The database has no environments any more, and {len(known.live)} had a live release. {_LEFT_ALONE} "
                 f"Wait for a restore that is in progress, or restore the database. {_ACCEPT}"
             )
-        self._remember(replace(known, newest=newest, newest_at=created.get(newest, "")))
+        newest_at, project = found.get(newest, ("", ""))
+        self._remember(replace(known, newest=newest, newest_at=newest_at, newest_project=project))
 
     async def remember_live(self, overview: Overview) -> None:
         """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
-        release, which never happens to one that is not removed."""
+        release, which never happens to one that nobody has removed."""
         live = live_of(overview)
         vanished = self.last_live.keys() - live.keys() - overview.elsewhere
         if vanished:
@@ -131,15 +145,18 @@ class DatabaseGuard:
     async def _check_lost(self, session: AsyncSession, numbers: set[int]) -> None:
         had = sorted(numbers & self.last_live.keys())
         for first in range(0, len(had), _AT_ONCE):
+            some = had[first : first + _AT_ONCE]
             query = (
-                select(Environment.id)
+                select(Environment.id, LiveRelease.release_id)
                 .outerjoin(LiveRelease, LiveRelease.environment_id == Environment.id)
-                .where(Environment.id.in_(had[first : first + _AT_ONCE]), LiveRelease.release_id.is_(None))
+                .where(Environment.id.in_(some))
             )
-            lost = (await session.execute(query)).scalars().all()
+            found = {row.id: row.release_id for row in await session.execute(query)}
+            gone = [self.last_live[number].public_id for number in some if number not in found]
+            lost = list(found.values()).count(None) + len(await _not_removed(session, "environment", gone))
             if lost:
                 raise DatabaseRefused(
-                    f"The database has lost the live releases of {len(lost)} environments. {_LEFT_ALONE} Wait for a "
+                    f"The database has lost the live releases of {lost} environments. {_LEFT_ALONE} Wait for a "
                     f"restore that is in progress, or restore the database. {_ACCEPT}"
                 )
 
@@ -147,10 +164,13 @@ class DatabaseGuard:
         try:
             found = json.loads(self._path.read_bytes())
             live = {
-                int(number): LastLive(int(one["deployment_id"]), tuple(map(str, one["hosts"])))
+                int(number): LastLive(
+                    str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"]))
+                )
                 for number, one in found["live"].items()
             }
-            return _Remembered(str(found["token"]), int(found["newest"]), str(found["newest_at"]), live)
+            newest = (int(found["newest"]), str(found["newest_at"]), str(found["newest_project"]))
+            return _Remembered(str(found["token"]), *newest, live)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -175,10 +195,27 @@ class DatabaseGuard:
 def live_of(overview: Overview) -> Mapping[int, LastLive]:
     """What is live by environment, without what other deployers have."""
     return {
-        number: LastLive(wanted.live.deployment_id, wanted.tenancy.hosts if wanted.replicas > 0 else ())
+        number: LastLive(
+            wanted.tenancy.public_id,
+            wanted.live.deployment_id,
+            wanted.tenancy.hosts if wanted.replicas > 0 else (),
+        )
         for number, wanted in overview.wanted.items()
         if wanted.live is not None
     }
+
+
+async def _not_removed(session: AsyncSession, kind: str, public_ids: Sequence[str]) -> set[str]:
+    """Those whose removal is not in the audit log, which nothing is taken from: an older backup does not have it, nor
+    a restore in progress."""
+    left = set(public_ids)
+    for first in range(0, len(public_ids), _AT_ONCE):
+        subjects = [f"{kind} {public_id}" for public_id in public_ids[first : first + _AT_ONCE]]
+        query = select(AuditEntry.subject).where(
+            AuditEntry.action == f"{kind}.remove", AuditEntry.subject.in_(subjects)
+        )
+        left -= {subject.partition(" ")[2] for subject in (await session.execute(query)).scalars()}
+    return left
 
 
 def _facts() -> Any:

@@ -93,6 +93,8 @@ class InstanceFacts:
 class LastLive:
     """What an environment served when that was last read."""
 
+    public_id: str
+    """The environment's."""
     deployment_id: int
     hosts: tuple[str, ...]
     """None: it hibernated."""

@@ -17,6 +17,7 @@ from deployer.identity import owning
 from pipeline_contracts.settings import Settings
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
+from tests.support.faulty_deployer import faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
 
 # Several looks of the deployer.
@@ -71,3 +72,23 @@ async def test_what_is_swept_while_it_is_being_ended_is_swept_again(
                     await is_ended.wait()
                     while await asyncio.to_thread(ask, port, "staging.shop.localhost") != 404:
                         await asyncio.sleep(0.05)
+
+
+async def test_the_last_environment_is_ended_as_well(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    async with (
+        migrated_database("sqlite", request, tmp_path) as url,
+        open_stage(url, tmp_path) as stage,
+        faulty_deployer(stage, tmp_path / "deployer") as faulty,
+    ):
+        places = await stage.add_project("shop", "https://git.example/shop.git")
+        assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
+        assert await faulty.pids(places["staging"])
+        for place in places.values():
+            await stage.remove(place)
+        try:
+            async with asyncio.timeout(30):
+                while await faulty.pids(places["staging"]):
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(faulty.deployer.failing) from None
+        assert faulty.deployer.failing is None

@@ -1,0 +1,112 @@
+"""What somebody has removed is told from what a database has lost: the last environment, and its project, may go."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete
+
+from control_api.accounts.tables import Account
+from control_api.audit.tables import AuditEntry
+from control_api.projects.find import Place
+from control_api.projects.remove_project import remove_project
+from control_api.projects.tables import Project
+from deployer.database_guard import DatabaseGuard, DatabaseRefused
+from deployer.environments.names import Names
+from deployer.environments.overview import read_overview
+from tests.support.carried_out import begin, bring_live
+from tests.support.databases import KINDS, migrated_database
+from tests.support.deploy_stage import ACTOR, Stage, open_stage
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.fixture(params=KINDS)
+async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with (
+        migrated_database(request.param, request, tmp_path) as url,
+        open_stage(url, tmp_path) as stage,
+    ):
+        yield stage
+
+
+async def _look(guard: DatabaseGuard, stage: Stage) -> set[int]:
+    """As a deployer does; gives the environments that it knows to be live from then on."""
+    await guard.check()
+    await guard.remember_live(await read_overview(stage.sessions, "dpl_test", Names("localhost", 8090)))
+    return set(guard.last_live)
+
+
+async def _bring_live(stage: Stage, slug: str) -> dict[str, Place]:
+    places = await stage.add_project(slug, f"https://git.example/{slug}.git")
+    for place in places.values():
+        number, now = await stage.deploy(place), datetime.now(UTC)
+        async with stage.sessions() as session, session.begin():
+            await begin(session, number, now)
+            await bring_live(session, number, now)
+    return places
+
+
+async def _remove_project(stage: Stage, project: Project) -> None:
+    async with stage.sessions() as session, session.begin():
+        account = await session.get_one(Account, project.account_id)
+        await remove_project(session, account, await session.merge(project), ACTOR, datetime.now(UTC))
+
+
+async def _lose_audit(stage: Stage, kind: str) -> None:
+    """Have what was removed look as if it were lost."""
+    async with stage.sessions() as session, session.begin():
+        await session.execute(delete(AuditEntry).where(AuditEntry.action == f"{kind}.remove"))
+
+
+@pytest.mark.parametrize("looks_between", [True, False])
+async def test_all_that_there_was_may_be_removed(stage: Stage, tmp_path: Path, looks_between: bool) -> None:
+    """With each look, or all while the deployer is stopped."""
+    places = await _bring_live(stage, "shop")
+    guard = DatabaseGuard(stage.sessions, tmp_path)
+    live = {place.environment.id for place in places.values()}
+    assert await _look(guard, stage) == live
+    for place in places.values():
+        await stage.remove(place)
+        live.remove(place.environment.id)
+        if looks_between:
+            await guard.check(place.environment.id)
+            assert await _look(guard, stage) == live
+    await _remove_project(stage, places["staging"].project)
+    guard = DatabaseGuard(stage.sessions, tmp_path)
+    assert await _look(guard, stage) == set()
+    blog = await _bring_live(stage, "blog")
+    assert await _look(guard, stage) == {place.environment.id for place in blog.values()}
+
+
+async def test_environments_that_nobody_has_removed_are_lost(stage: Stage, tmp_path: Path) -> None:
+    places = await _bring_live(stage, "shop")
+    guard = DatabaseGuard(stage.sessions, tmp_path)
+    live = await _look(guard, stage)
+    await stage.remove(places["staging"])
+    await _lose_audit(stage, "environment")
+    for _ in range(2):
+        with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environments"):
+            await _look(guard, stage)
+        with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environments"):
+            await guard.check(places["staging"].environment.id)
+        guard = DatabaseGuard(stage.sessions, tmp_path)
+    await stage.remove(places["production"])
+    await _lose_audit(stage, "environment")
+    with pytest.raises(DatabaseRefused, match="no environments any more, and 2 had a live release"):
+        await guard.check()
+    assert set(guard.last_live) == live
+
+
+async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path: Path) -> None:
+    await _bring_live(stage, "blog")
+    places = await _bring_live(stage, "shop")
+    guard = DatabaseGuard(stage.sessions, tmp_path)
+    await _look(guard, stage)
+    for place in places.values():
+        await stage.remove(place)
+    await _remove_project(stage, places["staging"].project)
+    await _lose_audit(stage, "project")
+    with pytest.raises(DatabaseRefused, match="older than what runs here"):
+        await guard.check()
