@@ -23,6 +23,7 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
 from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_files
+from deployer.processes.operators_places import operators_groups
 from deployer.processes.start_process import has_namespaces
 from deployer.run_deployer import Deployer, deploying
 from deployer.traffic.caddy import CaddyTraffic
@@ -97,6 +98,12 @@ async def running_local_deployer(
             logger.warning(
                 "the kernel grants no namespaces here: what is deployed is confined by users and limits alone"
             )
+            if groups := operators_groups():
+                logger.warning(
+                    "commands keep the groups %s of the user who runs Pharos, and may open what these open (docker is "
+                    "root): run Pharos as a user in no other groups",
+                    ", ".join(map(str, groups)),
+                )
         await driver.find_orphans()
         routes = driver.first_routes(await _read_live(sessions, guard, identity, names))
         await proxy.set_routes(routes)

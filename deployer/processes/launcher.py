@@ -40,6 +40,7 @@ from deployer.processes.kernel_calls import (
     set_attributes,
     unshare,
 )
+from deployer.processes.run_folder import cover_disks, cover_run_folders
 
 # Not imported where it runs: both take as long as the confinement.
 TYPE_CHECKING = False
@@ -87,6 +88,9 @@ def _run(instruction: dict[str, Any]) -> None:
     if instruction["has_namespaces"] or _can_enter(instruction["mark"], folders):
         sources = _enter(instruction["mark"], folders, instruction["owner"])
         _split(instruction)
+        if instruction["owner"] is None:
+            cover_run_folders()
+            cover_disks()
         _furnish(sources, instruction["is_writable"], instruction["hidden"])
         folder, home = APP_FOLDER, HOME_FOLDER
     else:

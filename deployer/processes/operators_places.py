@@ -40,10 +40,14 @@ _PRIVATE = (
     ".pki",
 )
 
+# Folders of sockets that a group opens and that make its members root. Those in /run are covered with all of it.
+_OF_GROUPS = ("/var/lib/incus", "/var/lib/lxd", "/var/snap/lxd/common/lxd")
+
 
 def operators_places() -> tuple[Path, ...]:
-    """Private files and folders in the operator's homes (of passwd and of HOME), and the folder of the session's
-    sockets (ssh and GPG agents, the user's systemd). Empty as root, whose commands have a user of their own."""
+    """Private files and folders in the operator's homes (of passwd and of HOME), the folder of the session's sockets
+    (ssh and GPG agents, the user's systemd), and those of container managers. Empty as root, whose commands have a user
+    of their own."""
     uid = os.geteuid()
     if uid == 0:
         return ()
@@ -51,4 +55,9 @@ def operators_places() -> tuple[Path, ...]:
     with contextlib.suppress(KeyError):
         homes.add(pwd.getpwuid(uid).pw_dir)
     places = [Path(home, name) for home in sorted(homes) if home.startswith("/") for name in _PRIVATE]
-    return (*places, Path(f"/run/user/{uid}"))
+    return (*places, Path(f"/run/user/{uid}"), *map(Path, _OF_GROUPS))
+
+
+def operators_groups() -> tuple[int, ...]:
+    """Return the other groups of the operator, which commands keep. Empty as root, whose commands have none."""
+    return () if os.geteuid() == 0 else tuple(sorted({*os.getgroups()} - {os.getegid()}))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployer.processes.operators_places import operators_places
+from deployer.processes.operators_places import operators_groups, operators_places
 
 
 def test_private_files_of_an_ordinary_user_are_hidden(
@@ -30,3 +30,12 @@ def test_private_files_of_an_ordinary_user_are_hidden(
     }
     monkeypatch.setenv("HOME", "relative")
     assert all(place.is_absolute() for place in operators_places())
+
+
+def test_commands_of_an_ordinary_user_keep_the_other_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getgroups", lambda: [1000, 998, 27])
+    monkeypatch.setattr(os, "getegid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert operators_groups() == (27, 998)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert operators_groups() == ()

@@ -1,0 +1,70 @@
+"""Pharos as an ordinary user who is in groups such as `docker`: commands keep the groups, and find nothing to open."""
+
+import asyncio
+import json
+import os
+import secrets
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+PYTHON = Path("/usr/bin/python3")
+NOBODY, GROUP = 65534, 5000
+REPOSITORY = Path(__file__).parents[3]
+MACHINE = f"""set -e
+mount -t tmpfs pharos-test /run
+mount -t tmpfs pharos-test /mnt
+cp -a /etc /mnt/etc
+rm -f /mnt/etc/resolv.conf
+ln -s ../run/links/resolv.conf /mnt/etc/resolv.conf
+mount --bind /mnt/etc /etc
+mkdir /run/service /run/links /run/resolver
+echo 'nameserver 127.0.0.53' > /run/resolver/resolv.conf
+ln -s ../resolver/resolv.conf /run/links/resolv.conf
+ln -s /nix/system /run/current-system
+{PYTHON} -c 'import socket; socket.socket(socket.AF_UNIX).bind("/run/service/group.sock")'
+chown 0:{GROUP} /run/service/group.sock
+chmod 0660 /run/service/group.sock
+mkdir /mnt/dev
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /mnt/dev
+mknod /mnt/dev/disk0 b 7 200
+chown 0:{GROUP} /mnt/dev/disk0
+chmod 0660 /mnt/dev/disk0
+mount --bind /mnt/dev /dev
+exec setpriv --reuid {NOBODY} --regid {NOBODY} --groups {GROUP} "$@"
+"""
+"""Makes a mount namespace look like a machine with such a service, and with systemd-resolved."""
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not PYTHON.exists() or not os.path.islink("/var/run"),
+    reason="needs root, a Python that every user may run and the usual folders",
+)
+
+
+async def test_sockets_of_the_operators_groups_are_covered() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        os.chown(folder, NOBODY, NOBODY)
+        script = Path(__file__).with_name("with_operators_groups.py")
+        mark = f"test:{secrets.token_hex(8)}:"
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["unshare", "--mount", "sh", "-c", MACHINE, "sh", str(PYTHON), "-B", str(script), folder, mark],
+            cwd="/",
+            env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    if not told["has_namespaces"]:
+        pytest.skip("this kernel grants ordinary users no namespaces")
+    assert told["sockets"] == ["No such file or directory"] * 2
+    assert told["run"] == ["current-system", "links", "resolver"]
+    assert told["resolver"] == "nameserver 127.0.0.53\n"
+    assert told["system"] == "/nix/system"
+    assert told["is_disk"] is False
+    assert told["written"] == "Read-only file system"
