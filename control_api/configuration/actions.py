@@ -173,7 +173,8 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Cancel an operation, or have it tried again. `wanted`: application_id, operation_id, action."""
+    """Cancel an operation, or have it tried again. `wanted`: application_id, operation_id, action, by (an e-mail
+    address; needed where a gate is lowered)."""
     wish = str(wanted.get("action"))
     if wish not in WISHES:
         raise Refused(f"An operation takes {' or '.join(sorted(WISHES))}.")
@@ -181,9 +182,23 @@ async def _operate(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     async with engines.sessions() as session, session.begin():
         project, _ = await _find(session, Application, numbers[0], "application")
         actor: Actor = await choose_asker(session, project, wanted)
-        with refusing("The operation", "`pharos config show` says how it is."):
-            operation = await control_operation(session, project, *numbers, wish, actor, now)
+        keys = engines.sealing_keys() if wish == "retry" else None
+        agreed_by_id = await _find_decider(session, project, wanted)
+        with _refusing(), refusing("The operation", "`pharos config show` says how it is."):
+            operation = await control_operation(
+                session, project, *numbers, wish, actor, now, keys, agreed_by_id
+            )
         return describe_operation(operation)
+
+
+async def _find_decider(session: AsyncSession, project: Project, wanted: Wanted) -> int | None:
+    """The person whom `by` names, where that one may decide in the project."""
+    if wanted.get("by") is None:
+        return None
+    try:
+        return (await choose_member(session, project, str(wanted["by"]), Right.DECIDE)).id
+    except Refused:
+        return None
 
 
 async def _export(engines: Engines, wanted: Wanted, now: datetime) -> Any:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import Actor, record
 from control_api.configuration.application_status import ApplicationStatus
 from control_api.configuration.applications import move_operation
-from control_api.configuration.lowered_gates import find_lowered_gates
+from control_api.configuration.lowered_gates import check_agreed, find_lowered_gates
 from control_api.configuration.plan import Action
 from control_api.configuration.renew_actions import read_renewal
 from control_api.configuration.reviews import find_review
@@ -23,7 +23,6 @@ from control_api.variables.sealing import Sealed, SealingKeys
 from pipeline_contracts.deploy_states import OperationStatus
 from pipeline_contracts.errors import (
     ApplicationRunning,
-    DeployNotAllowed,
     ProjectChanged,
     ReviewApplied,
     ReviewExpired,
@@ -58,7 +57,11 @@ async def apply_review(
         raise ProjectChanged("The project is not as the review saw it any more: make a new one.")
     actions = renewal.renew(open_actions(keys, sealed, project.public_id))
     lowered = find_lowered_gates(actions, renewal.present)
-    _check_agreed(review, lowered, agreed_by_id)
+    advice = (
+        "somebody has to make the review, and somebody else, who may decide in the project, has to apply it (`pharos "
+        "config apply` takes both with --by EMAIL and --approved-by EMAIL)."
+    )
+    check_agreed(review, f"Review {review.id}", lowered, agreed_by_id, advice)
     application = Application(
         project_id=project.id,
         review_id=review.id,
@@ -81,16 +84,6 @@ async def apply_review(
     record(session, actor, project.account_id, "configuration.apply", subject, now, details)
     await session.flush()
     return application
-
-
-def _check_agreed(review: Review, lowered: Sequence[str], agreed_by_id: int | None) -> None:
-    """Raises `DeployNotAllowed` where a gate is lowered and a second person has not agreed to that."""
-    if lowered and (agreed_by_id is None or review.made_by_id in (None, agreed_by_id)):
-        raise DeployNotAllowed(
-            f"Review {review.id} takes away {'; '.join(lowered)}. A second person has to agree to that: somebody has "
-            "to make the review, and somebody else, who may decide in the project, has to apply it (`pharos config "
-            "apply` takes both with --by EMAIL and --approved-by EMAIL)."
-        )
 
 
 async def _check_open(session: AsyncSession, review: Review, now: datetime) -> Sealed:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from control_api.configuration.addresses import write_address
 from control_api.configuration.plan import Action
 from control_api.configuration.state import ProjectState
+from control_api.configuration.tables import Review
 from control_api.environments.gates import find_lowered, gate_in
+from pipeline_contracts.errors import DeployNotAllowed
 
 
 def find_lowered_gates(actions: Sequence[Action], state: ProjectState) -> Sequence[str]:
@@ -21,3 +23,14 @@ def find_lowered_gates(actions: Sequence[Action], state: ProjectState) -> Sequen
         called = write_address(action.address)
         lowered += [f"{one} of {called}" for one in find_lowered(gate_in(present.fields), gate)]
     return lowered
+
+
+def check_agreed(
+    review: Review, called: str, lowered: Sequence[str], agreed_by_id: int | None, advice: str
+) -> None:
+    """Raises `DeployNotAllowed` where `called` lowers gates and the one who agrees is nobody, or may be the one who
+    made the review. `advice` says what to do then."""
+    if lowered and (agreed_by_id is None or review.made_by_id in (None, agreed_by_id)):
+        raise DeployNotAllowed(
+            f"{called} takes away {'; '.join(lowered)}. A second person has to agree to that: {advice}"
+        )

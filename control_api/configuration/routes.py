@@ -32,7 +32,7 @@ from control_api.idempotency.answer_once import Answer, answer_once
 from control_api.projects.find import find_project, read_number
 from control_api.projects.roles import Right
 from control_api.request_session import Session, end_transaction
-from pipeline_contracts.errors import FieldError, InvalidInput
+from pipeline_contracts.errors import DeployNotAllowed, FieldError, InvalidInput
 
 router = APIRouter(prefix="/v1/projects/{project}/configuration", tags=["Deploy"])
 
@@ -125,14 +125,20 @@ async def operate(
 
     numbers = read_number(application), read_number(operation)
     of = await find_application(session, found, numbers[0])
-    if touches_protection([describe_operation(await find_operation(session, of, numbers[1]))]):
+    agreed_by_id = None
+    try:
         await find_project(session, caller, project, Right.DECIDE)
+        agreed_by_id = caller.person.id
+    except DeployNotAllowed:
+        if touches_protection([describe_operation(await find_operation(session, of, numbers[1]))]):
+            raise
     await end_transaction(session)
+    keys = request.app.state.variable_keys
 
     async def move() -> Answer:
-        moved = await control_operation(
-            session, found, *numbers, action, actor_of(request, caller), datetime.now(UTC)
-        )
+        actor, now = actor_of(request, caller), datetime.now(UTC)
+        with refusing_configuration():
+            moved = await control_operation(session, found, *numbers, action, actor, now, keys, agreed_by_id)
         return 200, {"data": describe_operation(moved)}
 
     answer = await answer_once(request, session, caller.key, b"", move)

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import update
 
-from control_api.configuration.tables import Review
+from control_api.configuration.tables import Application, Operation, Review
 from control_api.projects.tables import Environment
 from tests.support.deploy_platform import Platform
 from tests.support.reviewed_project import ReviewedProject
@@ -88,10 +88,57 @@ async def test_a_review_that_nobody_is_named_for_lowers_nothing(gated: ReviewedP
 
 async def test_a_gate_that_was_raised_since_the_review_counts(gated: ReviewedProject) -> None:
     number = await _review(gated, "delete: [environments.staging]", "maintainer")
+    await _raise_staging(gated)
+    assert (await gated.apply(number, who="maintainer")).problem == (409, "project-changed")
+
+
+async def _raise_staging(gated: ReviewedProject) -> None:
     async with gated.platform.sessions() as session, session.begin():
         mine = Environment.id == _staging(gated.platform)
         await session.execute(update(Environment).where(mine).values(deploys_need_approval=True))
-    assert (await gated.apply(number, who="maintainer")).problem == (409, "project-changed")
+
+
+async def _window_of_staging(gated: ReviewedProject) -> object:
+    fields = await gated.fields("environments", "staging")
+    assert fields is not None
+    return fields["window"]
+
+
+_UNGUARDED = KEEPING["no window where nobody is wanted"]
+
+
+async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: ReviewedProject) -> None:
+    application = (await gated.apply(await _review(gated, _UNGUARDED, "maintainer"), who="maintainer")).data
+    number, operation = application["id"], application["operations"][0]["id"]
+    assert (await gated.operate(number, operation, "cancel", who="maintainer")).status == 200
+    await _raise_staging(gated)
+    before = await gated.platform.contents()
+    for who in ("maintainer", "deployer"):
+        answer = await gated.operate(number, operation, "retry", who=who)
+        assert answer.problem == (403, "deploy-not-allowed"), answer
+    assert await gated.platform.contents() == before
+    assert (await gated.operate(number, operation, "retry", who="admin")).status == 200
+    action, details = (await gated.audited())[-1]
+    assert (action, details["lowered"]) == (
+        "configuration.retry",
+        ["limits of the deploy window of environments.staging"],
+    )
+    await gated.work(number)
+    assert await _window_of_staging(gated) is None
+
+
+async def test_a_retry_of_what_others_wait_behind_counts_them_too(gated: ReviewedProject) -> None:
+    """The one in front is harmless, and may be tried again by whoever may deploy."""
+    document = "environments: {staging: {replicas: 2}, production: {window: null}}"
+    application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
+    number, operations = application["id"], application["operations"]
+    assert [one["resource"] for one in operations] == ["environments.staging", "environments.production"]
+    await gated.change(Operation, operations[0]["id"], status="failed")
+    await gated.change(Application, number, status="failed")
+    for who in ("maintainer", "deployer"):
+        answer = await gated.operate(number, operations[0]["id"], "retry", who=who)
+        assert answer.problem == (403, "deploy-not-allowed"), answer
+    assert (await gated.operate(number, operations[0]["id"], "retry", who="admin")).status == 200
 
 
 def _staging(platform: Platform) -> int:
