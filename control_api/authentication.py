@@ -60,7 +60,7 @@ async def ingest_key(request: Request, session: Session) -> OpenedEnvironment:
     if environment is None:
         _forget(request, digest)
         raise InvalidCredential(UNKNOWN_KEY)
-    _remember(request, digest, f"environment {environment.public_id}")
+    _remember(request, digest, f"account {environment.account_id}")
     return environment
 
 

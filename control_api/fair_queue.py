@@ -22,6 +22,8 @@ class QueueLimits:
     waiting: int
     waiting_each: int
     wait_seconds: float
+    reserve: int = 0
+    """Places beyond `running`, for keys of which nothing runs: a few keys that run long never keep all others out."""
 
 
 _Turn = asyncio.Future[None]
@@ -88,7 +90,9 @@ class FairQueue:
         self.leave(key)
 
     def _may_run(self, key: str) -> bool:
-        return self._all_running < self.limits.running and self._running[key] < self.limits.running_each
+        own, limits = self._running[key], self.limits
+        most = limits.running if own else limits.running + limits.reserve
+        return own < limits.running_each and self._all_running < most
 
     def _start(self, key: str) -> None:
         self._all_running += 1

@@ -60,7 +60,9 @@ class RequestLimits:
         self._bounds = bounds
         self._monotonic = monotonic
         waiting = _WAITING_FOR_EACH_RUNNING * bounds.at_once
-        self._queue = FairQueue(QueueLimits(_RUNNING, bounds.at_once, _WAITING, waiting, _WAIT_SECONDS))
+        self._queue = FairQueue(
+            QueueLimits(_RUNNING, bounds.at_once, _WAITING, waiting, _WAIT_SECONDS, reserve=_RUNNING)
+        )
         self._owners: OrderedDict[bytes, str] = OrderedDict()
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         # Those that count towards an owner.
@@ -86,7 +88,12 @@ class RequestLimits:
         self._take(key, self._bounds.account if owner else self._bounds.address)
         try:
             await self._queue.enter(key)
-        except (QueueFull, WaitedTooLong) as error:
+        except WaitedTooLong as error:
+            raise TooManyRequests(
+                f"The request has waited for {_WAIT_SECONDS:g} s while others ran. Send the same request again.",
+                headers={"Retry-After": "1"},
+            ) from error
+        except QueueFull as error:
             raise TooManyRequests(
                 f"More than {self._bounds.at_once} requests run at once, and too many more wait. "
                 "Send the same request again, with fewer at once.",

@@ -89,20 +89,22 @@ class OpenedEnvironment:
     """The environment that an ingest key opens."""
 
     public_id: str
+    account_id: int
 
 
 async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime) -> OpenedEnvironment | None:
     """The environment that this key opens now; None for a key unknown, expired or revoked."""
     row = (
         await session.execute(
-            select(IngestKey, Environment.public_id)
+            select(IngestKey, Environment.public_id, Project.account_id)
             .join(Environment, Environment.id == IngestKey.environment_id)
+            .join(Project, Project.id == Environment.project_id)
             .where(IngestKey.digest == digest)
         )
     ).one_or_none()
     if row is None or not is_live(row[0], now):
         return None
-    return OpenedEnvironment(public_id=row[1])
+    return OpenedEnvironment(public_id=row[1], account_id=row[2])
 
 
 async def live_ingest_keys(

@@ -108,6 +108,18 @@ async def test_the_wait_is_bounded() -> None:
     assert (queue.running, queue.waiting) == (1, 0)
 
 
+async def test_a_reserve_is_for_keys_of_which_nothing_runs() -> None:
+    queue = FairQueue(QueueLimits(2, 2, 4, 4, 0.01, reserve=1))
+    for key in ("a", "a", "b"):
+        await queue.enter(key)
+    for key in ("b", "c"):
+        with pytest.raises(WaitedTooLong):
+            await queue.enter(key)
+    queue.leave("a")
+    await queue.enter("c")
+    assert queue.running == 3
+
+
 class Caller:
     """A request of which only the connection matters."""
 

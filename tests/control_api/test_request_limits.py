@@ -275,6 +275,6 @@ async def test_a_revoked_credential_uses_up_nothing_of_its_owners_limits(session
         await end_key(session, IngestKey, {d: n for n, d in keys}[digest_credential(old_key)], now)
     assert await ask(token_path, leaked, 20) == [401] * 20
     assert await ask(key_path, old_key, 20) == [401] * 20
-    # The first refusal of each counted towards the owner, which has four requests at once.
-    assert await ask(token_path, good, 4) == [200, 200, 200, 429]
-    assert await ask(key_path, key, 4) == [404, 404, 404, 429]
+    # The first refusal of each counted towards the owner, which has four requests at once, whatever it sends them with.
+    assert await ask(token_path, good, 1) == [200]
+    assert await ask(key_path, key, 3) == [404, 429, 429]
