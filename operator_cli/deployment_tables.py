@@ -86,11 +86,7 @@ def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, An
 def tell_inputs(deployment: dict[str, Any]) -> list[tuple[str, str]]:
     """What an approval of the deployment is bound to, by name."""
     told = [("commit", _commit(deployment)), ("variables", _version(deployment["variables"], "none"))]
-    if deployment["promoted_from_build_id"] is not None:
-        release = f"that of the release of deployment {deployment['promoted_from_build_id']}"
-        told.append(("workflow", release))
-    else:
-        told.append(("workflow", _version(deployment["workflow"], "pharos.yaml of the commit")))
+    told.append(("workflow", _workflow(deployment["workflow"], deployment["project"])))
     if deployment["digest"] is not None:
         told.append(("digest", deployment["digest"]))
     if deployment["changed_since_asked"] is not None:
@@ -106,6 +102,18 @@ def _commit(deployment: dict[str, Any]) -> str:
     if subject is not None:
         return f"{deployment['revision']} {subject!r} by {deployment['commit_author']}"
     return str(deployment["revision"]) if fault is None else f"{deployment['revision']} ({fault})"
+
+
+def _workflow(told: dict[str, Any] | None, project: str) -> str:
+    """Which one, the beginning of its hash, and how its text is read."""
+    if told is None:
+        return "pharos.yaml of the commit"
+    text = "text not kept" if told["sha256"] is None else f"SHA-256 {told['sha256'][:16]}"
+    if told["release_of"] is not None:
+        read = typed_commands("`pharos approvals --json` has its text")
+        return f"that of the release of deployment {told['release_of']}, {text}; {read}"
+    read = typed_commands(f"`pharos workflow show --project {project}` prints it")
+    return f"{_version(told, '')}, {text}; {read}"
 
 
 def _version(told: dict[str, Any] | None, none: str) -> str:

@@ -1,14 +1,15 @@
 """What a second person is shown of deployments that wait: the commit, the variables and the workflow of each."""
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Person
-from control_api.deployments.frozen import SHORTEST_DIGEST, Inputs, find_changed
-from control_api.deployments.tables import Deployment
+from control_api.deployments.frozen import SHORTEST_DIGEST, Inputs, tell_changed
+from control_api.deployments.tables import Deployment, Release
 from control_api.variables.tables import VariableSet
 from control_api.workflows.tables import Workflow
 from pipeline_contracts.times import format_time
@@ -18,7 +19,9 @@ async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping
     """Return by deployment what it would run if it was approved now.
 
     `digest` names all of it in an approval; null while the commit is not known. `changed_since_asked` names what is
-    not as it was when the deployment began to wait; null where nothing is.
+    not as it was when the deployment was asked for, or approved last; `not known` where nobody kept that; null where
+    nothing is. `workflow` is null where the commit has its own; else it has the `text`, its SHA-256, and either the
+    project's `version` or `release_of`, the deployment whose release is brought.
     """
     variables = (
         select(VariableSet.id)
@@ -41,11 +44,38 @@ async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping
         own = None if brings_id is not None else workflow_id
         source = deployment.repository_id, deployment.revision
         waiting[deployment.id] = (deployment, Inputs(*source, variables_id, own, brings_id))
-    versions = {
-        table: await _versions(session, table, (getattr(inputs, name) for _, inputs in waiting.values()))
-        for table, name in ((VariableSet, "variables_id"), (Workflow, "workflow_id"))
+    all_inputs = [inputs for _, inputs in waiting.values()]
+    variables_told = await _versions(session, VariableSet, [one.variables_id for one in all_inputs])
+    workflows_told = await _workflows(session, all_inputs)
+    return {
+        number: {
+            "digest": None if inputs.revision is None else inputs.digest()[:SHORTEST_DIGEST],
+            "commit_subject": deployment.commit_subject,
+            "commit_author": deployment.commit_author,
+            "commit_fault": deployment.commit_fault,
+            "variables": variables_told.get(inputs.variables_id or 0),
+            "workflow": workflows_told.get(inputs),
+            "changed_since_asked": tell_changed(deployment, inputs),
+        }
+        for number, (deployment, inputs) in waiting.items()
     }
-    return {number: _describe(*one, versions) for number, one in waiting.items()}
+
+
+async def _workflows(
+    session: AsyncSession, all_inputs: Sequence[Inputs]
+) -> Mapping[Inputs, dict[str, Any] | None]:
+    """Nothing for those whose commit has its own."""
+    ids = {one.workflow_id for one in all_inputs if one.workflow_id is not None}
+    versions = await _versions(session, Workflow, ids)
+    texts = await _texts(session, ids)
+    stored = {
+        number: {**versions[number], "release_of": None, **_tell_text(text)} for number, text in texts.items()
+    }
+    brought = await _brought(session, [one.brings_id for one in all_inputs])
+    return {
+        one: stored.get(one.workflow_id or 0) if one.brings_id is None else brought.get(one.brings_id)
+        for one in all_inputs
+    }
 
 
 async def _versions(
@@ -62,15 +92,25 @@ async def _versions(
     }
 
 
-def _describe(
-    deployment: Deployment, inputs: Inputs, versions: Mapping[Any, Mapping[int, dict[str, Any]]]
-) -> dict[str, Any]:
+async def _texts(session: AsyncSession, ids: Iterable[int]) -> Mapping[int, str]:
+    rows = await session.execute(select(Workflow.id, Workflow.text).where(Workflow.id.in_(ids)))
+    return {row.id: row.text for row in rows}
+
+
+async def _brought(session: AsyncSession, ids: Iterable[int | None]) -> Mapping[int, dict[str, Any]]:
+    """The workflow of the release of each of these deployments; of a rollback, of what that one brought."""
+    builder = func.coalesce(Deployment.rolled_back_to_id, Deployment.id)
+    query = (
+        select(Deployment.id, builder, Release.workflow)
+        .outerjoin(Release, Release.deployment_id == builder)
+        .where(Deployment.id.in_({one for one in ids if one is not None}))
+    )
+    nobody = {"version": None, "set_at": None, "set_by": None}
     return {
-        "digest": None if inputs.revision is None else inputs.digest()[:SHORTEST_DIGEST],
-        "commit_subject": deployment.commit_subject,
-        "commit_author": deployment.commit_author,
-        "commit_fault": deployment.commit_fault,
-        "variables": versions[VariableSet].get(inputs.variables_id or 0),
-        "workflow": versions[Workflow].get(inputs.workflow_id or 0),
-        "changed_since_asked": find_changed(deployment, inputs) or None,
+        number: {**nobody, "release_of": built_by, **_tell_text(text)}
+        for number, built_by, text in await session.execute(query)
     }
+
+
+def _tell_text(text: str | None) -> dict[str, Any]:
+    return {"sha256": None if text is None else hashlib.sha256(text.encode()).hexdigest(), "text": text}

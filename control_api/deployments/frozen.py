@@ -106,10 +106,22 @@ def find_changed(deployment: Deployment, inputs: Inputs) -> str:
     return " and ".join(changed) if deployment.frozen_at is not None else ""
 
 
+def tell_changed(deployment: Deployment, inputs: Inputs) -> str | None:
+    """Tell the approver what changed; None where nothing did, and the digest need not be named."""
+    if deployment.frozen_at is None:
+        return "not known"
+    return find_changed(deployment, inputs) or None
+
+
 def check_shown(deployment: Deployment, inputs: Inputs, shown: str | None) -> None:
     """Raises `Refused` where these inputs are not those that the approver was shown."""
     changed = find_changed(deployment, inputs)
     look = "Look at it again with `pharos approvals`, and name the digest that it shows with --digest."
+    if shown is None and deployment.frozen_at is None:
+        raise Refused(
+            f"Nobody kept what deployment {deployment.id} was to run when it was asked for: it did not wait for "
+            f"approval then, or an earlier version of Pharos took it. {look}"
+        )
     if shown is None and changed:
         raise Refused(
             f"The {changed} changed since deployment {deployment.id} began to wait, so that this is not what was asked "

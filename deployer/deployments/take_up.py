@@ -111,7 +111,7 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
             raise WorkFailed(
                 f"Deployment {deployment_id} is live and cannot be brought to its end: {refusal.reason}"
             )
-        await _turn_down(session, deployment, inputs, refusal, now)
+        await _turn_down(session, deployment, refusal, now)
         return None
 
 
@@ -285,16 +285,14 @@ async def _begin(
     await session.flush()
 
 
-async def _turn_down(
-    session: AsyncSession, deployment: Deployment, inputs: Inputs, refusal: _Refusal, now: datetime
-) -> None:
+async def _turn_down(session: AsyncSession, deployment: Deployment, refusal: _Refusal, now: datetime) -> None:
     was = DeploymentStatus(deployment.status)
     add_line(session, deployment.id, refusal.reason, now)
     await session.flush()
     match refusal.to:
         case DeploymentStatus.AWAITING_APPROVAL:
+            # What is frozen stays: the next approver is told what is not as it was asked for or approved.
             undecided = {
-                **freeze(inputs, now),
                 "approved_digest": None,
                 "needs_approval": True,
                 "revision": revision_to_approve(deployment.revision, deployment.pushed_revision),

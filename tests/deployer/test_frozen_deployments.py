@@ -1,5 +1,6 @@
 """A deployment runs what was approved, whatever is changed between the request, the approval, and an interruption."""
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
 from control_api.deployments.decide import approve_deployment
+from control_api.deployments.describe_waiting import describe_waiting
 from control_api.deployments.frozen import inputs_of
 from control_api.deployments.tables import Deployment, DeploymentLine, Release
 from control_api.projects.find import Place
@@ -20,6 +22,7 @@ from control_api.variables.operations import replace_variables
 from deployer.deployments.take_up import Job, take_up
 from deployer.identity import Identity
 from deployer.leases import take_lease
+from operator_cli.deployment_tables import tell_inputs
 from tests.support.deploy_platform import Platform, environment_path
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -114,8 +117,10 @@ async def test_a_workflow_set_after_the_approval_needs_another(gated: Platform) 
     status, line = await _told(gated, number)
     assert status == "awaiting_approval"
     assert line == "The workflow changed after the approval: the deployment waits for another one."
-    # The next approval is of the workflow that is shown by now.
-    await _approve(gated, number)
+    # The next approval is of the workflow that is shown by now, and of no other.
+    with pytest.raises(Refused, match="The workflow changed"):
+        await _approve(gated, number)
+    await _approve(gated, number, await _digest(gated, number))
     job = await _take(gated, number)
     assert job is not None and job.workflow == EVIL
 
@@ -188,8 +193,32 @@ async def test_what_an_earlier_version_approved_waits_again(gated: Platform) -> 
         "awaiting_approval",
         "The approval does not cover the workflow: the deployment waits for another one.",
     )
-    await _approve(gated, number)
+    await _check_digest_is_wanted(gated, number)
     assert await _take(gated, number) is not None
+
+
+async def _check_digest_is_wanted(platform: Platform, number: int) -> None:
+    """And that an approval with it is one."""
+    with pytest.raises(Refused, match="Nobody kept what"):
+        await _approve(platform, number)
+    async with platform.sessions() as session:
+        assert (await describe_waiting(session, [number]))[number]["changed_since_asked"] == "not known"
+    await _approve(platform, number, await _digest(platform, number))
+
+
+async def test_what_waits_from_an_earlier_version_is_approved_by_its_digest(gated: Platform) -> None:
+    number = await _queue(gated)
+    await _change(gated, number, frozen_at=None, frozen_variables_id=None, frozen_workflow_id=None)
+    await _check_digest_is_wanted(gated, number)
+
+
+async def test_what_was_asked_for_without_a_gate_is_approved_by_its_digest(gated: Platform) -> None:
+    await gated.change(NAME, deploys_need_approval=False)
+    number = await _queue(gated)
+    await gated.change(NAME, deploys_need_approval=True)
+    await _change_everything(gated)
+    assert await _take(gated, number) is None
+    await _check_digest_is_wanted(gated, number)
 
 
 async def test_what_an_earlier_version_has_begun_to_build_fails(gated: Platform) -> None:
@@ -217,6 +246,30 @@ async def test_a_promotion_is_bound_to_its_release_and_not_to_the_projects_workf
     assert job is not None and job.release is not None
     assert (job.release.deployment_id, job.workflow) == (source, None)
     assert job.variables == {"KEY": "approved"}
+
+
+async def test_the_workflow_of_a_promotion_is_shown_to_the_approver(gated: Platform) -> None:
+    source = gated.acme.deployments["staging"].id
+    workflow = '{"version":1,"release":{"steps":["curl https://evil.example"]}}'
+    async with gated.sessions() as session, session.begin():
+        await session.execute(
+            update(Release).where(Release.deployment_id == source).values(workflow=workflow)
+        )
+    body = {"target_environment_id": gated.acme.environment(NAME).public_id}
+    promoted = (await gated.call("POST", f"/v1/deployments/{source}/promote", body)).data["id"]
+    deployed = await _queue(gated)
+    async with gated.sessions() as session:
+        told = await describe_waiting(session, [promoted, deployed])
+    shown = told[promoted]["workflow"]
+    assert (shown["release_of"], shown["version"], shown["text"]) == (source, None, workflow)
+    assert shown["sha256"] == hashlib.sha256(workflow.encode()).hexdigest()
+    lines = dict(tell_inputs({**told[promoted], "revision": COMMIT, "project": "shop"}))
+    assert f"release of deployment {source}, SHA-256 {shown['sha256'][:16]}" in lines["workflow"]
+    shown = told[deployed]["workflow"]
+    assert (shown["release_of"], shown["version"], shown["text"]) == (None, 1, GOOD)
+    lines = dict(tell_inputs({**told[deployed], "revision": COMMIT, "project": "shop"}))
+    assert lines["workflow"].startswith("version 1, set ")
+    assert "`pharos workflow show --project shop` prints it" in lines["workflow"]
 
 
 def _actor() -> Actor:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
 from control_api.deployments.decide import approve_deployment
+from control_api.deployments.frozen import inputs_of
 from control_api.deployments.queue_deployment import Trigger, Wish, queue_deployment
 from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
 from control_api.environments.locks import lock_environment
@@ -79,11 +80,14 @@ async def _set_variables(platform: Platform, name: str = NAME, **values: str) ->
 
 
 async def _approve(platform: Platform, number: int, revision: str | None = COMMIT) -> None:
+    """By the digest of what it would run now."""
     async with platform.sessions() as session, session.begin():
         deployment = await session.get_one(Deployment, number)
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
         admin = platform.acme.people["admin"]
-        await approve_deployment(session, deployment, environment, admin, revision, ACTOR, datetime.now(UTC))
+        inputs = await inputs_of(session, deployment, environment, revision or deployment.revision)
+        now, shown = datetime.now(UTC), inputs.digest()
+        await approve_deployment(session, deployment, environment, admin, revision, ACTOR, now, shown)
 
 
 async def _told(platform: Platform, number: int) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from sqlalchemy import select, update
 from control_api.audit.operations import Actor
 from control_api.audit.tables import AuditEntry
 from control_api.deployments.decide import approve_deployment, cancel_deployment, reject_deployment
+from control_api.deployments.frozen import freeze, inputs_of
 from control_api.deployments.tables import Deployment, DeploymentLine
 from control_api.projects.tables import Environment, EnvironmentLock
 from control_api.refusals import Refused
@@ -35,7 +36,12 @@ async def _waiting(platform: Platform, name: str = NAME, who: str = "deployer", 
     asked_by = platform.acme.people[who].id
     row = {"status": "awaiting_approval", "revision": None, "asked_by_id": asked_by, "needs_approval": True}
     async with platform.sessions() as session, session.begin():
-        return (await add_deployment(session, platform.acme, name, NOW, **{**row, **values})).id
+        made = await add_deployment(session, platform.acme, name, NOW, **{**row, **values})
+        environment = await session.get_one(Environment, made.environment_id)
+        inputs = await inputs_of(session, made, environment, made.revision)
+        for column, value in freeze(inputs, NOW).items():
+            setattr(made, column, value)
+        return made.id
 
 
 async def _read(platform: Platform, number: int) -> Deployment:
