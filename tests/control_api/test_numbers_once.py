@@ -140,14 +140,30 @@ _OTHER_ROWS: list[tuple[str, dict[str, Any]]] = [
         {"id": 2, "subject": "environment env_7", "details": '{"change": 70, "deployment": 8}'},
     ),
     ("audit_entries", {"id": 3, "subject": "webhook of repository 12", "details": "no JSON"}),
+    # Nothing names the number of these: so many were removed.
+    *(
+        (
+            "audit_entries",
+            {"id": 10 + one, "subject": f"environment env_a{one}", "action": "environment.remove"},
+        )
+        for one in range(12)
+    ),
+    # What they made was removed with their environments.
+    *(
+        (
+            "deployments",
+            {"id": 20 + one, "account_id": 1, "project_id": 2, "repository_id": 4, "status": "failed"},
+        )
+        for one in range(8)
+    ),
 ]
 _NEXT = {
     "projects": 3,
-    "environments": 10,
+    "environments": 15,
     "ingest_keys": 4,
     "repositories": 13,
     "deployments": 51,
-    "releases": 3,
+    "releases": 11,
     "recorded_deployments": 4,
     "variable_sets": 9,
     "variable_changes": 71,

@@ -24,8 +24,14 @@ _TABLES = (
     "config_operations",
     "goals",
 )
-# Where numbers of removed rows are still written.
+# Where numbers of removed rows are still written. Nothing names the number of a removed environment or release. Each
+# new one got the number after the highest, so none was higher than there have been rows: an entry tells of each
+# environment that was removed, and each release was made by a deployment of its own, which stays.
 _WRITTEN = {
+    "environments": (
+        "SELECT (SELECT count(*) FROM environments) + count(*) FROM audit_entries WHERE action = 'environment.remove'",
+    ),
+    "releases": ("SELECT count(*) FROM deployments",),
     "deployments": (
         "SELECT deployment_id FROM webhook_deliveries",
         "SELECT substr(subject, 12) FROM audit_entries WHERE subject GLOB 'deployment [0-9]*'",
