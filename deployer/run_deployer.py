@@ -70,14 +70,18 @@ class Deployer:
         if self._failing is not None:
             return self._failing
         if self._untaken:
+            untaken = len(self._untaken)
             return (
-                f"{len(self._untaken)} environments are held by a deployer with this identity and another name: if its "
-                "folder was copied, give this one an empty folder; if it was moved, they are taken in 15 s"
+                f"{untaken} {'environment is' if untaken == 1 else 'environments are'} held by a deployer "
+                "with this identity and another name: after a move or with a new container this ends by itself in "
+                "15 s; only if the folder was copied and the other deployer is to go on, give this one an empty folder"
             )
         problems = [keeper.problem for keeper in self._keepers.values() if keeper.problem is not None]
         if not problems:
             return None
-        return f"{len(problems)} of {len(self._keepers)} environments are left as they are, such as: {problems[0]}"
+        return (
+            f"left as they are: {len(problems)} of {len(self._keepers)} environments, such as: {problems[0]}"
+        )
 
     def report(self, environment_id: int, instances: Sequence[InstanceFacts]) -> None:
         """Takes the driver's word of what runs."""
@@ -120,7 +124,7 @@ class Deployer:
 
     async def look_up_commits(self) -> None:
         """Look up what second persons are to approve, until it is cancelled."""
-        await CommitLookUps(self._shop.sessions, self._identity.id).run()
+        await CommitLookUps(self._shop.sessions, self._identity.id, self._guard.check).run()
 
     async def end(self) -> None:
         """End all work; what runs stays to the driver."""

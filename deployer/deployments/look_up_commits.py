@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
+from control_api.database_clock import database_now
 from control_api.deployments.tables import Deployment
 from control_api.git_refs import choose_ref
 from control_api.projects.tables import Environment
@@ -19,7 +20,7 @@ from control_api.repositories.tables import Repository
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import check_url, object_format, resolve_ref, temporary_folder
 from deployer.check_out.run_git import open_git, until
-from deployer.deployments.log import utc_now
+from deployer.database_guard import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
 from deployer.uncut import end_tasks
 from pipeline_contracts.deploy_states import DeploymentStatus
@@ -27,10 +28,10 @@ from pipeline_contracts.deploy_states import DeploymentStatus
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 512 * 1024 * 1024
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS, _FAILED_SECONDS = 1.0, 30.0
 _TIMEOUT_SECONDS = 60.0
 # Longer than two time limits: whoever began a look-up has ended it by then.
-_AGAIN = timedelta(minutes=5)
+_AGAIN_SECONDS = 300.0
 _MOST_AT_ONCE, _MOST_OF_HOST = 4, 2
 _MOST_FOUND = 200
 _LONGEST, _LONGEST_FAULT = 200, 500
@@ -55,29 +56,51 @@ class Sought:
 class CommitLookUps:
     """Looks up commits: one at a time of a repository and few of a host, so that a slow one holds up no other."""
 
-    def __init__(self, sessions: Sessions, holder: str) -> None:
+    def __init__(self, sessions: Sessions, holder: str, check: Callable[[], Awaitable[None]]) -> None:
+        """`check` raises `DatabaseRefused` for a database in which nothing is to be written."""
         self._sessions = sessions
         self._holder = holder
+        self._check = check
+        self._is_away = False
         self._running: dict[asyncio.Task[None], Sought] = {}
 
     async def run(self) -> None:
         """Until it is cancelled."""
         try:
             while True:
-                try:
-                    await self.look()
-                except SQLAlchemyError as error:
-                    logger.warning("the database cannot be asked which commits to look up: %s", error)
-                await asyncio.sleep(_LOOK_SECONDS)
+                pause = await self._try_to_look()
+                await asyncio.sleep(pause)
         finally:
             await end_tasks(*self._running)
 
+    async def _try_to_look(self) -> float:
+        """Return for how many seconds to wait before the next look."""
+        try:
+            await self.look()
+            self._is_away = False
+        except DatabaseRefused:
+            # The deployer itself says why.
+            return _LOOK_SECONDS
+        except SQLAlchemyError as error:
+            if not self._is_away:
+                logger.warning("the database cannot be asked which commits to look up: %s", error)
+            self._is_away = True
+        except Exception:
+            # One bad row must not end the look-ups of all others.
+            logger.exception("the commits to look up could not be looked at")
+            return _FAILED_SECONDS
+        return _LOOK_SECONDS
+
     async def look(self) -> None:
-        """Begin what there is room for."""
+        """Begin what there is room for. Raises `DatabaseRefused`, and what the database raises."""
         self._running = {task: sought for task, sought in self._running.items() if not task.done()}
         if len(self._running) >= _MOST_AT_ONCE:
             return
-        for sought in await self._find():
+        found = await self._find()
+        if found:
+            # In another database or an older backup nothing is claimed.
+            await self._check()
+        for sought in found:
             busy = self._running.values()
             if len(busy) >= _MOST_AT_ONCE:
                 return
@@ -118,7 +141,7 @@ class CommitLookUps:
             claimed = await session.execute(
                 update(Deployment)
                 .where(Deployment.id == sought.deployment_id, *_due())
-                .values(commit_looked_up_at=utc_now())
+                .values(commit_looked_up_at=database_now())
                 .returning(Deployment.id)
                 .execution_options(synchronize_session=False)
             )
@@ -143,9 +166,12 @@ class CommitLookUps:
                 "commit_fault": "The deployer failed while it looked the commit up: its own log says why."
             }
         try:
+            await self._check()
             await self._write(sought, revision, values)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, DatabaseRefused) as error:
             logger.warning("a commit is looked up again later: %s", error)
+        except Exception:
+            logger.exception("the commit of deployment %d could not be written", sought.deployment_id)
 
     async def _write(self, sought: Sought, revision: str | None, values: dict[str, str | None]) -> None:
         is_same = (
@@ -171,7 +197,7 @@ def _due() -> tuple[ColumnElement[bool], ...]:
         # Its environment is there still: that one's branch says which commit.
         Deployment.environment_id.is_not(None),
         or_(Deployment.revision.is_(None), Deployment.commit_subject.is_(None)),
-        or_(began.is_(None), began < utc_now() - _AGAIN),
+        or_(began.is_(None), began < database_now(-_AGAIN_SECONDS)),
     )
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+from sqlalchemy.exc import OperationalError
 
 from control_api.deployments.tables import Deployment
 from control_api.repositories.tables import Repository
 from deployer.check_out.failures import CheckOutFailed
+from deployer.database_guard import DatabaseRefused
 from deployer.deployments import look_up_commits
 from deployer.deployments.look_up_commits import CommitLookUps, read_commit
+from deployer.uncut import end_tasks
 from tests.support.deploy_platform import Platform, environment_path
 
 NAME = "shop/production"
@@ -67,9 +70,13 @@ async def _waiting(platform: Platform, url: str, ref: str | None = "main", branc
     return int((await platform.call("POST", path, {} if ref is None else {"ref": ref})).data["id"])
 
 
+async def _accepted() -> None:
+    """The database is the right one."""
+
+
 async def _look(platform: Platform, number: int) -> Deployment:
     """Look once, and until that has come to its end."""
-    looking = CommitLookUps(platform.sessions, "test")
+    looking = CommitLookUps(platform.sessions, "test", _accepted)
     await looking.look()
     await asyncio.gather(*looking._running)
     async with platform.sessions() as session:
@@ -124,3 +131,61 @@ async def test_a_commit_that_is_too_large_is_not_fetched(
     monkeypatch.setattr(look_up_commits, "MOST_BYTES", 0)
     with pytest.raises(CheckOutFailed, match="is larger than"):
         await read_commit(str(repository), _head(repository))
+
+
+async def test_nothing_is_claimed_or_written_in_a_database_that_is_refused(
+    platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = await _waiting(platform, str(repository))
+    refused = True
+
+    async def check() -> None:
+        if refused:
+            raise DatabaseRefused("another database")
+
+    looking = CommitLookUps(platform.sessions, "test", check)
+    await looking._try_to_look()
+    assert not looking._running
+
+    async def read(*_given: object, **_named: object) -> tuple[str, str]:
+        nonlocal refused
+        refused = True
+        return "subject", "author"
+
+    monkeypatch.setattr(look_up_commits, "read_commit", read)
+    async with platform.sessions() as session:
+        assert (await session.get_one(Deployment, number)).commit_looked_up_at is None
+    refused = False
+    await looking._try_to_look()
+    await asyncio.gather(*looking._running)
+    async with platform.sessions() as session:
+        found = await session.get_one(Deployment, number)
+    assert found.commit_looked_up_at is not None and found.commit_subject is None
+
+
+async def test_whatever_fails_the_look_ups_go_on_and_an_outage_is_told_once(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(look_up_commits, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(look_up_commits, "_FAILED_SECONDS", 0.0)
+    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    faults: list[Exception | None] = [OperationalError("", {}, Exception("away"))] * 3
+    faults += [None, OperationalError("", {}, Exception("away")), ValueError("a bad row"), None]
+    done = asyncio.Event()
+
+    async def look() -> None:
+        if not faults:
+            done.set()
+        elif (fault := faults.pop(0)) is not None:
+            raise fault
+
+    monkeypatch.setattr(looking, "look", look)
+    running = asyncio.create_task(looking.run())
+    try:
+        async with asyncio.timeout(10):
+            await done.wait()
+    finally:
+        await end_tasks(running)
+    told = [record.getMessage() for record in caplog.records if record.name == look_up_commits.__name__]
+    assert [("cannot be asked" in each, "could not be looked at" in each) for each in told] == [
+        (True, False), (True, False), (False, True)]  # fmt: skip
