@@ -5,9 +5,9 @@ believed it would end all of them. It remembers in `database.json` what it has l
 while the two do not fit.
 """
 
+import asyncio
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from control_api.runtime.tables import DatabaseToken
 from deployer.drivers.interface import LastLive, WorkFailed
 from deployer.environments.overview import Overview
 from deployer.uncut import uncut
+from deployer.write_whole import write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class DatabaseGuard:
         self._path = folder / FILE
         self._known_revision = newest_revision()
         self._damage: str | None = None
+        self._writing = asyncio.Lock()
         self._remembered = self._read_file()
 
     @property
@@ -129,7 +131,7 @@ class DatabaseGuard:
                 f"Wait for a restore that is in progress, or restore the database. {_ACCEPT}"
             )
         newest_at, project = found.get(newest, ("", ""))
-        self._remember(replace(known, newest=newest, newest_at=newest_at, newest_project=project))
+        await self._remember(replace(known, newest=newest, newest_at=newest_at, newest_project=project))
 
     async def remember_live(self, overview: Overview) -> None:
         """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
@@ -140,7 +142,7 @@ class DatabaseGuard:
             async with self._sessions() as session:
                 await self._check_lost(session, vanished)
         if self._remembered is not None:
-            self._remember(replace(self._remembered, live=live))
+            await self._remember(replace(self._remembered, live=live))
 
     async def _check_lost(self, session: AsyncSession, numbers: set[int]) -> None:
         had = sorted(numbers & self.last_live.keys())
@@ -162,7 +164,10 @@ class DatabaseGuard:
 
     def _read_file(self) -> _Remembered | None:
         try:
-            found = json.loads(self._path.read_bytes())
+            content = self._path.read_bytes()
+            if not content.strip(b"\0 \n"):
+                raise EOFError
+            found = json.loads(content)
             live = {
                 int(number): LastLive(
                     str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"]))
@@ -173,21 +178,31 @@ class DatabaseGuard:
             return _Remembered(str(found["token"]), *newest, live)
         except FileNotFoundError:
             return None
+        except EOFError:
+            # Which database it was nobody can tell any more, so a person has to.
+            reason = "is empty, as a power cut may have left it"
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = f"{FILE} in the deployer's folder cannot be read ({type(error).__name__})."
-            self._damage = f"{reason} {_LEFT_ALONE} {_ACCEPT}"
-            return None
+            reason = f"cannot be read ({type(error).__name__})"
+        self._damage = (
+            f"{FILE} in the deployer's folder {reason}. {_LEFT_ALONE} What does not run is not started either. If "
+            f"PHAROS_DATABASE_URL names the database whose applications run here, and it is no older backup, stop the "
+            f"deployer, remove {FILE} from its folder and start it again; it ends what the database does not know."
+        )
+        return None
 
-    def _remember(self, remembered: _Remembered) -> None:
+    @uncut
+    async def _remember(self, remembered: _Remembered) -> None:
         if remembered == self._remembered:
             return
         self._remembered = remembered
-        fresh = self._path.with_suffix(".new")
+        # In a thread: requests to applications do not wait for the disk.
+        async with self._writing:
+            await asyncio.to_thread(self._write, self._remembered)
+
+    def _write(self, remembered: _Remembered) -> None:
         try:
-            fresh.write_text(json.dumps(asdict(remembered)))
-            fresh.chmod(0o600)
-            # Whole or not at all: a half-written file would be refused.
-            os.replace(fresh, self._path)
+            # A half-written file would be refused.
+            write_whole(self._path, json.dumps(asdict(remembered)))
         except OSError as error:
             logger.warning("%s cannot be written: %s", self._path, error)
 

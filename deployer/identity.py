@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployer.exclusive_identity import claiming
+from deployer.write_whole import write_whole
+
 USERS = 100_000
 """How many users a range has. A deployer begins with one range, and takes another when that is used up."""
 MOST_RANGES = 1000
@@ -26,7 +29,7 @@ class NoMoreUsers(Exception):
 
 
 class FolderInUse(Exception):
-    """The folder cannot be used: another deployer runs on it, or its identity is lost."""
+    """The folder cannot be used: another deployer runs on it or on a copy of it, or its identity is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,10 @@ class Identity:
         number_of_range, offset = divmod(number, USERS)
         firsts = [self.first_uid, *self.more]
         return firsts[number_of_range] + offset if number_of_range < len(firsts) else None
+
+    def has_user(self, uid: int) -> bool:
+        """Whether what runs as this user is an application of this deployer."""
+        return any(first <= uid < first + USERS for first in (self.first_uid, *self.more))
 
     def take_user(self, number: int) -> int:
         """Return the user of this number, and take and store the ranges that are missing. Raises `NoMoreUsers`."""
@@ -72,7 +79,15 @@ def owning(folder: Path) -> Iterator[Identity]:
             raise FolderInUse(
                 f"Another deployer runs on {folder}. Stop it, or give this one another --folder."
             ) from None
-        yield _read(folder)
+        identity = _read(folder)
+        with claiming(identity.id, str(identity.folder), identity.has_user) as holder:
+            if holder is not None:
+                raise FolderInUse(
+                    f"{identity.folder} and {holder.folder} are copies of one folder, and process {holder.pid} runs on "
+                    "the other one: both would take what runs for their own. Stop that process, or start the copy on "
+                    "another machine; to run both here, remove the deployer folder of the copy."
+                )
+            yield identity
 
 
 def _read(folder: Path) -> Identity:
@@ -102,11 +117,8 @@ def _read_file(path: Path) -> dict[str, Any] | None:
 
 def _write(folder: Path, known: dict[str, Any]) -> None:
     for name in _FILES:
-        path = folder / name
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(known) + "\n")
-        # Whole or not at all: with another ID it would not find its processes.
-        os.replace(fresh, path)
+        # With another ID it would not find its processes.
+        write_whole(folder / name, json.dumps(known) + "\n")
 
 
 def _unused_users(own: Sequence[int]) -> int:

@@ -1,7 +1,10 @@
 """A deployer is the same after a restart, and is one at a time."""
 
 import os
+import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,16 @@ from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.drivers.local.folders import Folders
 from deployer.identity import MOST_RANGES, USERS, FolderInUse, NoMoreUsers, owning
 from deployer.processes.confinement import Owner
+from deployer.write_whole import write_whole
+
+_OWNER = """
+import sys
+from pathlib import Path
+from deployer.identity import owning
+with owning(Path(sys.argv[1])) as identity:
+    print(identity.id, flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_it_keeps_its_id_and_its_users(tmp_path: Path) -> None:
@@ -48,6 +61,71 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
     with owning(tmp_path):
         pass
+
+
+def test_a_copy_of_its_folder_is_refused_on_the_same_machine_while_it_runs(tmp_path: Path) -> None:
+    with owning(tmp_path / "first"):
+        shutil.copytree(tmp_path / "first", tmp_path / "copy")
+        told = f"{tmp_path}/copy and {tmp_path}/first are copies .* process {os.getpid()} runs .* Stop that process"
+        with pytest.raises(FolderInUse, match=told), owning(tmp_path / "copy"):
+            pass
+    with owning(tmp_path / "copy") as copy:
+        pass
+    # Another process, and one that was killed.
+    command = [sys.executable, "-c", _OWNER, str(tmp_path / "first")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None and other.stdout is not None
+        assert other.stdout.readline() == f"{copy.id}\n"
+        with pytest.raises(FolderInUse, match=f"process {other.pid} runs"), owning(tmp_path / "copy"):
+            pass
+        other.kill()
+    with owning(tmp_path / "copy"):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has other users")
+def test_an_application_that_claims_its_identity_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    with owning(tmp_path) as identity:
+        pass
+    claim = f"import os, sys; os.memfd_create('pharos-deployer-{identity.id}'); print(flush=True); sys.stdin.read()"
+    command = ["/usr/bin/env", "python3", "-c", claim]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        user=identity.first_uid + 3,
+        group=identity.first_uid + 1,
+    ) as application:
+        assert application.stdin is not None and application.stdout is not None
+        assert application.stdout.readline() == b"\n"
+        with owning(tmp_path):
+            pass
+        application.stdin.close()
+
+
+def test_files_are_on_the_disk_before_they_have_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(("fsync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def replaced(fresh: Path, path: Path) -> None:
+        done.append(("replace", str(path)))
+        replace(fresh, path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_whole(tmp_path / "database.json", "{}")
+    assert done == [
+        ("fsync", str(tmp_path / "database.new")),
+        ("replace", str(tmp_path / "database.json")),
+        ("fsync", str(tmp_path)),
+    ]
+    assert (tmp_path / "database.json").read_text() == "{}"
 
 
 def test_others_may_enter_its_folder_and_list_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from control_api.database import open_engine, open_sessions
 from control_api.projects.find import Place
 from control_api.variables.operations import replace_variables
 from control_api.variables.sealing import SealingKeys
-from deployer import leases, run_deployer
+from deployer import exclusive_identity, leases, run_deployer
+from deployer.identity import FolderInUse, owning
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, ask, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, Points, faulty_deployer
@@ -119,6 +120,11 @@ def _damaged_memory(site: Site) -> None:
     (site.faulty.folder / "database.json").write_text("{")
 
 
+def _empty_memory(site: Site) -> None:
+    shutil.copy(site.faulty.folder / "database.json", site.folder / "database.json")
+    (site.faulty.folder / "database.json").write_text("")
+
+
 def _damaged_identity(site: Site) -> None:
     (site.faulty.folder / "identity.json").write_text("{")
 
@@ -170,6 +176,10 @@ _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
     "a memory that cannot be read": (
         _damaged_memory,
         "database.json in the deployer's folder cannot be read",
+    ),
+    "a memory that a power cut has emptied": (
+        _empty_memory,
+        "database.json in the deployer's folder is empty, as a power cut",
     ),
     "a damaged identity": (_damaged_identity, None),
     "another port of applications": (_another_port, None),
@@ -272,18 +282,23 @@ async def test_another_folder_takes_the_environment_and_ends_nothing(
 
 
 async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_work(
-    site: Site, tmp_path: Path
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """On the same machine it does not start; on another one that has the same database it waits."""
     faulty, port = site.faulty, site.faulty.port
     await _wait_told(site, None)
     pids = await _serving(site)
     shutil.copytree(faulty.folder, tmp_path / "copy")
+    with pytest.raises(FolderInUse, match="are copies of one folder"), owning(tmp_path / "copy"):
+        pass
+    monkeypatch.setattr(exclusive_identity, "_find_other", lambda *_given: None)
     copy = FaultyDeployer(faulty.stage, tmp_path / "copy", Points())
     await copy.start()
     try:
 
         async def is_told() -> bool:
-            return "with this identity and another name" in (copy.deployer.failing or "")
+            told = "1 environment is held by a deployer with this identity and another name"
+            return told in (copy.deployer.failing or "")
 
         await _until(is_told)
         await asyncio.sleep(_LOOKS_SECONDS)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -83,6 +84,14 @@ def _up(data: Path, port: int, **variables: str) -> subprocess.CompletedProcess[
 def test_a_second_process_on_the_folder_is_refused(platform: PlatformProcess) -> None:
     done = _up(platform.data, free_port())
     assert (done.returncode, "Another process runs on" in done.stderr) == (1, True)
+
+
+def test_a_copy_of_the_folder_is_refused(platform: PlatformProcess, tmp_path: Path) -> None:
+    """Before it looks for processes: it would take those of the other one for its own."""
+    shutil.copytree(platform.data / "deployer", tmp_path / "data" / "deployer")
+    done = _up(tmp_path / "data", free_port())
+    assert (done.returncode, "are copies of one folder" in done.stderr) == (1, True), done.stderr
+    assert str(platform.data / "deployer") in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_port_in_use_is_refused(platform: PlatformProcess, tmp_path: Path) -> None:
