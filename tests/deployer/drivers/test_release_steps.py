@@ -60,6 +60,7 @@ async def driver(tmp_path: Path) -> AsyncIterator[LocalDriver]:
         f"dpl_{random.SystemRandom().randrange(10**12)}", "here", first_uid, tmp_path / "folder"
     )
     (tmp_path / "folder" / "artefacts" / "1").mkdir(parents=True)
+    listeners = ListenerOwners.of_this_machine()
     made = LocalDriver(
         identity,
         _Traffic(),
@@ -67,10 +68,11 @@ async def driver(tmp_path: Path) -> AsyncIterator[LocalDriver]:
         hidden=(),
         limits=Limits(),
         drain_seconds=0,
-        listeners=ListenerOwners.of_this_machine(),
+        listeners=listeners,
     )
     yield made
     await made.close(stops=True)
+    listeners.close()
     assert await end_marked(f"{identity.id}/") == 0
 
 
