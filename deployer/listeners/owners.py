@@ -6,7 +6,9 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from deployer.listeners.interface import LOOPBACK, Listener, ListenerSource
 from deployer.listeners.open_sockets import OpenSockets, can_read_other_processes, read_open_sockets
@@ -17,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 # A listener of somebody else is looked at again no sooner: requests that are held ask every 50 ms.
 _FOREIGN_SECONDS = 0.5
+# More than one: a user's many processes may take seconds.
+_THREADS = 4
 
 
 class Verdict(enum.Enum):
@@ -70,6 +74,8 @@ class ListenerOwners:
         self._user_decides: bool | None = True if has_own_users else None
         self._ports: dict[int, _Port] = {}
         self._warned: set[object] = set()
+        # Of their own: what holds the threads that all else shares must not hold up who may have requests.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="listeners")
 
     @classmethod
     def of_this_machine(cls) -> "ListenerOwners":
@@ -192,9 +198,11 @@ class ListenerOwners:
             place.examining = None
 
     async def _read(self, expected: Expected) -> OpenSockets:
-        sockets = await asyncio.to_thread(read_open_sockets, expected.uid, expected.mark, expected.leader())
+        run = asyncio.get_running_loop().run_in_executor
+        read = partial(read_open_sockets, expected.uid, expected.mark, expected.leader())
+        sockets = await run(self._threads, read)
         if not sockets.is_complete and self._user_decides is None:
-            self._user_decides = not await asyncio.to_thread(can_read_other_processes)
+            self._user_decides = not await run(self._threads, can_read_other_processes)
         return sockets
 
     def _judge(self, expected: Expected, listener: Listener, sockets: OpenSockets) -> bool | None:

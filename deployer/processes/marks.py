@@ -1,6 +1,5 @@
 """Finds the processes that Pharos started, also those of a deployer that is gone, and ends them for certain."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from deployer.processes.process_table import (
     send_signal,
 )
 from deployer.processes.shielded import carry_out
+from deployer.processes.threads import in_thread
 
 _END_OWNER = Path(__file__).with_name("end_owner.py")
 _PATIENCE_SECONDS = 60.0
@@ -86,7 +86,7 @@ async def end_all(mark_prefix: str, owner: Owner | None) -> int:
     def begins_so(marks: frozenset[str]) -> bool:
         return any(mark.startswith(mark_prefix) for mark in marks)
 
-    return await carry_out(asyncio.to_thread(_end_now, begins_so, None, owner))
+    return await carry_out(in_thread(lambda: _end_now(begins_so, None, owner)))
 
 
 async def end_instance(mark: str, session: int | None, owner: Owner | None) -> int:
@@ -94,7 +94,7 @@ async def end_instance(mark: str, session: int | None, owner: Owner | None) -> i
 
     Cancellation waits until nothing is left.
     """
-    return await carry_out(asyncio.to_thread(_end_now, lambda marks: mark in marks, session, owner))
+    return await carry_out(in_thread(lambda: _end_now(lambda marks: mark in marks, session, owner)))
 
 
 def _end_now(is_wanted: Wanted, session: int | None, owner: Owner | None) -> int:

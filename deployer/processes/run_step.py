@@ -73,6 +73,8 @@ async def run_step(
             raise StepTimedOut(f"took longer than {timeout_seconds:g} s and was ended") from None
         finally:
             await carry_out(step.close())
+    if process.fault is not None:
+        raise StepFailed(process.fault)
     if status != 0:
         raise StepFailed(describe_own_exit(status, count_oom_kills() - oom_kills))
 

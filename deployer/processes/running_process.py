@@ -5,8 +5,10 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from deployer.processes.children import kill_children, read_started, reap, reap_children
 from deployer.processes.marks import end_instance
 from deployer.processes.process_table import (
     INIT_PID,
@@ -17,6 +19,7 @@ from deployer.processes.process_table import (
     read_process,
     send_signal,
 )
+from deployer.processes.threads import in_thread
 
 _LOOK_SECONDS = 0.1
 
@@ -39,6 +42,8 @@ class RunningProcess:
         self._report = report
         self._reported = b""
         self._is_launched = report is None
+        self.fault: str | None = None
+        """Why it was killed at its start: it could not be watched. The end of a sentence."""
         self._init: int | None = None
         # Pidfds of the launcher and the init, children of ours as well.
         self._others: set[int] = set()
@@ -47,6 +52,7 @@ class RunningProcess:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int | None] = self._loop.create_future()
         self._started: asyncio.Future[None] = self._loop.create_future()
+        self._reaping: asyncio.Task[int | None] | None = None
         # A pidfd becomes readable when its process ends.
         self._loop.add_reader(descriptor, self._on_end)
         if report is None:
@@ -103,14 +109,14 @@ class RunningProcess:
             self._ended.set_result(None)
 
     async def _ask(self, until: float) -> None:
-        found = await asyncio.to_thread(self._find)
+        found = await in_thread(self._find)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
         # Once each: to many programs a second SIGTERM says "at once".
         send_signal([each for each in found if each.group != self.pid], signal.SIGTERM)
         while (left := until - self._loop.time()) > 0:
             # A shell may be gone long before the programs that it started.
-            if not self.is_running and not await asyncio.to_thread(self._find):
+            if not self.is_running and not await in_thread(self._find):
                 return
             await asyncio.wait({self._ended}, timeout=min(left, _LOOK_SECONDS))
             if not self.is_running:
@@ -130,27 +136,52 @@ class RunningProcess:
             self._reported += data
             if not self._is_launched and b"\n" in self._reported:
                 self._is_launched = True
-                self._take_over(self._reported.partition(b"\n")[0].strip(b"."))
+                self._take_over(read_started(self._reported))
             if not data:
                 # The last who had it has become the command.
                 self._close_report()
 
-    def _take_over(self, told: bytes) -> None:
+    def _take_over(self, started: Sequence[int]) -> None:
         """Watch the command in place of the launcher, where it is not the same process."""
-        if told == b"stays":
+        if not started:
             return
-        launcher, (init, self.pid) = self._descriptor, map(int, told.split())
+        launcher, (init, command) = self._descriptor, started
         assert launcher is not None
+        opened: list[int] = []
+        try:
+            for pid in started:
+                opened.append(os.pidfd_open(pid))
+            seen = read_process(command)
+        except OSError as fault:
+            for descriptor in opened:
+                os.close(descriptor)
+            self._give_up(fault, {self.pid, init, command}, command)
+            return
         self._loop.remove_reader(launcher)
-        self._init = os.pidfd_open(init)
+        self.pid, (self._init, self._descriptor) = command, opened
         for descriptor in (launcher, self._init):
             self._others.add(descriptor)
             self._others_ended.clear()
             self._loop.add_reader(descriptor, self._on_end_of_other, descriptor)
-        self._descriptor = os.pidfd_open(self.pid)
-        if (seen := read_process(self.pid)) is not None:
+        if seen is not None:
             self.started_ticks = seen.started_ticks
         self._loop.add_reader(self._descriptor, self._on_end)
+
+    def _give_up(self, fault: OSError, pids: set[int], command: int) -> None:
+        """Kill what nobody would hear the end of, as when there is no descriptor for the pidfds."""
+        assert self._descriptor is not None
+        self.fault = f"could not be watched: {fault.strerror}"
+        self._loop.remove_reader(self._descriptor)
+        self.pid = command
+        kill_children(pids)
+        self._reap_then_finish(pids, None, command)
+
+    def _reap_then_finish(self, pids: Iterable[int], group: int | None, leader: int) -> None:
+        self._reaping = self._loop.create_task(reap_children(pids, group, leader), name=f"reap {leader}")
+        self._reaping.add_done_callback(self._on_reaped)
+
+    def _on_reaped(self, reaping: "asyncio.Task[int | None]") -> None:
+        self._finish(None if reaping.cancelled() else reaping.result())
 
     def _on_end(self) -> None:
         descriptor = self._descriptor
@@ -159,16 +190,17 @@ class RunningProcess:
         self._on_report()
         if self._descriptor != descriptor:
             return
+        if self._reaping is not None:
+            return
         if self._is_launched:
-            self._finish(_reap(os.P_PIDFD, descriptor))
+            self._finish(reap(os.P_PIDFD, descriptor))
             return
         # The launcher failed, or was killed. What it had started is in its group, and is a child of ours.
         self._is_launched = True
         self._loop.remove_reader(descriptor)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        reaped = self._loop.run_in_executor(None, _reap_group, self.pid)
-        reaped.add_done_callback(lambda done: self._finish(done.result()))
+        self._reap_then_finish((), self.pid, self.pid)
 
     def _finish(self, status: int | None) -> None:
         self._release()
@@ -178,7 +210,7 @@ class RunningProcess:
             self._ended.set_result(status)
 
     def _on_end_of_other(self, descriptor: int) -> None:
-        _reap(os.P_PIDFD, descriptor)
+        reap(os.P_PIDFD, descriptor)
         self._release_other(descriptor)
 
     def _release_other(self, descriptor: int) -> None:
@@ -205,32 +237,14 @@ class RunningProcess:
             self._descriptor = None
 
 
-def _reap(kind: int, number: int) -> int | None:
-    """The status of a child that has ended, negative for a signal. None: it is no child of ours."""
-    with contextlib.suppress(ChildProcessError):
-        result = os.waitid(kind, number, os.WEXITED)
-        if result is not None:
-            return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
-    return None
-
-
-def _reap_group(leader: int) -> int | None:
-    """Wait for all children of ours in the group; return the status of its leader. Blocking."""
-    status = None
-    while True:
-        try:
-            result = os.waitid(os.P_PGID, leader, os.WEXITED)
-        except ChildProcessError:
-            return status
-        if result is not None and result.si_pid == leader:
-            status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
-
-
 def adopt_process(pid: int, mark: str) -> RunningProcess:
     """Take over a process that an earlier deployer started. Raises ProcessLookupError where none with the mark runs."""
     descriptor = os.pidfd_open(pid)
-    process = read_process(pid)
-    if process is None or mark not in Marks().of(pid):
+    try:
+        process = read_process(pid)
+        if process is None or mark not in Marks().of(pid):
+            raise ProcessLookupError(f"process {pid} is not {mark}")
+        return RunningProcess(pid, mark, descriptor, process.started_ticks)
+    except BaseException:
         os.close(descriptor)
-        raise ProcessLookupError(f"process {pid} is not {mark}")
-    return RunningProcess(pid, mark, descriptor, process.started_ticks)
+        raise

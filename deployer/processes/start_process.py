@@ -11,6 +11,7 @@ from typing import Any
 
 from deployer.processes import launcher
 from deployer.processes.call_filter import call_filter
+from deployer.processes.children import abandon_launcher
 from deployer.processes.confinement import Confinement, search_path
 from deployer.processes.operators_places import operators_places
 from deployer.processes.process_table import read_process
@@ -67,9 +68,22 @@ def start_process(
         os.close(reported)
     # The pidfd tells of its end from here on. This object would warn of a process that outlives it.
     process.returncode = 0
-    descriptor = os.pidfd_open(process.pid)
-    seen = read_process(process.pid)
-    return RunningProcess(process.pid, mark, descriptor, 0 if seen is None else seen.started_ticks, report)
+    return _watched(process.pid, mark, report)
+
+
+def _watched(pid: int, mark: str, report: int) -> RunningProcess:
+    """Raises OSError, as where no descriptor is left: nothing of it runs then."""
+    descriptor = None
+    try:
+        descriptor = os.pidfd_open(pid)
+        seen = read_process(pid)
+        return RunningProcess(pid, mark, descriptor, 0 if seen is None else seen.started_ticks, report)
+    except BaseException:
+        if descriptor is not None:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+        abandon_launcher(pid, report)
+        raise
 
 
 def check_start(command: str, *, variables: Mapping[str, str], confinement: Confinement, mark: str) -> None:

@@ -134,10 +134,13 @@ class Supervised:
             return
         self._adopted = None
         await self._process.wait_started()
-        self._change("running")
+        if self._process.fault is None:
+            self._change("running")
         status = await self._process.wait()
-        self.last_exit = describe_own_exit(status, count_oom_kills() - self._oom_kills[0])
-        with contextlib.suppress(StillRunning):
+        exit_told = describe_own_exit(status, count_oom_kills() - self._oom_kills[0])
+        self.last_exit = self._process.fault or exit_told
+        # OSError: the machine has no descriptor or no memory to look with. The next start may do better.
+        with contextlib.suppress(StillRunning, OSError):
             await self._process.end(0)
         # What the next start prints begins on a line of its own.
         with contextlib.suppress(OSError):

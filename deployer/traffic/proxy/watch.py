@@ -12,6 +12,7 @@ import socket
 import struct
 import termios
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from aiohttp.base_protocol import BaseProtocol
@@ -64,6 +65,8 @@ class Watch:
         self._callers: set[WatchedCaller] = set()
         self._memory = FreeMemory()
         self._trim = find_trim()
+        # Of its own: what holds the threads that all else shares must not hold up the sweeps.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="trim")
 
     def enter(self, caller: WatchedCaller) -> None:
         """Watch this caller until `leave`."""
@@ -107,7 +110,7 @@ class Watch:
             await asyncio.sleep(pause)
             self.sweep()
             if self._trim is not None and self._memory.is_due(len(self._callers)):
-                await asyncio.to_thread(self._trim, 0)
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._trim, 0)
 
     def sweep(self) -> None:
         """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""

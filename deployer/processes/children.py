@@ -1,0 +1,95 @@
+"""Ends and reaps children of ours that nobody watches."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+
+_FIRST_PAUSE_SECONDS = 0.001
+_LONGEST_PAUSE_SECONDS = 1.0
+
+_abandoned: set["asyncio.Task[None]"] = set()
+
+
+def reap(kind: int, number: int) -> int | None:
+    """Return the status of a child that has ended, negative for a signal. None: it is no child of ours."""
+    with contextlib.suppress(ChildProcessError):
+        result = os.waitid(kind, number, os.WEXITED)
+        if result is not None:
+            return _status(result)
+    return None
+
+
+def kill_children(pids: Iterable[int]) -> None:
+    """Kill children that nobody has reaped, so that no other process has their numbers."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def reap_children(pids: Iterable[int], group: int | None, leader: int) -> int | None:
+    """Wait for these children, and for all of the group; return the status of the leader.
+
+    Asks again and again: a thread would be held for as long as the kernel keeps one of them, as it does for a dead
+    disk, and a descriptor may be what is missing. Asks for all in turn: an init ends after all in its PID namespace.
+    """
+    status = None
+    waiting = {(os.P_PID, pid) for pid in pids} | ({(os.P_PGID, group)} if group is not None else set())
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        for each in list(waiting):
+            ended, are_all = _reap_ended(*each)
+            status = ended.get(leader, status)
+            if are_all:
+                waiting.discard(each)
+        if not waiting:
+            return status
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _reap_ended(kind: int, number: int) -> tuple[dict[int, int], bool]:
+    """Return the status of those that have ended, by pid, and whether there are no others."""
+    ended = {}
+    try:
+        while (result := os.waitid(kind, number, os.WEXITED | os.WNOHANG)) is not None:
+            ended[result.si_pid] = _status(result)
+    except ChildProcessError:
+        return ended, True
+    return ended, False
+
+
+def abandon_launcher(pid: int, report: int) -> None:
+    """Kill a launcher, and what it has started, and reap them in the background; closes the report."""
+    # The init is in the launcher's group for good, and its end is that of all in its PID namespace.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    task = asyncio.get_running_loop().create_task(_reap_abandoned(pid, report), name=f"reap {pid}")
+    _abandoned.add(task)
+    task.add_done_callback(_abandoned.discard)
+
+
+async def _reap_abandoned(pid: int, report: int) -> None:
+    try:
+        await reap_children({pid}, None, pid)
+        # The launcher has ended: what it has told is all there.
+        started = read_started(os.read(report, 4096))
+    except BlockingIOError:
+        started = []
+    finally:
+        os.close(report)
+    # The command leaves the group when it is told of.
+    kill_children(started)
+    await reap_children(started, pid, pid)
+
+
+def read_started(report: bytes) -> list[int]:
+    """Return what the launcher's report tells: the init and the command; empty without a PID namespace."""
+    told, is_whole, _ = report.partition(b"\n")
+    told = told.strip(b".")
+    return list(map(int, told.split())) if is_whole and told != b"stays" else []
+
+
+def _status(result: os.waitid_result) -> int:
+    return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status

@@ -1,0 +1,157 @@
+"""What nobody can watch is killed and reaped, and the failure is told."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from deployer.processes import marks, process_table, running_process, start_process
+from deployer.processes.marks import StillRunning, end_instance, find_marked
+from deployer.processes.run_step import StepFailed
+from deployer.processes.start_process import has_namespaces
+from deployer.processes.supervised import Supervised
+from tests.deployer.processes.places import Place, until
+
+_MOST_OPENED = 3
+
+
+class _FewDescriptors:
+    """Refuses one `pidfd_open`, counted from 1: the launcher's, the init's and the command's."""
+
+    def __init__(self, refused: int) -> None:
+        self.left = refused
+        self._open = os.pidfd_open
+
+    def __call__(self, pid: int, flags: int = 0) -> int:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return self._open(pid, flags)
+
+
+def _children() -> set[int]:
+    return {
+        int(pid)
+        for thread in Path("/proc/self/task").iterdir()
+        for pid in (thread / "children").read_text().split()
+    }
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_what_cannot_be_watched_is_killed(
+    place: Place, nowhere: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusable = range(1, _MOST_OPENED + 1) if await has_namespaces() else [1]
+    descriptors, children = _descriptors(), _children()
+    for refused in refusable:
+        monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(refused))
+        if refused == 1:
+            with pytest.raises(OSError, match="Too many open files"):
+                place.start("exec sleep 600", nowhere)
+        else:
+            process = place.start("exec sleep 600", nowhere)
+            async with asyncio.timeout(60):
+                assert await process.wait() == -9
+                await process.wait_started()
+                await process.end(60)
+            assert process.fault == "could not be watched: Too many open files"
+        monkeypatch.undo()
+        await until(lambda: _children() <= children and _descriptors() == descriptors)
+        assert find_marked(place.mark) == {}
+
+
+async def test_a_launcher_that_ended_before_it_is_watched_leaves_nothing(
+    place: Place, nowhere: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command has left its group by then."""
+    descriptors, children = _descriptors(), _children()
+
+    def refuse(pid: int) -> None:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+
+    if await has_namespaces():
+        monkeypatch.setattr(start_process, "read_process", refuse)
+        with pytest.raises(OSError, match="Too many open files in system"):
+            place.start("exec sleep 600", nowhere)
+        await until(lambda: _children() <= children and _descriptors() == descriptors)
+
+
+async def test_a_step_tells_that_it_could_not_be_watched(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if await has_namespaces():
+        monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(2))
+        with pytest.raises(StepFailed, match="could not be watched: Too many open files"):
+            await place.run("exec sleep 600")
+
+
+async def test_an_instance_that_could_not_be_watched_is_started_again(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not await has_namespaces():
+        return
+    seen: list[tuple[str, str | None]] = []
+    instance = Supervised(
+        command="exec sleep 600",
+        variables={},
+        confinement=place.confinement,
+        mark=place.mark,
+        output=tmp_path / "output",
+        on_change=lambda it: seen.append((it.state, it.last_exit)),
+    )
+    monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(2))
+    instance.start()
+    await until(lambda: instance.state == "running")
+    told = "could not be watched: Too many open files"
+    assert seen == [("starting", None), ("waiting", told), ("starting", told), ("running", told)]
+    await instance.stop(0)
+
+
+async def test_an_instance_is_started_again_though_its_rest_cannot_be_looked_for(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = Supervised(
+        command="until [ -e enough ]; do sleep 0.02; done; rm enough",
+        variables={},
+        confinement=place.confinement,
+        mark=place.mark,
+        output=tmp_path / "output",
+        on_change=lambda it: None,
+    )
+    instance.start()
+    await until(lambda: instance.state == "running")
+    real = running_process.end_instance
+
+    async def refuse(*_: object) -> int:
+        monkeypatch.setattr(running_process, "end_instance", real)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(running_process, "end_instance", refuse)
+    (place.folder / "enough").touch()
+    await until(lambda: (instance.restarts, instance.state) == (1, "running"))
+    await instance.stop(0)
+
+
+async def test_stuck_processes_of_one_keep_no_thread_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the threads of everybody are: on two cores six."""
+    monkeypatch.setattr(marks, "_PATIENCE_SECONDS", 3600)
+    held = [process_table.Process(2**22 + 1, 1, 1, 1, "D", 0)]
+    monkeypatch.setattr(marks, "find_related", lambda *_: list(held))
+    ending = [asyncio.create_task(end_instance(f"stuck:{number}", None, None)) for number in range(20)]
+    try:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(asyncio.to_thread(os.getpid) for _ in range(20)))
+        assert not any(task.done() for task in ending)
+        monkeypatch.setattr(marks, "_PATIENCE_SECONDS", -1)
+        with pytest.raises(StillRunning):
+            # There is a thread for the next one, too.
+            await end_instance("stuck:last", None, None)
+    finally:
+        held.clear()
+        await asyncio.gather(*ending)
