@@ -25,11 +25,11 @@ def upgrade() -> None:
 
 def _gate_previews() -> None:
     """Nobody wrote down where a preview has its variables from: where an environment of its project wants a second
-    person, so does a preview that has variables."""
+    person, so does a preview that has variables; an empty set is none."""
     op.execute(
         sa.text(
             "UPDATE environments SET deploys_need_approval = true WHERE type = 'preview' "
-            "AND id IN (SELECT environment_id FROM variable_sets) "
+            "AND id IN (SELECT environment_id FROM variable_sets WHERE count > 0) "
             "AND project_id IN (SELECT project_id FROM (SELECT project_id FROM environments "
             "WHERE deploys_need_approval AND type <> 'preview') AS gated)"
         )
