@@ -60,11 +60,11 @@ class Operated:
         engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
         return replace(self, engines=engines)
 
-    async def act(self, action: str, **wanted: Any) -> Any:
+    async def act(self, action: str, /, **wanted: Any) -> Any:
         """What the action gives, run by the user "kim"."""
         return await ACTIONS[action](self.engines, {"operator": "kim", **wanted}, NOW)
 
-    async def refused(self, action: str, **wanted: Any) -> str:
+    async def refused(self, action: str, /, **wanted: Any) -> str:
         """Why the action is turned down; it is one line, and nothing was written."""
         before = await self.audited()
         with pytest.raises(Refused) as caught:

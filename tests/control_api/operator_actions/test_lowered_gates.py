@@ -80,3 +80,16 @@ async def test_a_configuration_is_applied_by_two_people(gated: Operated) -> None
     await gated.act("configuration/apply", **wanted, approved_by=SECOND)
     details = (await gated.audited())[0][4]
     assert details["approved_by_id"] == gated.people["maintainer"].id
+
+
+async def test_an_operator_names_who_has_a_lowering_operation_tried_again(gated: Operated) -> None:
+    document = "version: 2\nenvironments: {production: {window: null}}\n"
+    review = (await gated.act("configuration/review", document=document, by=ASKER))["review"]["id"]
+    applied = await gated.act("configuration/apply", review_id=review, by=ASKER, approved_by=SECOND)
+    wanted = {"application_id": applied["id"], "operation_id": applied["operations"][0]["id"]}
+    await gated.act("configuration/operate", **wanted, action="cancel")
+    for by in ({}, {"by": ASKER}):
+        line = await gated.refused("configuration/operate", **wanted, **by, action="retry")
+        assert "A second person has to agree" in line
+    told = await gated.act("configuration/operate", **wanted, by=SECOND, action="retry")
+    assert told["status"] == "pending"
