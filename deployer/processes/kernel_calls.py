@@ -91,21 +91,25 @@ def drop_rights(owner: list[int] | None) -> None:
         raise OSError("capabilities could not be given up")
 
 
-def filter_calls(given: dict[str, Any] | None) -> None:
-    """Have the kernel refuse calls (see call_filter.py), for good. Passes over a kernel without seccomp."""
+def filter_calls(given: dict[str, Any] | None) -> bool:
+    """Have the kernel refuse calls (see call_filter.py), for good. False: the kernel has no seccomp filters."""
     if given is None:
-        return
+        return False
     program = bytes.fromhex(given["program"])
     structure = _Program(len(program) // 8, program)
-    # Without the flag, kernels before 5.16 slow the process down.
-    done = _libc.syscall(
-        ctypes.c_long(given["call"]),
-        ctypes.c_uint(_SECCOMP_SET_MODE_FILTER),
-        ctypes.c_uint(_SECCOMP_FILTER_FLAG_SPEC_ALLOW),
-        ctypes.byref(structure),
-    )
-    if done < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
-        _check("seccomp", done)
+    # Without the flag, kernels before 5.16 slow the process down; those before 4.17 do not know it.
+    for flags in (_SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0):
+        done = _libc.syscall(
+            ctypes.c_long(given["call"]),
+            ctypes.c_uint(_SECCOMP_SET_MODE_FILTER),
+            ctypes.c_uint(flags),
+            ctypes.byref(structure),
+        )
+        if done == 0:
+            return True
+        if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
+            _check("seccomp", done)
+    return False
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:

@@ -13,8 +13,10 @@ kernel kills all that the command has started, however it hides. Elsewhere the l
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 import resource
 import signal
 import sys
@@ -45,7 +47,7 @@ from deployer.processes.run_folder import cover_disks, cover_run_folders
 # Not imported where it runs: both take as long as the confinement.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 APP_FOLDER = "/srv/app"
@@ -59,7 +61,6 @@ STATUS_NOT_STARTED = 125
 _OUT_OF_MEMORY_SCORE = "500"
 _TEMPORARY_OPTIONS = "size=512m,mode=1777"
 _SHARED_MEMORY_OPTIONS = "size=256m,mode=1777"
-_FOR_EVER = "2147483647"
 
 
 def main() -> None:
@@ -67,7 +68,8 @@ def main() -> None:
     try:
         instruction = json.loads(sys.argv[1])
         if "probe" in instruction:
-            os._exit(0 if _can_enter("probe", []) else 1)
+            _probe(instruction)
+            os._exit(0)
         _run(instruction)
     except (OSError, ValueError, KeyError) as fault:
         reason = " ".join(str(fault).split())
@@ -85,7 +87,7 @@ def _run(instruction: dict[str, Any]) -> None:
         # A missing one is told here, and is not taken for a kernel that refuses.
         os.close(os.open(path, os.O_PATH | os.O_DIRECTORY))
     # Where Pharos has had namespaces before, a refusal is a failure: nothing runs less confined for a full table.
-    if instruction["has_namespaces"] or _can_enter(instruction["mark"], folders):
+    if instruction["has_namespaces"] or not _why_no_namespaces(instruction, folders):
         sources = _enter(instruction["mark"], folders, instruction["owner"])
         _split(instruction)
         if instruction["owner"] is None:
@@ -116,10 +118,8 @@ def _become_owner(instruction: dict[str, Any]) -> None:
 
 def _split(instruction: dict[str, Any]) -> None:
     """Return in the command's process, which leads a session of its own; the launcher and the init never return."""
+    init = _start_init(instruction, clone_beside)
     reader, writer = os.pipe()
-    init = clone_beside()
-    if init == 0:
-        _wait_for_ever(instruction)
     command = clone_beside()
     if command == 0:
         os.close(writer)
@@ -134,32 +134,91 @@ def _split(instruction: dict[str, Any]) -> None:
     os._exit(0)
 
 
-def _wait_for_ever(instruction: dict[str, Any]) -> None:
+def _start_init(instruction: dict[str, Any], fork: Callable[[], int]) -> int:
+    """Start the init of the PID namespace; return its pid once it runs. Raises OSError, with what it failed at."""
+    reader, writer = os.pipe()
+    init = fork()
+    if init == 0:
+        try:
+            _become_init(instruction, writer)
+        except OSError as fault:
+            os.write(writer, str(fault).encode(errors="replace"))
+        os._exit(STATUS_NOT_STARTED)
+    os.close(writer)
+    # Its end of the pipe is closed by the start of its program.
+    with open(reader, errors="replace") as file:
+        reason = file.read()
+    if reason:
+        raise OSError(f"the init of its PID namespace failed: {reason}")
+    return init
+
+
+def _become_init(instruction: dict[str, Any], report: int) -> None:
     """Become the init of the PID namespace: with SIGCHLD ignored the kernel reaps whatever is left to it."""
     _become_owner(instruction)
     nothing = os.open("/dev/null", os.O_RDWR)
     for number in range(3):
         # It must not hold the pipes from which Pharos reads to their ends.
         os.dup2(nothing, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(3, report)
+    os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
     _reset_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # Python would take it for Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
-    os.execve("/bin/sleep", ["sleep", _FOR_EVER], {MARK_VARIABLE: instruction["mark"]})
+    reasons = []
+    for program, *arguments in instruction["inits"]:
+        try:
+            os.execve(program, [os.path.basename(program), *arguments], {MARK_VARIABLE: instruction["mark"]})
+        except OSError as fault:
+            reasons.append(f"{program}: {fault.strerror}")
+    raise OSError(f"no program that waits can be run ({', '.join(reasons)})")
 
 
-def _can_enter(mark: str, folders: Sequence[str]) -> bool:
-    """Whether the kernel grants the namespaces. A child tries, since there is no way back out of half of them."""
+def _probe(instruction: dict[str, Any]) -> None:
+    """Report on standard output, as JSON, why there are no namespaces and no filter here; null: there are."""
+    found = {
+        "namespaces": _why_no_namespaces(instruction, []),
+        "filter": _why_refused(lambda: _try_filter(instruction)),
+    }
+    os.write(1, json.dumps(found).encode())
+
+
+def _why_no_namespaces(instruction: dict[str, Any], folders: Sequence[str]) -> str | None:
+    """The reason why no command can be started in namespaces; None: it can."""
     if not can_clone():
-        return False
+        return f"the number of clone on {os.uname().machine} is not known"
+    return _why_refused(lambda: _try_namespaces(instruction, folders))
+
+
+def _try_namespaces(instruction: dict[str, Any], folders: Sequence[str]) -> None:
+    _enter(instruction["mark"], folders, None)
+    os.kill(_start_init(instruction, os.fork), signal.SIGKILL)
+
+
+def _try_filter(instruction: dict[str, Any]) -> None:
+    drop_rights(instruction["owner"])
+    if not filter_calls(instruction["filter"]):
+        raise OSError(f"the kernel has no seccomp filters, or {os.uname().machine} is not known")
+
+
+def _why_refused(attempt: Callable[[], None]) -> str | None:
+    """The error of the attempt; None: it went well. A child tries, since there is no way back out of half of it."""
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            _enter(mark, folders, None)
-        except OSError:
+            attempt()
+        except OSError as fault:
+            os.write(writer, str(fault).encode(errors="replace"))
             os._exit(1)
         os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(writer)
+    with open(reader, errors="replace") as file:
+        reason = file.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return None if status == 0 else reason or f"the attempt ended with status {status}"
 
 
 def _enter(mark: str, folders: Sequence[str], owner: list[int] | None) -> list[int]:
@@ -187,29 +246,45 @@ def _enter(mark: str, folders: Sequence[str], owner: list[int] | None) -> list[i
     # Not earlier: what is mounted elsewhere must come from these mounts.
     sources = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in folders]
     mount(MOUNT_PREFIX + mark, "/srv", "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
-    _name_user(*(owner or (uid, gid)))
+    _name_user(owner)
     os.mkdir(APP_FOLDER)
     os.mkdir(HOME_FOLDER)
     set_attributes("/", RDONLY | NOSUID, 0, recursive=True)
     return sources
 
 
-def _name_user(uid: int, gid: int) -> None:
-    """Give the uid a name and the home that it has here, without which ssh refuses to run, or reads another home."""
-    for path, number, line in (
-        ("/etc/passwd", uid, f"{USER_NAME}:x:{uid}:{gid}::{HOME_FOLDER}:/bin/sh"),
-        ("/etc/group", gid, f"{USER_NAME}:x:{gid}:"),
-    ):
-        if not os.path.isfile(path):
-            continue
-        with open(path, "rb") as file:
-            others = [each for each in file.read().splitlines() if each.split(b":")[2:3] != [b"%d" % number]]
-        made = f"/srv/{number}"
-        with open(made, "wb") as file:
-            file.write(b"\n".join([line.encode(), *others, b""]))
-            os.fchmod(file.fileno(), 0o644)
-        mount(made, path, None, BIND)
-        os.unlink(made)
+def _name_user(owner: list[int] | None) -> None:
+    """Give the user a name and the home that it has here, without which ssh refuses to run, or reads another home.
+
+    Where Pharos is not root, names that there are stay: Postgres' peer authentication, for one, goes by the user's.
+    """
+    uid, gid = owner or (os.geteuid(), os.getegid())
+    if owner is not None or not _is_named(pwd.getpwuid, uid):
+        _add_line("/etc/passwd", uid, f"{USER_NAME}:x:{uid}:{gid}::{HOME_FOLDER}:/bin/sh")
+    if owner is not None or not _is_named(grp.getgrgid, gid):
+        _add_line("/etc/group", gid, f"{USER_NAME}:x:{gid}:")
+
+
+def _is_named(look_up: Callable[[int], object], number: int) -> bool:
+    try:
+        look_up(number)
+    except KeyError:
+        return False
+    return True
+
+
+def _add_line(path: str, number: int, line: str) -> None:
+    """Show the file with this line in place of those of the number."""
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        others = [each for each in file.read().splitlines() if each.split(b":")[2:3] != [b"%d" % number]]
+    made = f"/srv/{number}"
+    with open(made, "wb") as file:
+        file.write(b"\n".join([line.encode(), *others, b""]))
+        os.fchmod(file.fileno(), 0o644)
+    mount(made, path, None, BIND)
+    os.unlink(made)
 
 
 def _furnish(sources: Sequence[int], is_writable: bool, hidden: Sequence[str]) -> None:

@@ -4,9 +4,12 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from deployer.processes import launcher
@@ -21,6 +24,9 @@ from deployer.processes.running_process import RunningProcess
 _MARK = re.compile(r"[A-Za-z0-9._:/@+=-]{1,200}")
 
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(launcher.__file__), "..", ".."))
+
+_NOBODY = 65534
+_FOR_EVER = str(2**31 - 1)
 
 _namespaces_granted = False
 """Whether the kernel has granted namespaces to this Pharos: the launcher then spares the trial."""
@@ -103,14 +109,57 @@ def check_start(command: str, *, variables: Mapping[str, str], confinement: Conf
         raise ValueError("Pharos does not run as root, so a command cannot have an owner")
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why commands have no namespaces and no call filter on this machine. None: they have."""
+
+    namespaces: str | None
+    filter: str | None
+
+
+async def probe_confinement() -> Missing:
+    """Try what confines commands. From then on no start tries namespaces anew that were granted."""
+    global _namespaces_granted
+    instruction = {
+        "probe": True,
+        "mark": "probe",
+        "owner": [_NOBODY, _NOBODY] if os.geteuid() == 0 else None,
+        "dies_with_pharos": False,
+        "filter": call_filter(),
+        "inits": _inits(),
+    }
+    probe = await asyncio.create_subprocess_exec(
+        *_command(instruction),
+        env={},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    output, errors = await probe.communicate()
+    try:
+        missing = Missing(**json.loads(output))
+    except (ValueError, TypeError):
+        reason = " ".join(errors.decode(errors="replace").split()) or f"status {probe.returncode}"
+        missing = Missing(f"the trial failed: {reason}", f"the trial failed: {reason}")
+    _namespaces_granted = missing.namespaces is None
+    return missing
+
+
 async def has_namespaces() -> bool:
     """Whether this machine grants Pharos namespaces; without them users, limits and the filter confine commands."""
-    global _namespaces_granted
-    probe = await asyncio.create_subprocess_exec(
-        *_command({"probe": True}), env={}, cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    _namespaces_granted = await probe.wait() == 0
-    return _namespaces_granted
+    return (await probe_confinement()).namespaces is None
+
+
+@cache
+def _inits() -> list[list[str]]:
+    """Programs with arguments that wait for ever, of which the first that can be run is the init of a command.
+
+    Python comes last for its memory, 8 MB against 1 MB.
+    """
+    found = ("/bin/sleep", shutil.which("sleep", path=search_path()))
+    python = [os.path.realpath(sys.executable), "-I", "-S", "-c", "import signal\nwhile True: signal.pause()"]
+    return [*([each, _FOR_EVER] for each in dict.fromkeys(found) if each), python]
 
 
 def _command(instruction: dict[str, Any]) -> list[str]:
@@ -136,6 +185,7 @@ def _instruct(
         "report": report,
         "has_namespaces": _namespaces_granted,
         "filter": call_filter(),
+        "inits": _inits(),
         "limits": {
             "processes": limits.processes,
             "open_files": limits.open_files,

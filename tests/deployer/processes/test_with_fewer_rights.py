@@ -1,8 +1,10 @@
 """Pharos as an ordinary user, as in its image, or as a root with less: what the kernel grants, and what is left."""
 
 import asyncio
+import grp
 import json
 import os
+import pwd
 import random
 import shutil
 import subprocess
@@ -46,6 +48,10 @@ async def _ask(*prefix: str, uid: int = 0) -> dict[str, Any]:
         return {**json.loads(done.stdout), "path": folder}
 
 
+def _name(number: int) -> str:
+    return f"{pwd.getpwuid(number).pw_name}\n{grp.getgrgid(number).gr_name}"
+
+
 def _check_what_always_holds(told: dict[str, Any], uid: int) -> None:
     status = dict(line.split(":", 1) for line in told["status"].splitlines())
     assert status["Uid"].split() == [str(uid)] * 4
@@ -63,16 +69,18 @@ def _check_what_is_left_without_namespaces(told: dict[str, Any]) -> None:
     assert told["status_of_second"] == -15
 
 
-async def test_an_ordinary_user_with_namespaces() -> None:
-    as_nobody = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
-    told = await _ask(*as_nobody, uid=NOBODY)
-    _check_what_always_holds(told, NOBODY)
+@pytest.mark.parametrize("uid", [NOBODY, OWNER], ids=["named", "without a name"])
+async def test_an_ordinary_user_with_namespaces(uid: int) -> None:
+    told = await _ask("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", uid=uid)
+    _check_what_always_holds(told, uid)
     assert "cannot have an owner" in told["refused"]
     if not told["has_namespaces"]:
         pytest.skip("this kernel grants ordinary users no namespaces")
     lines = told["folder"].splitlines()
     assert lines[:3] == ["/srv/app", "/srv/home", "content"]
     assert "Read-only file system" in lines[3]
+    # Postgres' peer authentication goes by the user's own name.
+    assert told["name"] == (f"{_name(NOBODY)}\n" if uid == NOBODY else "app\napp\n")
     # Its /tmp is empty.
     assert lines[4:] == ["home"]
     assert "secret" not in told["hidden"]

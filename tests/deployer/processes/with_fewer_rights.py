@@ -16,6 +16,7 @@ from deployer.processes.start_process import has_namespaces, start_process
 QUESTIONS = {
     "status": "cat /proc/self/status",
     "folder": "pwd; echo $HOME; cat file; touch x 2>&1 || true; touch $HOME/x && echo home; exec ls -A /tmp",
+    "name": "id -un; id -gn; true",
     "hidden": 'ls -A "$DATA"; cat "$DATA/key" 2>&1 || true',
     "daemon": "setsid sh -c 'while :; do sleep 0.1; done' & sleep 0.1",
     "shared": 'cd /dev/shm; touch "$SHARED"; ls "$SHARED"; rm "$SHARED"',

@@ -1,0 +1,97 @@
+"""The init of a PID namespace where /bin/sleep is missing, and what the probe says where confinement is."""
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from deployer.processes import kernel_calls, launcher, start_process
+from tests.deployer.processes.places import Place
+
+
+@pytest.fixture
+async def _namespaces() -> None:
+    if not await start_process.has_namespaces():
+        pytest.skip("the kernel grants no namespaces here")
+
+
+def _give_inits(monkeypatch: pytest.MonkeyPatch, *inits: list[str]) -> None:
+    monkeypatch.setattr(start_process, "_inits", lambda: list(inits))
+
+
+@pytest.mark.usefixtures("_namespaces")
+async def test_without_sleep_python_is_the_init(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep, *_, python = start_process._inits()
+    python[0] = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else python[0]
+    _give_inits(monkeypatch, ["/nowhere/sleep", *sleep[1:]], python)
+    told = await place.run("tr '\\0' ' ' < /proc/1/cmdline; kill -INT 1; echo; echo ran")
+    assert told.startswith(f"{os.path.basename(python[0])} -I -S") and told.endswith("ran\n")
+
+
+def test_sleep_is_found_where_the_machine_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_process.shutil, "which", lambda name, path: f"/run/current-system/{name}")
+    programs = [each[0] for each in start_process._inits.__wrapped__()]
+    assert programs[:2] == ["/bin/sleep", "/run/current-system/sleep"]
+
+
+@pytest.mark.usefixtures("_namespaces")
+async def test_without_any_init_a_start_says_so_in_one_line(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _give_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
+    monkeypatch.setattr(start_process, "_namespaces_granted", True)
+    reader, writer = os.pipe()
+    process = place.start("echo ran", writer)
+    os.close(writer)
+    assert await process.wait() == launcher.STATUS_NOT_STARTED
+    told = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert told.startswith("pharos: the command could not be started: the init of its PID namespace failed: ")
+    assert "/nowhere/sleep: No such file" in told and told.count("\n") == 1
+
+
+async def test_the_probe_tries_the_init(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    _give_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
+    monkeypatch.setattr(start_process, "_namespaces_granted", False)
+    missing = await start_process.probe_confinement()
+    assert missing.namespaces is not None and "\n" not in missing.namespaces
+    assert not await start_process.has_namespaces()
+    if os.geteuid() == 0 and "init" in missing.namespaces:
+        assert "/nowhere/sleep: No such file or directory, /nowhere/python: No such" in missing.namespaces
+    # As where the kernel grants none.
+    everywhere = place.changed(folder=Path("/"), home=Path("/tmp"), is_writable=False)
+    assert await everywhere.run("readlink /proc/self/ns/pid") == os.readlink("/proc/self/ns/pid") + "\n"
+
+
+async def test_the_probe_says_that_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_process, "call_filter", lambda: None)
+    missing = await start_process.probe_confinement()
+    assert missing.filter is not None and os.uname().machine in missing.filter
+
+
+@pytest.mark.parametrize(
+    ("results", "is_in_force", "flags"),
+    [
+        ([0], True, [4]),
+        # Linux before 4.17 does not know the flag.
+        ([errno.EINVAL, 0], True, [4, 0]),
+        ([errno.EINVAL, errno.EINVAL], False, [4, 0]),
+        ([errno.ENOSYS, errno.ENOSYS], False, [4, 0]),
+    ],
+)
+def test_a_filter_that_the_kernel_refuses(
+    results: list[int], is_in_force: bool, flags: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, asked = list(results), []
+
+    def syscall(_number: Any, _operation: Any, given: Any, _program: Any) -> int:
+        asked.append(given.value)
+        kernel_calls.ctypes.set_errno(left[0])
+        return -1 if left.pop(0) else 0
+
+    monkeypatch.setattr(kernel_calls, "_libc", SimpleNamespace(syscall=syscall))
+    assert kernel_calls.filter_calls({"call": 317, "program": "00" * 8}) is is_in_force
+    assert asked == flags
