@@ -24,7 +24,7 @@ from deployer.metrics import DeployerMetrics
 from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_files
 from deployer.processes.operators_places import operators_groups
-from deployer.processes.start_process import has_namespaces
+from deployer.processes.start_process import probe_confinement
 from deployer.run_deployer import Deployer, deploying
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
@@ -68,11 +68,16 @@ async def running_local_deployer(
             trusts=gateways.is_trusted,
             listeners=listeners,
             limits=callers,
+            requests_at_once=settings.max_app_requests,
         )
         traffic: Traffic = proxy
     else:
         proxy = StreamingProxy(
-            lambda number: deployer.wake(number), trusts=_is_loopback, listeners=listeners, limits=callers
+            lambda number: deployer.wake(number),
+            trusts=_is_loopback,
+            listeners=listeners,
+            limits=callers,
+            requests_at_once=settings.max_app_requests,
         )
         traffic = CaddyTraffic(settings.caddy_admin_url, settings.caddy_listen, Target(port), proxy)
         port = int(settings.caddy_listen.rpartition(":")[2])
@@ -94,16 +99,7 @@ async def running_local_deployer(
     guard = DatabaseGuard(sessions, identity.folder)
     deployer = Deployer(shop, identity, names, guard, gives_up=stops)
     try:
-        if not await has_namespaces():
-            logger.warning(
-                "the kernel grants no namespaces here: what is deployed is confined by users and limits alone"
-            )
-            if groups := operators_groups():
-                logger.warning(
-                    "commands keep the groups %s of the user who runs Pharos, and may open what these open (docker is "
-                    "root): run Pharos as a user in no other groups",
-                    ", ".join(map(str, groups)),
-                )
+        await _warn_of_missing_confinement()
         await driver.find_orphans()
         routes = driver.first_routes(await _read_live(sessions, guard, identity, names))
         await proxy.set_routes(routes)
@@ -118,6 +114,26 @@ async def running_local_deployer(
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
+
+
+async def _warn_of_missing_confinement() -> None:
+    missing = await probe_confinement()
+    if missing.namespaces is not None:
+        logger.warning(
+            "no namespaces here: what is deployed is confined by users and limits alone (%s)",
+            missing.namespaces,
+        )
+        if groups := operators_groups():
+            logger.warning(
+                "commands keep the groups %s of the user who runs Pharos, and may open what these open (docker is "
+                "root): run Pharos as a user in no other groups",
+                ", ".join(map(str, groups)),
+            )
+    if missing.filter is not None:
+        logger.warning(
+            "no filter of system calls here: what is deployed may make every call that its user may (%s)",
+            missing.filter,
+        )
 
 
 async def _read_live(

@@ -189,6 +189,12 @@ class Settings:
         minimum=1,
     )
 
+    max_app_requests: int = _setting(
+        4000,
+        "Requests, streams and WebSockets to deployed applications at once; one environment alone gets half of them",
+        minimum=32,
+    )
+
     account_request_rate: float = _setting(
         200.0, "Requests a second of one account to the control plane, and of one ingest key", minimum=0.1
     )

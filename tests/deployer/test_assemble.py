@@ -1,0 +1,62 @@
+"""What a deployer logs of its machine at the start, and what its proxy gets of the settings."""
+
+import logging
+import socket
+from typing import Any
+
+import pytest
+
+from deployer import assemble
+from deployer.processes.start_process import Missing
+from pipeline_contracts.settings import read_settings
+
+
+@pytest.mark.parametrize(
+    ("missing", "logged"),
+    [
+        (Missing(None, None), []),
+        (Missing("no clone", None), ["no namespaces here"]),
+        (Missing(None, "no seccomp"), ["no filter of system calls here"]),
+        (Missing("no clone", "no seccomp"), ["no namespaces here", "no filter of system calls here"]),
+    ],
+)
+async def test_each_missing_confinement_is_one_warning_with_its_reason(
+    missing: Missing, logged: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def probe() -> Missing:
+        return missing
+
+    monkeypatch.setattr(assemble, "probe_confinement", probe)
+    with caplog.at_level(logging.WARNING, logger=assemble.__name__):
+        await assemble._warn_of_missing_confinement()
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == logged
+    reasons = [each for each in (missing.namespaces, missing.filter) if each is not None]
+    assert all(reason in caplog.text for reason in reasons)
+
+
+class _BuiltError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("front", [{}, {"PHAROS_CADDY_ADMIN_URL": "http://127.0.0.1:2019"}])
+async def test_the_proxy_has_the_places_of_the_setting(
+    front: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def build(*_: Any, **options: Any) -> None:
+        given.update(options)
+        raise _BuiltError
+
+    monkeypatch.setattr(assemble, "StreamingProxy", build)
+    # Closed by the end of a deployer alone, which is not reached here.
+    monkeypatch.setattr(assemble.ListenerOwners, "of_this_machine", lambda: None)
+    monkeypatch.setattr(assemble, "raise_open_files", lambda: None)
+    settings = read_settings({"PHAROS_MAX_APP_REQUESTS": "70", **front}, str)
+    nothing: Any = None
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(_BuiltError):
+        async with assemble.running_local_deployer(
+            settings, nothing, server, sessions=nothing, keys=nothing, registry=nothing, hidden=(), stops=True
+        ):
+            pass
+    assert given["requests_at_once"] == 70
