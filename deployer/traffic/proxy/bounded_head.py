@@ -1,7 +1,8 @@
 """The proxy's side of a caller's connection: aiohttp's, with bounds on heads, backlogs and connections of an address.
 
-aiohttp bounds each header, but neither their sum nor the time in which a head arrives: who never ends a head would hold
-two megabytes a connection for ever.
+aiohttp bounds each header, but neither their sum nor the time in which a head arrives: who never ends a head, or the
+trailers behind a body, would hold megabytes a connection for ever. So would one who sends request after request without
+waiting for answers: while one is answered, at most one other is taken.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 # What one read brings may begin with the end of the request before.
 _MORE_BYTES = 1024
+# Beyond what one read brings. Trailers are not passed on, but the parser keeps them until they end.
+_TRAILER_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +67,23 @@ class BoundedServer(web.Server):
 
 
 class BoundedProtocol(RequestHandler):
-    """One connection. Bytes that complete no request are a head's, unless the newest request's body is incomplete."""
+    """One connection. Bytes that complete no request are a head's, unless the newest request's body is incomplete.
 
-    __slots__ = ("_payload", "_head_bytes", "_head_timer", "_server", "_place", "_backlog")
+    Those that come before its end and add nothing to it are its trailers', or extensions of its chunks.
+    """
+
+    __slots__ = ("_payload", "_trailer_bytes", "_head_bytes", "_head_timer", "_server", "_place", "_backlog")
 
     def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
         self._server = server
+        # One that waits is enough. aiohttp would read on until 32 do, and again as soon as 16 do.
+        self._max_msg_queue_size = 2
+        self._msg_queue_resume_size = 0
         self._place: str | None = None
         self._backlog: Backlog | None = None
         self._payload = EMPTY_PAYLOAD
+        self._trailer_bytes = 0
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
@@ -110,14 +120,39 @@ class BoundedProtocol(RequestHandler):
             self._backlog = None
 
     def data_received(self, data: bytes) -> None:
-        in_head = self._payload.is_eof()
+        body = self._payload
+        in_head = body.is_eof()
+        body_bytes = body.total_bytes
         count = self._request_count
         super().data_received(data)
+        self._hold_pipelined()
         if self._request_count != count:
             self._payload = self._messages[-1][1]
+            self._trailer_bytes = 0
             self._end_head()
-        elif in_head and not (self._force_close or self._close or self._upgraded or self._buffer_paused):
+        elif not in_head:
+            if body.total_bytes == body_bytes:
+                self._count_trailers(data)
+            else:
+                self._trailer_bytes = 0
+        elif not (self._force_close or self._close or self._upgraded or self._buffer_paused):
             self._count_head(data)
+
+    def _hold_pipelined(self) -> None:
+        """Read nothing more while a request waits behind one that is answered; `start` of aiohttp reads again."""
+        if self._current_request is not None and self._messages and not self._buffer_paused:
+            self._pause_reading_for_buffer()
+
+    def _count_trailers(self, data: bytes) -> None:
+        self._trailer_bytes += len(data)
+        body = self._payload
+        if self._trailer_bytes <= _TRAILER_BYTES or body.is_eof() or self._force_close or self._close:
+            return
+        # Whoever reads the body answers; that answer is the last one, and what still arrives is dropped.
+        self._close = True
+        self._parser = None
+        body.set_exception(web.RequestPayloadError(f"Trailers may have {_TRAILER_BYTES:,} bytes."))
+        body.feed_eof()
 
     def _count_head(self, data: bytes) -> None:
         if not self._head_bytes:

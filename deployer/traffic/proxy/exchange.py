@@ -15,7 +15,7 @@ from deployer.traffic.proxy.holding import Connected, Holding
 from deployer.traffic.proxy.refusals import BadGateway, BadRequest, GatewayTimeout, RequestTimeout
 from deployer.traffic.proxy.routes import Routed
 from deployer.traffic.proxy.tunnel import Tunnel
-from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, UpstreamDied
+from deployer.traffic.proxy.upstream import AnswerInvalid, AnswerTooLong, Upstream, UpstreamDied
 from deployer.traffic.proxy.watch import PeerSilent, Watch
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,10 @@ class Exchange:
                     ) from None
                 repeats -= 1
                 died = connected.target
+            except AnswerTooLong:
+                raise BadGateway(
+                    "The head of the application's answer is too long. Have it send fewer or shorter headers."
+                ) from None
             except AnswerInvalid:
                 raise BadGateway("What the application answered is not HTTP/1.1.") from None
             finally:

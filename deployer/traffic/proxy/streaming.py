@@ -215,6 +215,7 @@ def _refuse(caller: Caller, problem: Problem, *, is_closing: bool) -> web.Stream
         caller.cut()
         return Relayed(problem.status, keep_alive=False)
     answer = answer_refusal(problem)
-    if is_closing or (caller.request.body_exists and not caller.request.content.is_eof()):
+    body = caller.request.content
+    if is_closing or (caller.request.body_exists and (not body.is_eof() or body.exception() is not None)):
         answer.force_close()
     return answer

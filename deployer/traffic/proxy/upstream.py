@@ -23,6 +23,9 @@ _CONNECT_SECONDS = 5.0
 # aiohttp keeps up to two of these of a body before it stops reading: one piece is no reason to stop, two are.
 _BODY_BYTES = READ_BYTES // 2
 _UNSENT_BYTES = 32 * 1024
+# Each beyond what one read brings. aiohttp bounds each header, not their sum; what it keeps of trailers is not used.
+_HEADS_BYTES = 2 * HEAD_BYTES
+_TRAILER_BYTES = 16 * 1024
 # What has been written to a WebSocket's end is given this long to leave.
 _CLOSE_SECONDS = 10.0
 
@@ -39,6 +42,10 @@ class AnswerInvalid(Exception):
     """What came is not an HTTP/1.1 answer."""
 
 
+class AnswerTooLong(AnswerInvalid):
+    """The heads of the answer, interim ones with it, have too many bytes."""
+
+
 class AnswerTruncated(Exception):
     """The body ended before its end."""
 
@@ -46,9 +53,48 @@ class AnswerTruncated(Exception):
 class Upstream(ResponseHandler):
     """Made by `open_upstream`; must be ended by `abort` or `end_tunnel`."""
 
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._body: StreamReader | None = None
+        self._head_bytes = 0
+        self._trailer_bytes = 0
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         bound_buffers(transport, self, _UNSENT_BYTES)
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """Take a head from the parser. The first one that is not interim is the last one."""
+        super().feed_data(data, size)
+        message, body = data
+        if message.code >= 200 and self._body is None:
+            self._body = body
+
+    def data_received(self, data: bytes) -> None:
+        """Have it parsed, while what the parser keeps is bounded."""
+        if self._parser is None or self._upgraded:
+            super().data_received(data)
+        elif self._body is None:
+            self._head_bytes += len(data)
+            super().data_received(data)
+            if self._head_bytes > _HEADS_BYTES and self._body is None and not self._upgraded:
+                self.cut()
+        elif self._body.is_eof():
+            # What follows an answer was not asked for.
+            self.hold()
+        else:
+            self._read_body(data, self._body)
+
+    def _read_body(self, data: bytes, body: StreamReader) -> None:
+        before = body.total_bytes
+        super().data_received(data)
+        if body.total_bytes != before:
+            self._trailer_bytes = 0
+            return
+        # Trailers, or extensions of chunks.
+        self._trailer_bytes += len(data)
+        if self._trailer_bytes > _TRAILER_BYTES and not body.is_eof():
+            self.cut()
 
     def send(self, data: bytes) -> None:
         """Write, or raise `ConnectionError`."""
@@ -74,6 +120,8 @@ class Upstream(ResponseHandler):
         except HttpProcessingError as error:
             raise AnswerInvalid(str(error.message)) from None
         except (ClientError, OSError) as error:
+            if self._head_bytes > _HEADS_BYTES:
+                raise AnswerTooLong(f"Over {_HEADS_BYTES:,} bytes.") from None
             raise UpstreamDied(str(error)) from None
 
     def hold(self) -> None:

@@ -10,6 +10,7 @@ from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.bounded_head import CallerLimits
 from deployer.traffic.proxy.connections import UNCOUNTED, Connections
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
+from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.settings import read_settings
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
 from tests.deployer.traffic.carriers import Carrier, proxy_carrier
@@ -329,6 +330,91 @@ async def test_a_head_may_have_as_many_bytes_as_the_settings_allow() -> None:
             assert await _status(proxy, head) == status, size
         lines = b"".join(b"X-%d: %s\r\n" % (number, b"y" * 5000) for number in range(12))
         assert await _status(proxy, GET + lines + b"Connection: close\r\n\r\n") in (404, 431)
+
+
+def _lines(count: int) -> bytes:
+    return b"".join(b"x-%d: %s\r\n" % (number, b"a" * 30_000) for number in range(count))
+
+
+async def test_trailers_without_end_are_refused(proxy: Carrier, recorder: Recorder) -> None:
+    """The parser would keep 120 of 30 kB. Short ones are read, and the next request behind them is answered."""
+    body = POST + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+    short = body + b"X-Sum: 1\r\n\r\n" + GET + b"Connection: close\r\n\r\n"
+    assert (await exchange_raw(proxy.port, short)).count(b"HTTP/1.1 200 OK") == 2
+    begun, rest = asyncio.Event(), []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"1\r\nx\r\n")
+        begun.set()
+        rest.append(await reader.read())
+
+    async with raw_server(serve) as target:
+        await proxy.traffic.set_route(1, to(target))
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(body)
+        async with asyncio.timeout(60):
+            await begun.wait()
+            # All of it is read before the answer, so that no reset overtakes that.
+            writer.write(_lines(1)[:20_000])
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 400 ") and b"Connection: close" in answer
+        writer.close()
+        await until(lambda: rest)
+        assert rest == [b""]
+
+
+async def test_an_answers_heads_and_trailers_are_bounded_in_sum(proxy: Carrier) -> None:
+    begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+    hint = b"HTTP/1.1 103 Early Hints\r\n%s\r\n" % _lines(1)
+    for endless, status, is_whole in (
+        (b"HTTP/1.1 200 OK\r\n" + _lines(4), b"502", True),
+        (hint * 4, b"502", True),
+        (begun + _lines(4), b"200", False),
+        (begun + b"X-Sum: 1\r\n\r\n" + b"HTTP/1.1 200 OK\r\n" + _lines(4), b"200", True),
+    ):
+
+        async def serve(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endless: bytes = endless
+        ) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(endless)
+            await reader.read()
+
+        async with raw_server(serve) as target:
+            await proxy.traffic.set_route(1, to(target))
+            answer = await exchange_raw(proxy.port, GET + b"Connection: close\r\n\r\n")
+            last = answer[answer.rindex(b"HTTP/1.1 ") :]
+            assert last.split()[1] == status, answer[:200]
+            assert (status == b"502" or last.endswith(b"0\r\n\r\n")) == is_whole, answer[-200:]
+
+
+async def test_while_a_request_is_answered_one_other_is_taken(proxy: Carrier) -> None:
+    """The rest waits in the kernel, and is answered in its turn."""
+    step = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await step.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async with raw_server(serve) as target:
+        await proxy.traffic.set_route(1, to(target))
+        traffic = proxy.traffic
+        assert isinstance(traffic, StreamingProxy) and traffic._runner is not None
+        server = traffic._runner.server
+        assert server is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write((GET + b"X: " + b"y" * 20_000 + b"\r\n\r\n") * 31)
+        await until(lambda: [one for one in server.connections if one._buffer_paused])
+        (connection,) = (one for one in server.connections if one._buffer_paused)
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+            assert len(connection._messages) <= 2
+        step.set()
+        async with asyncio.timeout(60):
+            for _ in range(31):
+                assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
 
 
 class _Peer(asyncio.BaseTransport):
