@@ -33,6 +33,8 @@ RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
 # Enough of a head to tell its path.
 _START_BYTES = 512
 _REQUEST_LINE = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ \r\n]+) HTTP/1\.[01]\r?\n")
+# Trailers are not used, but the parser keeps them until they end.
+_TRAILER_BYTES = 16 * 1024
 # Between two headers: colon, space, line end.
 _BETWEEN = 4
 
@@ -90,6 +92,7 @@ class BoundedProtocol(RequestHandler):
         "_payload",
         "_message",
         "_head_bytes",
+        "_trailer_bytes",
         "_head_start",
         "_head_timer",
         "_gave_up",
@@ -101,6 +104,7 @@ class BoundedProtocol(RequestHandler):
         self._limits = server.limits
         self._place: str | None = None
         self._head_bytes = 0
+        self._trailer_bytes = 0
         self._head_start = b""
         self._head_timer: asyncio.TimerHandle | None = None
         self._payload = EMPTY_PAYLOAD
@@ -144,6 +148,7 @@ class BoundedProtocol(RequestHandler):
             return
         body = self._payload
         in_head = body.is_eof()
+        body_bytes = body.total_bytes
         count = self._request_count
         super().data_received(data)
         new = self._request_count - count
@@ -153,10 +158,13 @@ class BoundedProtocol(RequestHandler):
                 # It would keep the frames of this call, and what was read, until the garbage collector comes by.
                 message.exc.__traceback__ = None
                 if not in_head:
+                    # The handler's answer stands for aiohttp's.
+                    self._messages.pop()
                     self._break_body(body)
                 self._give_up(data if in_head else b"")
                 return
             self._message = message
+            self._trailer_bytes = 0
             if self._head_bytes:
                 if self._head_bytes + len(data) > self._limits.head_bytes and self._has_large_head(new):
                     for _ in range(new):
@@ -166,13 +174,18 @@ class BoundedProtocol(RequestHandler):
                 self._end_head()
         elif in_head and data:
             self._count_head(data)
+        elif not body.is_eof():
+            # What adds nothing to a body that goes on is trailers, or extensions of chunks.
+            self._trailer_bytes = self._trailer_bytes + len(data) if body.total_bytes == body_bytes else 0
+            if self._trailer_bytes > _TRAILER_BYTES:
+                self._break_body(body)
+                self._give_up(b"")
 
     def _break_body(self, body: StreamReader) -> None:
         """Let the handler that reads this body fail now and answer, where aiohttp would let it wait."""
         body.set_exception(web.RequestPayloadError("The transfer coding is broken."))
         body.feed_eof()
         # That answer is the last one of this connection.
-        self._messages.pop()
         self._close = True
 
     def _count_head(self, data: bytes) -> None:

@@ -122,6 +122,20 @@ async def test_a_head_after_a_large_body_is_bounded_too(start_edge):
         writer.close()
 
 
+async def test_the_sum_of_trailers_is_bounded(start_edge):
+    """The parser would keep 120 of 4 kB each."""
+    edge = await start_edge(server_limits=limits())
+    chunked = edge.head("Transfer-Encoding: chunked") + b"%x\r\n%s\r\n0\r\n" % (len(BATCH), BATCH)
+    assert (await edge.raw([chunked + b"X-Sum: 1\r\n\r\n"])).status == 202
+    for pieces in (1, 7):
+        trailers = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(25))
+        step = len(trailers) // pieces + 1
+        sent = [chunked, *(trailers[at : at + step] for at in range(0, len(trailers), step))]
+        answer = await edge.raw(sent)
+        assert (answer.status, answer.document()["type"]) == (400, "/problems/malformed-request")
+    assert edge.stored_records() == 1
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "slug"),
     [
