@@ -157,8 +157,9 @@ class DatabaseGuard:
             gone = [self.last_live[number].public_id for number in some if number not in found]
             lost = list(found.values()).count(None) + len(await _not_removed(session, "environment", gone))
             if lost:
+                told = "1 environment" if lost == 1 else f"{lost} environments"
                 raise DatabaseRefused(
-                    f"The database has lost the live releases of {lost} environments. {_LEFT_ALONE} Wait for a "
+                    f"The database has lost the live releases of {told}. {_LEFT_ALONE} Wait for a "
                     f"restore that is in progress, or restore the database. {_ACCEPT}"
                 )
 

@@ -87,9 +87,9 @@ async def test_environments_that_nobody_has_removed_are_lost(stage: Stage, tmp_p
     await stage.remove(places["staging"])
     await _lose_audit(stage, "environment")
     for _ in range(2):
-        with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environments"):
+        with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environment\\."):
             await _look(guard, stage)
-        with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environments"):
+        with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environment\\."):
             await guard.check(places["staging"].environment.id)
         guard = DatabaseGuard(stage.sessions, tmp_path)
     await stage.remove(places["production"])

@@ -74,10 +74,6 @@ async def _accepted() -> None:
     """The database is the right one."""
 
 
-async def _accepted() -> None:
-    """The database is the right one."""
-
-
 async def _look(platform: Platform, number: int) -> Deployment:
     """Look once, and until that has come to its end."""
     looking = CommitLookUps(platform.sessions, "test", _accepted)
