@@ -204,8 +204,12 @@ class RunningProcess:
 
     def _finish(self, status: int | None) -> None:
         self._release()
-        # What is left of the report is its end.
-        self._close_report()
+        if self._init is None:
+            # What is left of the report is its end.
+            self._close_report()
+        elif not self._started.done():
+            # The init may be slower than a short command, and must not find that nobody reads.
+            self._started.set_result(None)
         if not self._ended.done():
             self._ended.set_result(status)
 
@@ -216,6 +220,8 @@ class RunningProcess:
     def _release_other(self, descriptor: int) -> None:
         if descriptor == self._init:
             self._init = None
+            if self._ended.done():
+                self._close_report()
         self._loop.remove_reader(descriptor)
         os.close(descriptor)
         self._others.discard(descriptor)

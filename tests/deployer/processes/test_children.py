@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from deployer.processes import marks, process_table, running_process, start_process
 from deployer.processes.marks import StillRunning, end_instance, find_marked
 from deployer.processes.run_step import StepFailed
+from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import has_namespaces
 from deployer.processes.supervised import Supervised
 from tests.deployer.processes.places import Place, until
@@ -155,3 +157,23 @@ async def test_stuck_processes_of_one_keep_no_thread_from_others(monkeypatch: py
     finally:
         held.clear()
         await asyncio.gather(*ending)
+
+
+async def test_the_report_is_read_until_the_init_has_ended() -> None:
+    """A short command may have ended before the init reports for the last time."""
+    launcher, init, command = (_spawn(text) for text in ("exit 0", "exec sleep 600", "exit 0"))
+    report, reported = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    process = RunningProcess(launcher, "test:none", os.pidfd_open(launcher), 0, report)
+    os.write(reported, f".{init} {command}\n".encode())
+    assert await process.wait() == 0
+    await process.wait_started()
+    os.write(reported, b".")
+    os.kill(init, signal.SIGKILL)
+    await process.end(0)
+    with pytest.raises(BrokenPipeError):
+        os.write(reported, b".")
+    os.close(reported)
+
+
+def _spawn(command: str) -> int:
+    return os.posix_spawn("/bin/sh", ["sh", "-c", command], os.environ)

@@ -1,0 +1,62 @@
+"""What requests wait for goes on while the threads that all share are held."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from deployer.listeners.owners import Expected, ListenerOwners, Verdict
+from deployer.traffic.proxy.free_memory import FreeMemory
+from deployer.traffic.proxy.watch import Watch
+
+_MORE_THAN_THERE_ARE = 64
+
+
+@pytest.fixture
+async def held() -> AsyncIterator[None]:
+    """All threads of the loop are held until the test is over."""
+    released = threading.Event()
+    holding = [
+        asyncio.ensure_future(asyncio.to_thread(released.wait, 300)) for _ in range(_MORE_THAN_THERE_ARE)
+    ]
+    await asyncio.sleep(0)
+    yield
+    released.set()
+    await asyncio.gather(*holding)
+
+
+@pytest.mark.usefixtures("held")
+async def test_a_listener_is_examined() -> None:
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    owners = ListenerOwners.of_this_machine()
+    owners.expect(port, Expected(os.geteuid(), "test:none", os.getpid))
+    try:
+        async with asyncio.timeout(60):
+            assert await owners.examine(port) is Verdict.OWN
+    finally:
+        owners.close()
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.usefixtures("held")
+async def test_the_proxy_sweeps_and_trims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FreeMemory, "is_due", lambda *_: True)
+    watch, trimmed = Watch(0.01), []
+    loop, twice = asyncio.get_running_loop(), asyncio.Event()
+
+    def trim(pad: int) -> None:
+        trimmed.append(pad)
+        if len(trimmed) == 2:
+            loop.call_soon_threadsafe(twice.set)
+
+    monkeypatch.setattr(watch, "_trim", trim)
+    running = asyncio.create_task(watch.run())
+    try:
+        async with asyncio.timeout(60):
+            await twice.wait()
+    finally:
+        running.cancel()
