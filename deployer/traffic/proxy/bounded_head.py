@@ -7,13 +7,14 @@ waiting for answers: while one is answered, at most one other is taken.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
+from deployer.processes.open_files import most_open_files
 from deployer.traffic.proxy.bounded_reads import bound_buffers
 from deployer.traffic.proxy.connections import Connections
 from deployer.traffic.proxy.heads import HEAD_BYTES
@@ -32,11 +33,17 @@ _TRAILER_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CallerLimits:
-    """How much of a request's head is held, for how long, and how many connections an address may have."""
+    """How much of a request's head is held, for how long, and how many connections an address may have.
+
+    All may have half of what the process may open, since each request has a second one to its application; those over
+    loopback a quarter.
+    """
 
     head_bytes: int = HEAD_BYTES
     head_seconds: float = 10.0
     address_connections: int = 256
+    loopback_connections: int = field(default_factory=lambda: most_open_files() // 4)
+    total_connections: int = field(default_factory=lambda: most_open_files() // 2)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "CallerLimits":
@@ -60,7 +67,12 @@ class BoundedServer(web.Server):
         super().__init__(handler, **options)
         self.watch = watch
         self.limits = limits
-        self.places = Connections(limits.address_connections, trusts)
+        self.places = Connections(
+            limits.address_connections,
+            trusts,
+            loopback=limits.loopback_connections,
+            total=limits.total_connections,
+        )
 
     def __call__(self) -> RequestHandler:
         return BoundedProtocol(self, loop=self._loop, **self._kwargs)
@@ -87,10 +99,16 @@ class BoundedProtocol(RequestHandler):
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, of which a part may have come."""
+        return self._waiter is not None and not self._waiter.done()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._place = self._server.places.enter(transport)
-        if self._place is None:
-            self._refuse_connection(cast(asyncio.Transport, transport))
+        try:
+            self._place = self._server.places.enter(transport, self)
+        except Unavailable as problem:
+            self._refuse_connection(cast(asyncio.Transport, transport), problem)
             return
         # A caller that does not read has nothing further passed on to it.
         bound_buffers(transport, self, 0)
@@ -98,7 +116,7 @@ class BoundedProtocol(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._place is not None:
-            self._server.places.leave(self._place)
+            self._server.places.leave(self._place, self)
             self._place = None
         self._end_head()
         self._end_backlog()
@@ -129,6 +147,7 @@ class BoundedProtocol(RequestHandler):
         if self._request_count != count:
             self._payload = self._messages[-1][1]
             self._trailer_bytes = 0
+            self._server.places.touch(self)
             self._end_head()
         elif not in_head:
             if body.total_bytes == body_bytes:
@@ -169,13 +188,10 @@ class BoundedProtocol(RequestHandler):
         seconds = self._server.limits.head_seconds
         self._refuse(RequestTimeout(f"The head of the request did not arrive within {seconds:g} s."))
 
-    def _refuse_connection(self, transport: asyncio.Transport) -> None:
+    def _refuse_connection(self, transport: asyncio.Transport, problem: Unavailable) -> None:
         # What arrives meanwhile is dropped.
         self._force_close = True
-        most = self._server.places.most
-        transport.write(
-            _raw(Unavailable(f"This address has {most:,} connections already. Reuse or close some of them."))
-        )
+        transport.write(_raw(problem))
         transport.close()
 
     def _refuse(self, problem: Problem) -> None:

@@ -1,56 +1,132 @@
-"""Counts the connections of each address, and refuses those over the limit."""
+"""Counts the connections of each address, of this machine and of all, and refuses or closes those over the limits."""
 
 import asyncio
 import ipaddress
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Protocol
 
+from deployer.traffic.proxy.refusals import Unavailable
 from pipeline_contracts.client_address import network_of
 
 logger = logging.getLogger(__name__)
 
 UNCOUNTED = ""
-"""The place of a connection that no limit applies to."""
+"""The place of a connection that no limit of an address applies to."""
 
 _SECONDS_BETWEEN_LINES = 60.0
+# How many connections are looked at for one that is idle.
+_LOOKS = 256
+
+
+class OpenConnection(Protocol):
+    """What is asked of a connection."""
+
+    @property
+    def is_idle(self) -> bool: ...
+    def force_close(self) -> None: ...
+
+
+class _Pool:
+    """Connections that share a limit, the one whose last request is the longest ago first."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.open: OrderedDict[OpenConnection, None] = OrderedDict()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.open) >= self.most
+
+    def touch(self, connection: OpenConnection) -> None:
+        if connection in self.open:
+            self.open.move_to_end(connection)
+
+    def longest_idle(self) -> OpenConnection | None:
+        for _ in range(min(_LOOKS, len(self.open))):
+            connection = next(iter(self.open))
+            if connection.is_idle:
+                return connection
+            # Its request will have been the last thing that it did.
+            self.open.move_to_end(connection)
+        return None
 
 
 class Connections:
-    """The places that each address has left.
+    """The places that are left: `most` for each address, `loopback` for this machine, `total` for all.
 
-    Gateways carry everybody's requests over few addresses, and one on this machine does, too: neither has a limit.
+    A gateway that is trusted carries everybody's requests over few addresses, so only the total bounds it. Over
+    loopback come gateways, too, but also what is deployed here. Its limit and the total close the connection that has
+    been idle for longest instead of refusing a new one, as long as any is: whoever holds connections without using
+    them takes nothing from others.
     """
 
-    def __init__(self, most: int, trusts: Callable[[str], bool]) -> None:
+    def __init__(
+        self, most: int, trusts: Callable[[str], bool], *, loopback: int = 16_384, total: int = 32_768
+    ) -> None:
         self.most = most
         self._trusts = trusts
         self._open: dict[str, int] = {}
+        self._loopback = _Pool(loopback)
+        self._all = _Pool(total)
         self._logged = -_SECONDS_BETWEEN_LINES
 
-    def enter(self, transport: asyncio.BaseTransport) -> str | None:
-        """Take a place. Return its name for `leave`, or None where the address has none left."""
+    def enter(self, transport: asyncio.BaseTransport, connection: OpenConnection) -> str:
+        """Take a place, and return its name for `leave`. Raises `Unavailable`."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        if not address or self._trusts(address.removeprefix("::ffff:")) or _is_loopback(address):
-            return UNCOUNTED
-        place = network_of(address)
+        place = UNCOUNTED
+        pools: tuple[_Pool, ...] = (self._all,)
+        if address and not self._trusts(address.removeprefix("::ffff:")):
+            if _is_loopback(address):
+                pools = (self._loopback, self._all)
+            else:
+                place = network_of(address)
         count = self._open.get(place, 0)
-        if count >= self.most:
+        if place and count >= self.most:
             self._log()
-            return None
-        self._open[place] = count + 1
+            raise Unavailable(
+                f"This address has {self.most:,} connections already. Reuse or close some of them."
+            )
+        for pool in pools:
+            self._make_room(pool)
+        for pool in pools:
+            pool.open[connection] = None
+        if place:
+            self._open[place] = count + 1
         return place
 
-    def leave(self, place: str) -> None:
+    def touch(self, connection: OpenConnection) -> None:
+        """Note that a request has come on it."""
+        self._loopback.touch(connection)
+        self._all.touch(connection)
+
+    def leave(self, place: str, connection: OpenConnection) -> None:
         """Give a place back."""
+        self._forget(connection)
         if place:
             left = self._open[place] - 1
             if left:
                 self._open[place] = left
             else:
                 del self._open[place]
+
+    def _make_room(self, pool: _Pool) -> None:
+        if not pool.is_full:
+            return
+        idle = pool.longest_idle()
+        if idle is None:
+            raise Unavailable(f"All {pool.most:,} connections are in use. Try again later.")
+        # Its place is free at once; it leaves as soon as its transport has closed.
+        self._forget(idle)
+        idle.force_close()
+
+    def _forget(self, connection: OpenConnection) -> None:
+        self._loopback.open.pop(connection, None)
+        self._all.open.pop(connection, None)
 
     def _log(self) -> None:
         # No address in the log, for privacy; a rate-limited line, because a flood must not fill the disk.

@@ -10,6 +10,7 @@ from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.bounded_head import CallerLimits
 from deployer.traffic.proxy.connections import UNCOUNTED, Connections
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
+from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.settings import read_settings
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
@@ -424,21 +425,84 @@ class _Peer(asyncio.BaseTransport):
         super().__init__({"peername": (address, 1)})
 
 
+class _Open:
+    """A connection that is idle, or has a request in progress."""
+
+    def __init__(self, *, is_idle: bool = False) -> None:
+        self.is_idle = is_idle
+        self.is_closed = False
+
+    def force_close(self) -> None:
+        self.is_closed = True
+
+
 def test_an_address_has_so_many_connections_and_a_gateway_any_number() -> None:
-    places = Connections(2, lambda address: address == "10.0.0.1")
+    places = Connections(2, lambda address: address == "10.0.0.1", loopback=3)
     for first, second in (
         ("192.0.2.1", "192.0.2.1"),
         ("2001:db8::1", "2001:db8::2"),
         ("::ffff:192.0.2.9", "192.0.2.9"),
     ):
-        taken = [places.enter(_Peer(first)), places.enter(_Peer(second))]
-        assert None not in taken and places.enter(_Peer(first)) is None
-        assert isinstance(taken[0], str)
-        places.leave(taken[0])
-        assert places.enter(_Peer(second)) == taken[0]
-    for address in ("10.0.0.1", "::ffff:10.0.0.1", "127.0.0.1", "::1", "::ffff:127.0.0.1"):
-        assert [places.enter(_Peer(address)) for _ in range(5)] == [UNCOUNTED] * 5
-    places.leave(UNCOUNTED)
+        one = _Open(is_idle=True)
+        taken = places.enter(_Peer(first), one)
+        assert places.enter(_Peer(second), _Open()) == taken
+        with pytest.raises(Unavailable, match="2 connections already"):
+            places.enter(_Peer(first), _Open())
+        places.leave(taken, one)
+        assert places.enter(_Peer(second), _Open()) == taken and not one.is_closed
+    for address in ("10.0.0.1", "::ffff:10.0.0.1"):
+        assert [places.enter(_Peer(address), _Open()) for _ in range(5)] == [UNCOUNTED] * 5
+
+
+def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed() -> None:
+    """A silent flood takes nothing from others; where all have requests in progress, a new one is refused."""
+    for address, loopback, total in (("127.0.0.1", 3, 9), ("::1", 3, 9), ("10.0.0.1", 1, 3)):
+        places = Connections(2, lambda peer: peer == "10.0.0.1", loopback=loopback, total=total)
+        old, busy, new = _Open(is_idle=True), _Open(), _Open(is_idle=True)
+        for one in (old, busy, new):
+            assert places.enter(_Peer(address), one) == UNCOUNTED
+        places.touch(old)
+        more = [_Open(), _Open()]
+        places.enter(_Peer(address), more[0])
+        assert new.is_closed and not old.is_closed
+        places.enter(_Peer(address), more[1])
+        assert old.is_closed and not busy.is_closed
+        for one in (old, new):
+            places.leave(UNCOUNTED, one)
+        with pytest.raises(Unavailable, match="All 3 connections are in use"):
+            places.enter(_Peer(address), _Open())
+        places.leave(UNCOUNTED, busy)
+        places.enter(_Peer(address), _Open())
+
+
+async def test_silent_connections_of_this_machine_give_way() -> None:
+    """A request in progress keeps its connection, and who comes later is answered."""
+    step = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await step.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async with (
+        proxy_carrier(limits=CallerLimits(loopback_connections=4)) as proxy,
+        raw_server(serve) as target,
+    ):
+        await proxy.traffic.set_route(1, to(target))
+        traffic = proxy.traffic
+        assert isinstance(traffic, StreamingProxy)
+        slow, sending = await asyncio.open_connection("127.0.0.1", proxy.port)
+        sending.write(GET + b"Connection: close\r\n\r\n")
+        await until(lambda: traffic._slots.taken)
+        silent = [await asyncio.open_connection("127.0.0.1", proxy.port) for _ in range(20)]
+        other = GET.replace(b"a.localhost", b"b.localhost") + b"Connection: close\r\n\r\n"
+        assert (await exchange_raw(proxy.port, other)).startswith(b"HTTP/1.1 404 ")
+        async with asyncio.timeout(60):
+            assert await silent[0][0].read() == b""
+            step.set()
+            assert (await slow.read()).endswith(b"ok")
+        for _, writer in (*silent, (slow, sending)):
+            writer.close()
 
 
 async def test_a_connection_over_the_limit_of_its_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
