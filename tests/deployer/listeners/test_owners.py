@@ -66,6 +66,8 @@ class Running:
         self._source, self._port = source, port
 
     async def listens(self, count: int = 1) -> None:
+        # Until then the process that is known is the launcher.
+        await self.process.wait_started()
         await until(lambda: len(self._source.find_all(self._port)) == count)
 
 
