@@ -30,8 +30,8 @@ class Call:
     ended: float = 0.0
     version: str | None = None
     """Of the release that answered."""
-    pid: int | None = None
-    """Of the process that answered."""
+    port: int | None = None
+    """Of the process that answered: another for each start, while each is process 2 of its own namespace."""
     failure: str | None = None
     is_repeated: bool = False
     """A GET whose kept connection was closed just as it was used: sent again, as clients do."""
@@ -153,6 +153,6 @@ def _read_answer(call: Call, status: int, body: bytes) -> None:
         call.version = events[0]
     else:
         answer = json.loads(body)
-        call.version, call.pid = answer["version"], answer["pid"]
+        call.version, call.port = answer["version"], answer["port"]
         if answer["echo"] != call.body.decode():
             call.failure = "another body than the one that was sent"

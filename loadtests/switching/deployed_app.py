@@ -40,7 +40,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(200, body)
 
     def _answer(self, status: int, echo: str) -> None:
-        body = json.dumps({"version": RELEASE["version"], "pid": os.getpid(), "echo": echo}).encode()
+        body = json.dumps(
+            {"version": RELEASE["version"], "port": int(os.environ["PORT"]), "echo": echo}
+        ).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -53,7 +53,7 @@ def judge(
         else:
             failures[f"{call.kind}: {fault}"] += 1
     latencies = [1000 * call.latency for call in calls if call.kind != "stream"]
-    processes = len({call.pid for call in calls if call.pid is not None})
+    processes = len({call.port for call in calls if call.port is not None})
     note = f"{expected.note}; " if expected.note else ""
     return Verdict(
         operation,
