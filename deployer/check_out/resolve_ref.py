@@ -4,12 +4,14 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from control_api.git_refs import is_commit, is_ref
 from control_api.refusals import Refused
 from control_api.repositories.read_url import read_url
+from deployer.check_out.bounded_fetch import fetch_within
 from deployer.check_out.failures import CheckOutFailed, explain_failure, missing_ref
 from deployer.check_out.run_git import Answer, Git, open_git, until
 
@@ -18,12 +20,20 @@ _BEGINNING = re.compile("[0-9a-f]{7,63}")
 _NOWHERE = Path("/dev/null")
 
 
-async def resolve_ref(url: str, ref: str, *, mark: str | None = None, timeout_seconds: float = 60) -> str:
+async def resolve_ref(
+    url: str,
+    ref: str,
+    *,
+    mark: str | None = None,
+    timeout_seconds: float = 60,
+    most_bytes: int | None = None,
+) -> str:
     """The commit, 40 or 64 hexadecimal digits in small letters, that `ref` is in the repository at `url` now.
 
     `ref` is a branch, a tag (the commit that it is of), a full name as refs/pull/7/head, HEAD, or a commit, of which
     the first seven digits are enough. A branch goes before a tag of its name, and a name before a commit's beginning;
-    a whole commit is given back without a look at the repository. `mark`: see `open_git`. Raises `CheckOutFailed`.
+    a whole commit is given back without a look at the repository. `mark`: see `open_git`. `most_bytes`:
+    for a look-up that nobody waits for, which takes no more on disk, and little memory. Raises `CheckOutFailed`.
     """
     if is_commit(ref.lower()):
         return ref.lower()
@@ -35,12 +45,12 @@ async def resolve_ref(url: str, ref: str, *, mark: str | None = None, timeout_se
         f"The repository's host did not answer within {timeout_seconds:g} seconds. Check the repository's address, "
         "and that this machine reaches its host.",
     ):
-        git = await open_git(url := check_url(url), _NOWHERE, mark)
+        git = await open_git(url := check_url(url), _NOWHERE, mark, is_limited=most_bytes is not None)
         found = await list_refs(git, url, ref)
         if (chosen := choose_ref(found, ref)) is not None:
             return found[f"{chosen}^{{}}"] if f"{chosen}^{{}}" in found else found[chosen]
         if _BEGINNING.fullmatch(beginning := ref.lower()):
-            return await _find_commit(git, url, beginning)
+            return await _find_commit(git, url, beginning, most_bytes)
     raise missing_ref(ref)
 
 
@@ -73,14 +83,14 @@ def _names(ref: str) -> tuple[str, ...]:
     return tuple(part for name in names for part in (name, f"{name}^{{}}"))
 
 
-async def _find_commit(git: Git, url: str, beginning: str) -> str:
+async def _find_commit(git: Git, url: str, beginning: str, most_bytes: int | None) -> str:
     """The one commit of a branch or tag that begins so: hosts cannot be asked for it, so all are fetched."""
     with TemporaryDirectory(prefix="pharos-resolve-", dir=temporary_folder()) as folder:
-        git = Git(Path(folder, "sha1"), git.environment)
-        fetched = await _fetch_commits(git, url, 40)
+        git = replace(git, git_dir=Path(folder, "sha1"))
+        fetched = await _fetch_commits(git, url, 40, most_bytes)
         if any("mismatched algorithms" in line for line in fetched.said):
-            git = Git(Path(folder, "sha256"), git.environment)
-            fetched = await _fetch_commits(git, url, 64)
+            git = replace(git, git_dir=Path(folder, "sha256"))
+            fetched = await _fetch_commits(git, url, 64, most_bytes)
         if not fetched.succeeded:
             raise explain_failure(fetched.said)
         answer = await git.run("rev-parse", "--verify", "--end-of-options", f"{beginning}^{{commit}}")
@@ -100,11 +110,12 @@ def temporary_folder() -> Path:
     return Path(tempfile.gettempdir()).absolute()
 
 
-async def _fetch_commits(git: Git, url: str, digits: int) -> Answer:
+async def _fetch_commits(git: Git, url: str, digits: int, most_bytes: int | None) -> Answer:
     """Fetch all commits into a new repository: alone, from hosts that can leave the rest away."""
     await git.must("init", "--quiet", "--bare", "--template=", object_format(digits))
     await git.must("config", "remote.origin.url", url)
-    return await git.run("fetch", "--quiet", "--no-tags", "--filter=tree:0", "origin", *everything())
+    fetch = git.run("fetch", "--quiet", "--no-tags", "--filter=tree:0", "origin", *everything())
+    return await (fetch if most_bytes is None else fetch_within(fetch, git.git_dir, most_bytes))
 
 
 def object_format(digits: int) -> str:

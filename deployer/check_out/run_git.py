@@ -9,9 +9,9 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deployer.check_out.failures import CheckOutFailed, explain_failure
@@ -70,10 +70,25 @@ _SETTINGS = (
     "fetch.fsck.gitmodulesUrl=ignore",
     "fetch.fsck.gitmodulesUpdate=ignore",
 )
+# For what runs unasked. One thread, since the stacks of many count; blobs are streamed from a size on.
+_MOST_MEMORY_MIB = 512
+_LIMITED_SETTINGS = ("pack.threads=1", "core.bigFileThreshold=16m")
+# Set before git starts, so that all which it starts has the limits too.
+_LIMITED = (
+    "/bin/sh",
+    "-c",
+    # A hard limit that is lower already refuses, and stays.
+    f"ulimit -d {_MOST_MEMORY_MIB * 1024} 2>/dev/null || :; "
+    '{ echo 500 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"',
+    "sh",
+)
+_OUT_OF_MEMORY = "out of memory"
+_NOT_FOUND = 127
 _MOST_OUTPUT = 1024 * 1024
 _MOST_KEPT_LINES = 50
 _MOST_LOGGED_LINES = 200
 _DRAIN_SECONDS = 5
+_NO_GIT = "There is no git on this machine. Install it, and deploy again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,8 @@ class Git:
 
     git_dir: Path
     environment: Mapping[str, str]
+    is_limited: bool = False
+    """Whether each of its processes has a memory limit, and goes first where the machine runs out of memory."""
 
     async def run(
         self,
@@ -104,9 +121,11 @@ class Git:
         to end the process and all that it started. Raises `CheckOutFailed` where there is no git, or more output
         than is taken.
         """
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        limited = _LIMITED_SETTINGS if self.is_limited else ()
+        settings = [part for setting in (*_SETTINGS, *limited) for part in ("-c", setting)]
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
+                *(_LIMITED if self.is_limited else ()),
                 "git",
                 *settings,
                 *arguments,
@@ -121,7 +140,7 @@ class Git:
         try:
             process = await _wait_started(starting)
         except FileNotFoundError:
-            raise CheckOutFailed("There is no git on this machine. Install it, and deploy again.") from None
+            raise CheckOutFailed(_NO_GIT) from None
         output = bytearray()
         said: deque[str] = deque(maxlen=_MOST_KEPT_LINES)
         async with _ended_together(process):
@@ -129,6 +148,8 @@ class Git:
                 _read_output(process, on_output or _bounded(output)), _read_lines(process, said, on_line)
             )
             code = await process.wait()
+        if self.is_limited and code:
+            _check_limits(code, said)
         return Answer(code == 0, output.decode("utf-8", "replace"), tuple(said))
 
     async def must(self, *arguments: str, on_line: OnLine | None = None) -> str:
@@ -139,18 +160,30 @@ class Git:
         return answer.output
 
 
-async def open_git(url: str, git_dir: Path, mark: str | None = None) -> Git:
+async def open_git(url: str, git_dir: Path, mark: str | None = None, *, is_limited: bool = False) -> Git:
     """Git for what comes from this address. `mark`: by which what a killed deployer leaves of it is found and ended.
     Raises `CheckOutFailed`."""
     environment = {name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)} | _FIXED
     if mark is not None:
         environment[MARK_VARIABLE] = mark
-    git = Git(git_dir, environment)
+    git = Git(git_dir, environment, is_limited)
     if url.startswith(("https://", "file://", "/")) or {"GIT_SSH", "GIT_SSH_COMMAND"} & environment.keys():
         return git
     # The environment's would go before the operator's.
     configured = await Git(Path("/dev/null"), environment).run("config", "--get", "core.sshCommand")
-    return git if configured.succeeded else Git(git_dir, {**environment, "GIT_SSH_COMMAND": SSH_COMMAND})
+    if configured.succeeded:
+        return git
+    return replace(git, environment={**environment, "GIT_SSH_COMMAND": SSH_COMMAND})
+
+
+def _check_limits(code: int, said: Iterable[str]) -> None:
+    if code == _NOT_FOUND:
+        raise CheckOutFailed(_NO_GIT)
+    if any(_OUT_OF_MEMORY in line.lower() for line in said):
+        raise CheckOutFailed(
+            f"Git needs more than {_MOST_MEMORY_MIB} MiB of memory to look the commit up: the commit, or something "
+            "else of its repository, is too large."
+        )
 
 
 @asynccontextmanager

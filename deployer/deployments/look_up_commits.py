@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.database import Sessions
@@ -17,9 +17,10 @@ from control_api.deployments.tables import Deployment
 from control_api.git_refs import choose_ref
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
-from deployer.check_out.failures import CheckOutFailed
+from deployer.check_out.bounded_fetch import fetch_within
+from deployer.check_out.failures import CheckOutFailed, explain_failure
 from deployer.check_out.resolve_ref import check_url, object_format, resolve_ref, temporary_folder
-from deployer.check_out.run_git import open_git, until
+from deployer.check_out.run_git import Git, open_git, until
 from deployer.database_guard import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
 from deployer.uncut import end_tasks
@@ -30,10 +31,12 @@ logger = logging.getLogger(__name__)
 MOST_BYTES = 512 * 1024 * 1024
 _LOOK_SECONDS, _FAILED_SECONDS = 1.0, 30.0
 _TIMEOUT_SECONDS = 60.0
-# Longer than two time limits: whoever began a look-up has ended it by then.
-_AGAIN_SECONDS = 300.0
+_MOST_COMMIT_BYTES = 64 * 1024
+# Longer than two time limits: whoever began a look-up has ended it by then. Doubled with the deployment's age.
+_AGAIN_SECONDS = tuple(300.0 * 2**doublings for doublings in range(7))
+_SELDOM_SECONDS = 6 * 3600.0
 _MOST_AT_ONCE, _MOST_OF_HOST = 4, 2
-_MOST_FOUND = 200
+_PAGE_ROWS = 200
 _LONGEST, _LONGEST_FAULT = 200, 500
 
 
@@ -42,7 +45,7 @@ class Sought:
     """A commit that is to be looked up."""
 
     deployment_id: int
-    repository_id: int
+    account_id: int
     url: str
     ref: str
     revision: str | None
@@ -54,7 +57,8 @@ class Sought:
 
 
 class CommitLookUps:
-    """Looks up commits: one at a time of a repository and few of a host, so that a slow one holds up no other."""
+    """Looks up commits: one at a time of an account and few of a host, so that a slow one holds up no other account.
+    What was never tried goes first, then what was tried longest ago: who fails again and again lets all others by."""
 
     def __init__(self, sessions: Sessions, holder: str, check: Callable[[], Awaitable[None]]) -> None:
         """`check` raises `DatabaseRefused` for a database in which nothing is to be written."""
@@ -96,37 +100,51 @@ class CommitLookUps:
         self._running = {task: sought for task, sought in self._running.items() if not task.done()}
         if len(self._running) >= _MOST_AT_ONCE:
             return
-        found = await self._find()
-        if found:
+        page = 0
+        while found := await self._find(page):
             # In another database or an older backup nothing is claimed.
             await self._check()
-        for sought in found:
-            busy = self._running.values()
-            if len(busy) >= _MOST_AT_ONCE:
+            for sought in found:
+                if self._has_room(sought) and await self._claim(sought):
+                    self._running[asyncio.create_task(self._look_up(sought))] = sought
+            if len(found) < _PAGE_ROWS or len(self._running) >= _MOST_AT_ONCE:
                 return
-            of_host = sum(one.host == sought.host for one in busy)
-            is_busy = any(one.repository_id == sought.repository_id for one in busy)
-            if of_host < _MOST_OF_HOST and not is_busy and await self._claim(sought):
-                self._running[asyncio.create_task(self._look_up(sought))] = sought
+            # Those claimed since are due no more: some rows may be passed over until the next look.
+            page += 1
 
-    async def _find(self) -> list[Sought]:
-        """The oldest of each repository."""
-        oldest = select(func.min(Deployment.id)).where(*_due()).group_by(Deployment.repository_id)
+    def _has_room(self, sought: Sought) -> bool:
+        busy = self._running.values()
+        return (
+            len(busy) < _MOST_AT_ONCE
+            and sum(one.host == sought.host for one in busy) < _MOST_OF_HOST
+            and all(one.account_id != sought.account_id for one in busy)
+        )
+
+    async def _find(self, page: int) -> list[Sought]:
+        """Those of one page: of each repository the one tried longest ago, or never."""
+        order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
+        place = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)
+        due = select(Deployment.id, place.label("place")).where(*_due()).subquery()
         query = (
             select(
                 Deployment.id,
-                Repository.id,
+                Deployment.account_id,
                 Repository.url,
                 Deployment.ref,
                 Environment.branch,
                 Repository.branch,
                 Deployment.revision,
             )
+            .join(due, due.c.id == Deployment.id)
             .join(Repository, Repository.id == Deployment.repository_id)
             .join(Environment, Environment.id == Deployment.environment_id)
-            .where(Deployment.id.in_(oldest))
-            .order_by(Deployment.id)
-            .limit(_MOST_FOUND)
+            .where(
+                due.c.place == 1,
+                Deployment.account_id.not_in([one.account_id for one in self._running.values()]),
+            )
+            .order_by(*order)
+            .offset(page * _PAGE_ROWS)
+            .limit(_PAGE_ROWS)
         )
         async with self._sessions() as session:
             rows = (await session.execute(query)).all()
@@ -154,7 +172,11 @@ class CommitLookUps:
         try:
             if revision is None:
                 revision = await resolve_ref(
-                    sought.url, sought.ref, mark=mark, timeout_seconds=_TIMEOUT_SECONDS
+                    sought.url,
+                    sought.ref,
+                    mark=mark,
+                    timeout_seconds=_TIMEOUT_SECONDS,
+                    most_bytes=MOST_BYTES,
                 )
             subject, author = await read_commit(sought.url, revision, mark=mark)
             values = {"commit_subject": subject, "commit_author": author, "commit_fault": None}
@@ -197,7 +219,15 @@ def _due() -> tuple[ColumnElement[bool], ...]:
         # Its environment is there still: that one's branch says which commit.
         Deployment.environment_id.is_not(None),
         or_(Deployment.revision.is_(None), Deployment.commit_subject.is_(None)),
-        or_(began.is_(None), began < database_now(-_AGAIN_SECONDS)),
+        or_(
+            began.is_(None),
+            # A quarter of its age, roughly: no column counts the tries.
+            *(
+                and_(Deployment.created_at > database_now(-4 * seconds), began < database_now(-seconds))
+                for seconds in _AGAIN_SECONDS
+            ),
+            began < database_now(-_SELDOM_SECONDS),
+        ),
     )
 
 
@@ -209,48 +239,49 @@ async def read_commit(url: str, revision: str, *, mark: str | None = None) -> tu
         prefix="pharos-commit-", dir=temporary_folder(), ignore_cleanup_errors=True
     ) as folder:
         async with until(deadline, f"The commit could not be fetched within {_TIMEOUT_SECONDS:g} seconds."):
-            git = await open_git(url := check_url(url), Path(folder, "git"), mark)
+            git = await open_git(url := check_url(url), Path(folder, "git"), mark, is_limited=True)
             await git.must("init", "--quiet", "--bare", "--template=", object_format(len(revision)))
             await git.must("config", "remote.origin.url", url)
-            fetching = asyncio.create_task(
-                git.must(
-                    "-c",
-                    "fetch.unpackLimit=1",
-                    "fetch",
-                    "--quiet",
-                    "--no-tags",
-                    "--depth=1",
-                    "--filter=tree:0",
-                    "origin",
-                    revision,
-                )
+            fetch = git.must(
+                "-c",
+                "fetch.unpackLimit=1",
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--depth=1",
+                "--filter=tree:0",
+                "origin",
+                revision,
             )
-            try:
-                await _bounded(fetching, Path(folder))
-            finally:
-                await end_tasks(fetching)
-            told = await git.must("show", "--no-patch", "--format=%s%n%an", revision, "--")
+            await fetch_within(fetch, Path(folder), MOST_BYTES)
+            told = await _show(git, revision)
     subject, _, author = told.partition("\n")
     return _clean(subject), _clean(author)
 
 
-async def _bounded(fetching: "asyncio.Task[str]", folder: Path) -> None:
-    """Wait for the end of the fetch, which takes no more than `MOST_BYTES` on disk."""
-    while not fetching.done():
-        await asyncio.wait({fetching}, timeout=0.25)
-        if _size(folder) > MOST_BYTES:
-            raise CheckOutFailed(f"The commit is larger than {MOST_BYTES // 1024**2} MiB.")
-    await fetching
+async def _show(git: Git, revision: str) -> str:
+    # The size first: to show a commit git unpacks all of it.
+    size = int(await git.must("cat-file", "-s", revision))
+    if size > _MOST_COMMIT_BYTES:
+        raise _too_large(f"{size} bytes")
+    told = bytearray()
+
+    def take(data: bytes) -> None:
+        told.extend(data)
+        # More than the object: one that is not a commit but leads to others.
+        if len(told) > _MOST_COMMIT_BYTES:
+            raise _too_large(f"more than {_MOST_COMMIT_BYTES} bytes to show")
+
+    answer = await git.run("show", "--no-patch", "--format=%s%n%an", revision, "--", on_output=take)
+    if not answer.succeeded:
+        raise explain_failure(answer.said)
+    return told.decode("utf-8", "replace")
 
 
-def _size(folder: Path) -> int:
-    size = 0
-    for path in folder.rglob("*"):
-        try:
-            size += path.lstat().st_size
-        except FileNotFoundError:
-            continue
-    return size
+def _too_large(size: str) -> CheckOutFailed:
+    return CheckOutFailed(
+        f"The commit's message is too large to be shown: the commit has {size}, of at most {_MOST_COMMIT_BYTES}."
+    )
 
 
 def _clean(text: str) -> str:

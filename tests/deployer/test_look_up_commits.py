@@ -12,10 +12,12 @@ from sqlalchemy.exc import OperationalError
 
 from control_api.deployments.tables import Deployment
 from control_api.repositories.tables import Repository
+from deployer.check_out import run_git
 from deployer.check_out.failures import CheckOutFailed
+from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_guard import DatabaseRefused
 from deployer.deployments import look_up_commits
-from deployer.deployments.look_up_commits import CommitLookUps, read_commit
+from deployer.deployments.look_up_commits import CommitLookUps, Sought, read_commit
 from deployer.uncut import end_tasks
 from tests.support.deploy_platform import Platform, environment_path
 
@@ -189,3 +191,96 @@ async def test_whatever_fails_the_look_ups_go_on_and_an_outage_is_told_once(
     told = [record.getMessage() for record in caplog.records if record.name == look_up_commits.__name__]
     assert [("cannot be asked" in each, "could not be looked at" in each) for each in told] == [
         (True, False), (True, False), (False, True)]  # fmt: skip
+
+
+class _Held(CommitLookUps):
+    """Whose rows are given, and whose look-ups never end."""
+
+    def __init__(self, rows: list[Sought]) -> None:
+        self._rows, self._running = rows, {}
+        self.claimed: list[int] = []
+        self._check = _accepted
+
+    async def _find(self, page: int) -> list[Sought]:
+        size = look_up_commits._PAGE_ROWS
+        return self._rows[page * size :][:size]
+
+    async def _claim(self, sought: Sought) -> bool:
+        self.claimed.append(sought.deployment_id)
+        return True
+
+    async def _look_up(self, sought: Sought) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_an_account_has_one_place_and_a_host_two_however_many_rows_wait() -> None:
+    rows = [Sought(n, 1, f"https://g{n}.example/x", "main", None) for n in range(10)]
+    rows += [Sought(n, n, "https://slow.example/x", "main", None) for n in range(10, 500)]
+    rows += [Sought(1000, 1000, "https://fair.example/x", "main", None)]
+    looking = _Held(rows)
+    try:
+        await looking.look()
+        assert looking.claimed == [0, 10, 11, 1000]
+    finally:
+        await end_tasks(*looking._running)
+
+
+async def test_what_was_never_tried_goes_first_and_what_fails_for_long_is_tried_seldom(
+    platform: Platform, repository: Path
+) -> None:
+    number = await _waiting(platform, str(repository))
+    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    for age, tried, is_due in (
+        (10, None, True),
+        (10, 4, False),
+        (10, 6, True),
+        (30, 6, False),
+        (30, 11, True),
+        (600, 120, False),
+        (600, 161, True),
+        (60_000, 350, False),
+        (60_000, 361, True),
+    ):
+        now = datetime.now(UTC)
+        async with platform.sessions() as session, session.begin():
+            await session.execute(
+                update(Deployment)
+                .where(Deployment.id == number)
+                .values(
+                    created_at=now - timedelta(minutes=age),
+                    commit_looked_up_at=None if tried is None else now - timedelta(minutes=tried),
+                )
+            )
+        assert [one.deployment_id for one in await looking._find(0)] == [number] * is_due, (age, tried)
+
+
+def _add_large_commit(repository: Path, size: int) -> str:
+    """On a branch of its own; it packs well."""
+    git = ["git", "-C", str(repository)]
+    text = subprocess.run([*git, "cat-file", "commit", "main"], check=True, capture_output=True).stdout
+    command = [*git, "hash-object", "-t", "commit", "-w", "--stdin"]
+    made = subprocess.run(command, input=text + b"a" * size, check=True, capture_output=True).stdout
+    commit = made.decode().strip()
+    subprocess.run([*git, "update-ref", "refs/heads/large", commit], check=True)
+    return commit
+
+
+async def test_a_commit_with_an_endless_message_is_not_shown(repository: Path) -> None:
+    with pytest.raises(CheckOutFailed, match="too large to be shown"):
+        await read_commit(str(repository), _add_large_commit(repository, 100_000))
+
+
+async def test_git_has_a_memory_limit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large = _add_large_commit(repository, 24 * 1024**2)
+    limited = tuple(part.replace(f"{512 * 1024}", f"{16 * 1024}") for part in run_git._LIMITED)
+    monkeypatch.setattr(run_git, "_LIMITED", limited)
+    with pytest.raises(CheckOutFailed, match="^Git needs more than"):
+        await read_commit(str(repository), large)
+    with pytest.raises(CheckOutFailed, match="^Git needs more than"):
+        await resolve_ref(str(repository), _head(repository)[:9], most_bytes=1024**3)
+
+
+async def test_the_search_for_a_beginning_is_held_to_a_size(repository: Path) -> None:
+    with pytest.raises(CheckOutFailed, match="is larger than"):
+        await resolve_ref(str(repository), _head(repository)[:9], most_bytes=0)
+    assert await resolve_ref(str(repository), _head(repository)[:9], most_bytes=2**20) == _head(repository)
