@@ -1,4 +1,4 @@
-"""Counts the connections of each address, and refuses those over the limit."""
+"""Counts the connections of each address, of this machine and of all, and refuses or closes those over the limits."""
 
 import asyncio
 import ipaddress
@@ -10,6 +10,7 @@ import orjson
 
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.errors import Unavailable
+from pipeline_contracts.open_connections import OpenConnection, OpenConnections
 from pipeline_contracts.request_ids import request_id
 
 logger = logging.getLogger(__name__)
@@ -21,33 +22,56 @@ _SECONDS_BETWEEN_LINES = 60.0
 
 
 class Connections:
-    """The places that each address has left.
+    """The places that are left: `most` for each address, `loopback` for this machine, `total` for all.
 
-    Trusted proxies carry everybody's requests over few addresses, and a gateway on this machine does, too: neither has
-    a limit. Nor has a connection without an address, of a socket file.
+    Trusted proxies carry everybody's requests over few addresses, and a connection of a socket file has none: only the
+    total bounds them. Over loopback come gateways, too, but also what is deployed here. Its limit and the total close
+    the connection that has been idle for longest instead of refusing a new one, as long as any is.
     """
 
-    def __init__(self, most: int, trusted: ClientAddresses) -> None:
+    def __init__(
+        self, most: int, trusted: ClientAddresses, *, loopback: int = 16_384, total: int = 32_768
+    ) -> None:
         self._most = most
         self._trusted = trusted
         self._open: dict[str, int] = {}
+        self._loopback = OpenConnections(loopback)
+        self._all = OpenConnections(total)
         self._said = -_SECONDS_BETWEEN_LINES
 
-    def enter(self, transport: asyncio.BaseTransport) -> str | None:
-        """Take a place. Return its name for `leave`, or None where the address has none left."""
+    def enter(self, transport: asyncio.BaseTransport, connection: OpenConnection) -> str:
+        """Take a place, and return its name for `leave`. Raises `Unavailable`."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        if self._is_free(address):
-            return UNCOUNTED
-        place = network_of(address)
+        place = UNCOUNTED
+        pools: tuple[OpenConnections, ...] = (self._all,)
+        if address and not self._trusted.is_trusted(address):
+            if is_loopback(address):
+                pools = (self._loopback, self._all)
+            else:
+                place = network_of(address)
         count = self._open.get(place, 0)
-        if count >= self._most:
-            return None
-        self._open[place] = count + 1
+        if place and count >= self._most:
+            self._log()
+            raise Unavailable(
+                f"This address has {self._most} connections already. Reuse or close some of them."
+            )
+        for pool in pools:
+            self._make_room(pool)
+        for pool in pools:
+            pool.add(connection)
+        if place:
+            self._open[place] = count + 1
         return place
 
-    def leave(self, place: str) -> None:
+    def touch(self, connection: OpenConnection) -> None:
+        """Note that a request has come on it."""
+        self._loopback.touch(connection)
+        self._all.touch(connection)
+
+    def leave(self, place: str, connection: OpenConnection) -> None:
         """Give a place back."""
+        self._forget(connection)
         if place:
             left = self._open[place] - 1
             if left:
@@ -55,8 +79,21 @@ class Connections:
             else:
                 del self._open[place]
 
-    def refuse(self, transport: asyncio.Transport) -> None:
-        """Answer a connection without a place, whatever it asks for, and close it."""
+    def _make_room(self, pool: OpenConnections) -> None:
+        if not pool.is_full:
+            return
+        idle = pool.longest_idle()
+        if idle is None:
+            raise Unavailable(f"All {pool.most:,} connections are in use. Try again later.")
+        # Its place is free at once; it leaves as soon as its transport has closed.
+        self._forget(idle)
+        idle.force_close()
+
+    def _forget(self, connection: OpenConnection) -> None:
+        self._loopback.remove(connection)
+        self._all.remove(connection)
+
+    def _log(self) -> None:
         # No address in the log, for privacy; a rate-limited line, because a flood must not fill the disk.
         if time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
@@ -65,14 +102,6 @@ class Connections:
                 "PHAROS_TRUSTED_PROXIES",
                 self._most,
             )
-        problem = Unavailable(
-            f"This address has {self._most} connections already. Reuse or close some of them."
-        )
-        transport.write(raw_answer(problem))
-        transport.close()
-
-    def _is_free(self, address: str) -> bool:
-        return not address or self._trusted.is_trusted(address) or is_loopback(address)
 
 
 def raw_answer(problem: Unavailable) -> bytes:

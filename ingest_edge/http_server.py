@@ -6,8 +6,9 @@ bytes as they come, so that a request whose head arrives in one piece pays for t
 
 import asyncio
 import re
+import resource
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aiohttp import StreamReader, hdrs, web
@@ -16,7 +17,7 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooL
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-from ingest_edge.connections import Connections
+from ingest_edge.connections import Connections, raw_answer
 from pipeline_contracts.client_address import ClientAddresses, read_trusted
 from pipeline_contracts.errors import (
     HeadTooLarge,
@@ -24,12 +25,15 @@ from pipeline_contracts.errors import (
     MethodNotImplemented,
     Problem,
     RequestTimeout,
+    Unavailable,
 )
 from pipeline_contracts.settings import Settings
 
 RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
 """Makes the answer to what cannot be read as a request; the text is its path as far as it is known."""
 
+# Where the system has no limit.
+_OPEN_FILES = 65_536
 # Enough of a head to tell its path.
 _START_BYTES = 512
 _REQUEST_LINE = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ \r\n]+) HTTP/1\.[01]\r?\n")
@@ -39,14 +43,24 @@ _TRAILER_BYTES = 16 * 1024
 _BETWEEN = 4
 
 
+def _most_open_files() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+
+
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """How much of a request's head is held, for how long, and how many connections an address may have."""
+    """How much of a request's head is held, for how long, and how many connections an address may have.
+
+    All may have three quarters of what the process may open, those over loopback half of it.
+    """
 
     head_bytes: int
     head_seconds: float
     address_connections: int
     trusted: ClientAddresses
+    loopback_connections: int = field(default_factory=lambda: _most_open_files() // 2)
+    total_connections: int = field(default_factory=lambda: _most_open_files() * 3 // 4)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "ServerLimits":
@@ -72,7 +86,12 @@ class BoundedServer(web.Server):
         super().__init__(handler, **options)
         self.refuse = refuse
         self.limits = limits
-        self.places = Connections(limits.address_connections, limits.trusted)
+        self.places = Connections(
+            limits.address_connections,
+            limits.trusted,
+            loopback=limits.loopback_connections,
+            total=limits.total_connections,
+        )
 
     def __call__(self) -> RequestHandler:
         return BoundedProtocol(self, loop=self._loop, **self._kwargs)
@@ -111,18 +130,25 @@ class BoundedProtocol(RequestHandler):
         self._message: RawRequestMessage | None = None
         self._gave_up = False
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, of which a part may have come."""
+        return self._waiter is not None and not self._waiter.done()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._place = self._server.places.enter(transport)
-        if self._place is None:
+        try:
+            self._place = self._server.places.enter(transport, self)
+        except Unavailable as problem:
             # What arrives meanwhile is dropped.
             self._force_close = True
-            self._server.places.refuse(cast(asyncio.Transport, transport))
+            cast(asyncio.Transport, transport).write(raw_answer(problem))
+            cast(asyncio.Transport, transport).close()
             return
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._place is not None:
-            self._server.places.leave(self._place)
+            self._server.places.leave(self._place, self)
             self._place = None
         self._end_head()
         super().connection_lost(exc)
@@ -165,6 +191,7 @@ class BoundedProtocol(RequestHandler):
                 return
             self._message = message
             self._trailer_bytes = 0
+            self._server.places.touch(self)
             if self._head_bytes:
                 if self._head_bytes + len(data) > self._limits.head_bytes and self._has_large_head(new):
                     for _ in range(new):

@@ -9,9 +9,9 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ingest_edge.connections import Connections
+from ingest_edge.connections import Connections, raw_answer
 from ingest_edge.http_server import ServerLimits, head_is_late, head_too_large, unreadable_request
-from pipeline_contracts.errors import Problem
+from pipeline_contracts.errors import Problem, Unavailable
 from pipeline_contracts.request_ids import request_id
 
 # As long as the edge keeps an idle connection.
@@ -20,7 +20,12 @@ _IDLE_SECONDS = 75.0
 
 def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
     """The protocol class of one server: its connections share the places that addresses have."""
-    places = Connections(limits.address_connections, limits.trusted)
+    places = Connections(
+        limits.address_connections,
+        limits.trusted,
+        loopback=limits.loopback_connections,
+        total=limits.total_connections,
+    )
 
     class Protocol(BoundedProtocol):
         _limits = limits
@@ -38,17 +43,28 @@ class BoundedProtocol(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._place = self._places.enter(transport)
         super().connection_made(transport)
-        if self._place is None:
-            self._places.refuse(transport)
-        else:
-            # uvicorn closes an idle connection only once it has answered something on it.
-            self.timeout_keep_alive_task = self.loop.call_later(_IDLE_SECONDS, transport.close)
+        try:
+            self._place = self._places.enter(transport, self)
+        except Unavailable as problem:
+            transport.write(raw_answer(problem))
+            transport.close()
+            return
+        # uvicorn closes an idle connection only once it has answered something on it.
+        self.timeout_keep_alive_task = self.loop.call_later(_IDLE_SECONDS, transport.close)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, of which a part may have come."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def force_close(self) -> None:
+        """Close it: another connection needs its place."""
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._place is not None:
-            self._places.leave(self._place)
+            self._places.leave(self._place, self)
             self._place = None
         self._end_head()
         self._unset_keepalive_if_required()
@@ -61,6 +77,7 @@ class BoundedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._places.touch(self)
         # The next request may have begun while this one was answered.
         self._watch_head()
 

@@ -11,6 +11,7 @@ from ingest_edge import connections
 from ingest_edge.connections import Connections
 from ingest_edge.http_server import ServerLimits
 from pipeline_contracts.client_address import ClientAddresses, read_networks
+from pipeline_contracts.errors import Unavailable
 
 NOBODY = ClientAddresses(())
 BATCH = b'{"batch_id":"b-1","events":[{"type":"log"}]}'
@@ -178,24 +179,83 @@ class Transport(asyncio.BaseTransport):
         super().__init__({"peername": "" if address is None else (address, 1)})
 
 
+class Open:
+    """A connection that is idle, or has a request in progress."""
+
+    def __init__(self, *, is_idle: bool = False) -> None:
+        self.is_idle = is_idle
+        self.is_closed = False
+
+    def force_close(self) -> None:
+        self.is_closed = True
+
+
 def test_connections_of_an_address_are_counted():
     counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")))
-    flood = [counted.enter(Transport("198.51.100.7")) for _ in range(3)]
+
+    def enter(address: str | None) -> tuple[str, Open] | None:
+        connection = Open(is_idle=True)
+        try:
+            return counted.enter(Transport(address), connection), connection
+        except Unavailable:
+            return None
+
+    flood = [enter("198.51.100.7") for _ in range(3)]
     assert [place is None for place in flood] == [False, False, True]
-    assert counted.enter(Transport("198.51.100.8")) is not None
-    assert counted.enter(Transport("::ffff:198.51.100.7")) is None
+    assert enter("198.51.100.8") is not None
+    assert enter("::ffff:198.51.100.7") is None
     # One caller has all addresses of a network.
-    networks = [counted.enter(Transport(f"2001:db8::{number}")) for number in range(3)]
+    networks = [enter(f"2001:db8::{number}") for number in range(3)]
     assert [place is None for place in networks] == [False, False, True]
     # Gateways: trusted ones, this machine, and socket files.
     for gateway in ("10.1.2.3", "127.0.0.1", "::1", "::ffff:127.0.0.1", None):
         for _ in range(3):
-            place = counted.enter(Transport(gateway))
-            assert place is not None
-        counted.leave(place)
-    counted.leave(flood[0])
-    assert counted.enter(Transport("198.51.100.7")) is not None
-    assert counted.enter(Transport("198.51.100.7")) is None
+            entered = enter(gateway)
+            assert entered is not None
+        counted.leave(*entered)
+    assert flood[0] is not None
+    counted.leave(*flood[0])
+    assert enter("198.51.100.7") is not None
+    assert enter("198.51.100.7") is None
+
+
+def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed():
+    for address, loopback, total in (("127.0.0.1", 3, 9), ("10.0.0.1", 1, 3), (None, 1, 3)):
+        counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")), loopback=loopback, total=total)
+        old, busy, new = Open(is_idle=True), Open(), Open(is_idle=True)
+        for one in (old, busy, new):
+            counted.enter(Transport(address), one)
+        counted.touch(old)
+        for idle in (new, old):
+            assert not idle.is_closed
+            counted.enter(Transport(address), Open())
+            assert idle.is_closed
+            counted.leave("", idle)
+        with pytest.raises(Unavailable, match="All 3 connections are in use"):
+            counted.enter(Transport(address), Open())
+        counted.leave("", busy)
+        counted.enter(Transport(address), Open())
+        assert not busy.is_closed
+
+
+async def test_silent_connections_of_this_machine_give_way(start_edge):
+    edge = await start_edge(server_limits=limits(loopback_connections=4))
+    request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
+    slow, sending = await asyncio.open_connection("127.0.0.1", edge.port)
+    sending.write(request[:-1])
+    await sending.drain()
+    async with asyncio.timeout(60):
+        # So that its body has begun before others come.
+        while edge.stored_records() == 0:
+            await edge.raw([request])
+    silent = [await asyncio.open_connection("127.0.0.1", edge.port) for _ in range(20)]
+    assert (await edge.raw([request])).status == 202
+    async with asyncio.timeout(60):
+        assert await silent[0][0].read() == b""
+    sending.write(request[-1:])
+    assert await read_statuses(slow, 1) == [202]
+    for _, writer in (*silent, (slow, sending)):
+        writer.close()
 
 
 async def test_a_connection_too_many_is_refused_and_others_go_on(start_edge, monkeypatch):

@@ -117,6 +117,17 @@ async def test_a_connection_too_many_is_refused(monkeypatch: pytest.MonkeyPatch)
                 await asyncio.sleep(0.005)
 
 
+async def test_silent_connections_of_this_machine_give_way() -> None:
+    limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), loopback_connections=3)
+    async with serving(limits) as port, contextlib.AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(connected(port)) for _ in range(3)]
+        assert (await _ask(port, ACCOUNT + b"\r\n"))[0] == 401
+        async with asyncio.timeout(60):
+            assert await silent[0][0].read() == b""
+        silent[2][1].write(ACCOUNT + b"\r\n")
+        assert (await _read(silent[2][0]))[0] == 401
+
+
 async def test_head_expect_and_hanging_up(caplog: pytest.LogCaptureFixture) -> None:
     webhook = b"POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
     path = b"/api/schemas/workflow-1.json HTTP/1.1\r\nHost: x\r\n\r\n"

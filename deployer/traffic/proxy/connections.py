@@ -4,13 +4,12 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol
 
 from deployer.traffic.proxy.refusals import Unavailable
 from pipeline_contracts.client_address import network_of
+from pipeline_contracts.open_connections import OpenConnection, OpenConnections
 
 logger = logging.getLogger(__name__)
 
@@ -18,41 +17,6 @@ UNCOUNTED = ""
 """The place of a connection that no limit of an address applies to."""
 
 _SECONDS_BETWEEN_LINES = 60.0
-# How many connections are looked at for one that is idle.
-_LOOKS = 256
-
-
-class OpenConnection(Protocol):
-    """What is asked of a connection."""
-
-    @property
-    def is_idle(self) -> bool: ...
-    def force_close(self) -> None: ...
-
-
-class _Pool:
-    """Connections that share a limit, the one whose last request is the longest ago first."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.open: OrderedDict[OpenConnection, None] = OrderedDict()
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.open) >= self.most
-
-    def touch(self, connection: OpenConnection) -> None:
-        if connection in self.open:
-            self.open.move_to_end(connection)
-
-    def longest_idle(self) -> OpenConnection | None:
-        for _ in range(min(_LOOKS, len(self.open))):
-            connection = next(iter(self.open))
-            if connection.is_idle:
-                return connection
-            # Its request will have been the last thing that it did.
-            self.open.move_to_end(connection)
-        return None
 
 
 class Connections:
@@ -70,8 +34,8 @@ class Connections:
         self.most = most
         self._trusts = trusts
         self._open: dict[str, int] = {}
-        self._loopback = _Pool(loopback)
-        self._all = _Pool(total)
+        self._loopback = OpenConnections(loopback)
+        self._all = OpenConnections(total)
         self._logged = -_SECONDS_BETWEEN_LINES
 
     def enter(self, transport: asyncio.BaseTransport, connection: OpenConnection) -> str:
@@ -79,7 +43,7 @@ class Connections:
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
         place = UNCOUNTED
-        pools: tuple[_Pool, ...] = (self._all,)
+        pools: tuple[OpenConnections, ...] = (self._all,)
         if address and not self._trusts(address.removeprefix("::ffff:")):
             if _is_loopback(address):
                 pools = (self._loopback, self._all)
@@ -94,7 +58,7 @@ class Connections:
         for pool in pools:
             self._make_room(pool)
         for pool in pools:
-            pool.open[connection] = None
+            pool.add(connection)
         if place:
             self._open[place] = count + 1
         return place
@@ -114,7 +78,7 @@ class Connections:
             else:
                 del self._open[place]
 
-    def _make_room(self, pool: _Pool) -> None:
+    def _make_room(self, pool: OpenConnections) -> None:
         if not pool.is_full:
             return
         idle = pool.longest_idle()
@@ -125,8 +89,8 @@ class Connections:
         idle.force_close()
 
     def _forget(self, connection: OpenConnection) -> None:
-        self._loopback.open.pop(connection, None)
-        self._all.open.pop(connection, None)
+        self._loopback.remove(connection)
+        self._all.remove(connection)
 
     def _log(self) -> None:
         # No address in the log, for privacy; a rate-limited line, because a flood must not fill the disk.
