@@ -252,7 +252,9 @@ class Settings:
         4 * 2**30, "Most memory of one process of an application or a build", minimum=2**26
     )
     deploy_processes: int = _setting(
-        512, "Most processes of an environment, and as many of its build", minimum=8
+        512,
+        "Most processes of an environment, beside those of the release before it, and as many of its build",
+        minimum=8,
     )
     caddy_admin_url: str | None = _setting(
         None, "Admin API of a Caddy that carries applications' requests: unix:///run/caddy/admin.sock"

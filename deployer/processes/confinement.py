@@ -30,7 +30,11 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the kernel counts a process, but for `processes`: those are counted for the owner's uid altogether."""
+    """What the kernel counts a process, but for `processes`: those are counted for the owner's uid altogether.
+
+    A process gets its `processes` on top of what its owner runs when it starts, up to eight times the number: a new
+    release must start beside one that has filled its limit.
+    """
 
     processes: int = 512
     open_files: int = 4096

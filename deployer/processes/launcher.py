@@ -43,6 +43,8 @@ from deployer.processes.kernel_calls import (
     unshare,
 )
 from deployer.processes.run_folder import cover_disks, cover_run_folders
+from deployer.processes.terminals import furnish_terminals
+from deployer.processes.user_count import processes_allowed
 
 # Not imported where it runs: both take as long as the confinement.
 TYPE_CHECKING = False
@@ -86,6 +88,7 @@ def _run(instruction: dict[str, Any]) -> None:
     for path in folders:
         # A missing one is told here, and is not taken for a kernel that refuses.
         os.close(os.open(path, os.O_PATH | os.O_DIRECTORY))
+    limits = _wanted_limits(instruction)
     # Where Pharos has had namespaces before, a refusal is a failure: nothing runs less confined for a full table.
     if instruction["has_namespaces"] or not _why_no_namespaces(instruction, folders):
         sources = _enter(instruction["mark"], folders, instruction["owner"])
@@ -97,7 +100,7 @@ def _run(instruction: dict[str, Any]) -> None:
         folder, home = APP_FOLDER, HOME_FOLDER
     else:
         os.write(instruction["report"], b"stays\n")
-    _limit(instruction["limits"])
+    _limit(limits)
     _become_owner(instruction)
     os.chdir(folder)
     os.umask(0o027)
@@ -298,6 +301,7 @@ def _furnish(sources: Sequence[int], is_writable: bool, hidden: Sequence[str]) -
         mount("/tmp", "/var/tmp", None, BIND)
     if os.path.isdir("/dev/shm"):
         mount("pharos", "/dev/shm", "tmpfs", NOSUID | NODEV, _SHARED_MEMORY_OPTIONS)
+    furnish_terminals()
     for path in hidden:
         _cover(path)
     _furnish_proc()
@@ -325,6 +329,19 @@ def _furnish_proc() -> None:
         set_attributes("/proc", 0, RDONLY)
     except OSError:
         return
+
+
+def _wanted_limits(instruction: dict[str, Any]) -> dict[str, int]:
+    """Those of the instruction; the processes of a user of the command's own beside those that run already."""
+    limits: dict[str, int] = instruction["limits"]
+    if instruction["owner"] is None:
+        return limits
+    own = limits["processes"]
+    # Not yet the /proc of the new PID namespace, and before the init counts.
+    wanted = processes_allowed(instruction["owner"][0], own)
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    # A root without CAP_SYS_RESOURCE cannot raise it.
+    return {**limits, "processes": wanted if most == resource.RLIM_INFINITY else max(own, min(wanted, most))}
 
 
 def _limit(limits: dict[str, int]) -> None:

@@ -1,0 +1,33 @@
+"""Pseudo-terminals of a command."""
+
+import os
+import pty
+
+import pytest
+
+from deployer.processes.start_process import has_namespaces
+from tests.deployer.processes.places import PYTHON, Place
+
+OPEN_ALL = f"""ls /dev/pts; {PYTHON} -c '
+import os, pty
+opened = []
+try:
+    while len(opened) < 300:
+        opened.append(pty.openpty())
+except OSError:
+    pass
+os.write(opened[0][1], b"heard")
+print(len(opened), os.ttyname(opened[0][1]), os.read(opened[0][0], 5).decode())
+'"""
+
+
+async def test_they_are_its_own_and_limited(place: Place) -> None:
+    """While the machine has some in use."""
+    if not await has_namespaces():
+        pytest.skip("needs namespaces")
+    ours = pty.openpty()
+    try:
+        assert (await place.run(OPEN_ALL)).split() == ["ptmx", "256", "/dev/pts/0", "heard"]
+    finally:
+        for each in ours:
+            os.close(each)
