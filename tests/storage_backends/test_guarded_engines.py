@@ -17,14 +17,12 @@ from control_api.database import open_engine
 from control_api.postgres import open_postgres_for_migrations
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import read_settings
-from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
-from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_topics import create_topics, read_topics
+from storage_backends.event_log.kafka_topics import read_topics
 from tests.support.compose_file import interpolate, own_services, read_compose
 from tests.support.engines import free_port, or_skip
+from tests.support.guarded_log import write_and_read
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
-from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 from tests.support.postgres_server import running_postgres
 from tests.support.reaper import run_folder
 
@@ -75,20 +73,7 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnecti
 
 
 async def test_the_parts_of_compose_write_and_read_with_the_password(composed: KafkaConnection) -> None:
-    await create_topics(composed, ["guarded"], topic_settings(1))
-    log = await open_kafka_log(composed, ["guarded"], buffer_bytes=MB, acknowledge_seconds=60.0)
-    consumer = KafkaLogConsumer(composed, "group", "guarded")
-    try:
-        await until_connected(log)
-        await log.append("guarded", b"k", b"m", b"value")
-        await claimed(consumer)
-        records = []
-        while not records:
-            records = await consumer.read(0, 0, None, MB, 1.0)
-        assert records[0].value == b"value"
-    finally:
-        await consumer.close()
-        await log.close()
+    await write_and_read(composed)
 
 
 async def test_other_passwords_users_and_protocols_are_refused_with_the_reason(

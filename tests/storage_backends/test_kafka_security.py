@@ -12,13 +12,11 @@ import pytest
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import read_settings
-from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
-from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_topics import create_topics, read_topics
+from storage_backends.event_log.kafka_topics import read_topics
 from tests.support.engines import EngineMissing, free_port, or_skip
+from tests.support.guarded_log import write_and_read
 from tests.support.kafka_broker import KafkaBroker, quick_start_options
-from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 
 _PROPERTIES = """\
 listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
@@ -84,20 +82,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnectio
 
 
 async def test_records_go_through_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
-    await create_topics(guarded, ["guarded"], topic_settings(1))
-    log = await open_kafka_log(guarded, ["guarded"], buffer_bytes=MB, acknowledge_seconds=60.0)
-    consumer = KafkaLogConsumer(guarded, "group", "guarded")
-    try:
-        await until_connected(log)
-        await log.append("guarded", b"k", b"m", b"value")
-        await claimed(consumer)
-        records = []
-        while not records:
-            records = await consumer.read(0, 0, None, MB, 1.0)
-        assert records[0].value == b"value"
-    finally:
-        await consumer.close()
-        await log.close()
+    await write_and_read(guarded)
 
 
 async def test_a_wrong_password_is_told_without_showing_any(guarded: KafkaConnection) -> None:
