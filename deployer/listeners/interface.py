@@ -25,8 +25,8 @@ class ListenerSource(Protocol):
     def find(self, port: int) -> Listener | None:
         """Return the listener that would take a connection to 127.0.0.1:port now."""
 
-    def find_all(self, port: int = 0) -> list[Listener]:
-        """Return all listeners of one port, or of all ports (0), IPv4 and IPv6."""
+    def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
+        """Return the listeners of one port, or of all ports (0), IPv4 and IPv6; no more than `limit`."""
 
     def close(self) -> None:
         """Close what the source has open."""

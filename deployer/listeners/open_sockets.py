@@ -23,14 +23,20 @@ class OpenSockets:
     """True if one of the instance's processes could not be read."""
 
 
-def read_open_sockets(uid: int, mark: str, leader: int | None) -> OpenSockets:
-    """Read the descriptors of all processes of the user. `leader`: the process that the deployer started."""
+def read_open_sockets(
+    uid: int, mark: str, leader: int | None, wanted: frozenset[int] | None = None
+) -> OpenSockets:
+    """Read the descriptors of all processes of the user. `leader`: the process that the deployer started. Stops as
+    soon as the instance is found to have all of `wanted` open: nothing that is read later would change that."""
     processes = read_processes()
     mine = _Membership(processes, mark, leader)
     own: set[int] = set()
     others: set[int] = set()
     is_complete, has_unreadable_own = True, False
-    for process in processes:
+    # The leader, its workers, all others.
+    for process in sorted(processes, key=lambda each: (each.pid != leader, not mine.is_near(each))):
+        if wanted and wanted <= own:
+            break
         if read_uid(process.pid) != uid:
             continue
         sockets = _sockets_of(process.pid)
@@ -79,12 +85,16 @@ class _Membership:
     def has(self, process: Process) -> bool:
         if self._leader is None:
             return False
-        if process.session == self._leader or self._descends(process.pid):
+        if self.is_near(process):
             return True
         namespace = _mount_namespace(str(process.pid))
         if namespace and namespace == self._own_namespace:
             return self._mark in self._marks.of(process.pid)
         return bool(namespace) and namespace == self._namespace
+
+    def is_near(self, process: Process) -> bool:
+        """True if the process is of the leader's session or descends from it, which costs no look at /proc."""
+        return self._leader is not None and (process.session == self._leader or self._descends(process.pid))
 
     def _descends(self, pid: int) -> bool:
         # A process that ended during the look may have left a cycle of reused numbers.

@@ -4,23 +4,27 @@ import asyncio
 import enum
 import logging
 import os
-import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from deployer.listeners.interface import LOOPBACK, Listener, ListenerSource
+from deployer.listeners.find_source import find_source
+from deployer.listeners.interface import Listener, ListenerSource
 from deployer.listeners.open_sockets import OpenSockets, can_read_other_processes, read_open_sockets
-from deployer.listeners.proc_net import ProcNet
-from deployer.listeners.socket_diagnostics import SocketDiagnostics
+from deployer.listeners.turns import Turn, Turns
 
 logger = logging.getLogger(__name__)
 
 # A listener of somebody else is looked at again no sooner: requests that are held ask every 50 ms.
 _FOREIGN_SECONDS = 0.5
-# More than one: a user's many processes may take seconds.
+# More than one: a user's many processes may take seconds. No environment uses more than one of them at a time.
 _THREADS = 4
+# Of one port. A server with one for each worker has fewer; each request has them all looked up (2.6 µs each).
+_MAX_LISTENERS = 256
+# Of all ports, for the hint that an instance listens on another one.
+_MAX_LISTED = 4096
 
 
 class Verdict(enum.Enum):
@@ -43,15 +47,20 @@ class Expected:
     mark: str
     leader: Callable[[], int | None]
     """Returns the process that the deployer started; None while there is none."""
+    environment_id: int = 0
+    """Shares the threads with other environments. 0: the user stands for it."""
 
 
 @dataclass(slots=True)
 class _Port:
     expected: Expected
     known: frozenset[int] = frozenset()
-    """Cookies of listeners that are the instance's own. They stay until the instance has ended."""
+    """Cookies of listeners that are the instance's own. Those that listen no more are dropped at the next
+    examination."""
     foreign: dict[int, float] = field(default_factory=dict)
     """Cookies of others' listeners, and when they were examined, by the loop's clock."""
+    crowded_until: float = 0.0
+    """Nobody is looked up before, by the loop's clock: there were too many."""
     examining: "asyncio.Task[Verdict] | None" = None
 
 
@@ -74,13 +83,14 @@ class ListenerOwners:
         self._user_decides: bool | None = True if has_own_users else None
         self._ports: dict[int, _Port] = {}
         self._warned: set[object] = set()
+        self._turns = Turns()
         # Of their own: what holds the threads that all else shares must not hold up who may have requests.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="listeners")
 
     @classmethod
     def of_this_machine(cls) -> "ListenerOwners":
         """Use sock_diag, or /proc/net/tcp where the kernel has none."""
-        return cls(_find_source(), has_own_users=os.geteuid() == 0)
+        return cls(find_source(), has_own_users=os.geteuid() == 0)
 
     def close(self) -> None:
         """Close the source. No listener is looked up after this."""
@@ -111,11 +121,7 @@ class ListenerOwners:
         background, so that a later connection may be trusted."""
         if self._source is None:
             return True
-        try:
-            candidates = self._candidates(port)
-        except OSError as error:
-            self._warn_once("lookup", "listeners cannot be looked up, so no request is sent: %s", error)
-            return False
+        candidates = self._candidates(port)
         if candidates and all(each.cookie in known for each in candidates):
             return True
         if candidates:
@@ -126,13 +132,9 @@ class ListenerOwners:
         """Find out who listens on the port now."""
         if self._source is None:
             return Verdict.OWN
-        try:
-            candidates = self._candidates(port)
-        except OSError as error:
-            self._warn_once("lookup", "listeners cannot be looked up, so no request is sent: %s", error)
-            return Verdict.NOBODY
+        candidates = self._candidates(port)
         if not candidates:
-            return Verdict.NOBODY
+            return Verdict.FOREIGN if candidates is None else Verdict.NOBODY
         if all(each.cookie in self.known(port) for each in candidates):
             return Verdict.OWN
         task = self._examine_soon(port, candidates)
@@ -144,22 +146,50 @@ class ListenerOwners:
         if self._source is None or place is None:
             return []
         try:
-            found = self._source.find_all()
+            found = self._source.find_all(limit=_MAX_LISTED)
         except OSError:
             return []
-        sockets = await self._read(place.expected)
+        async with self._turns.take(_environment(place.expected)) as turn:
+            sockets = await self._read(place.expected, turn)
         return sorted(each for each in found if self._judge(place.expected, each, sockets) is not False)
 
-    def _candidates(self, port: int) -> list[Listener]:
-        """Return the listeners that may take a connection. They are many only if they share the port
-        (SO_REUSEPORT), which the kernel allows to one user's sockets alone."""
+    def _candidates(self, port: int) -> list[Listener] | None:
+        """Return the listeners that may take a connection; none if the lookup fails. They are many only if they share
+        the port (SO_REUSEPORT), which the kernel allows to one user's sockets alone. None: too many to look up."""
         assert self._source is not None
-        found = self._source.find(port)
-        if found is None:
+        try:
+            found = self._source.find(port)
+            if found is None:
+                return []
+            if self._has_own_users:
+                return [found]
+            sharing = self._find_sharing(port)
+        except OSError as error:
+            self._warn_once("lookup", "listeners cannot be looked up, so no request is sent: %s", error)
             return []
-        if self._has_own_users:
-            return [found]
-        return [each for each in self._source.find_all(port) if each.address == found.address] or [found]
+        if sharing is None:
+            return None
+        return [each for each in sharing if each.address == found.address] or [found]
+
+    def _find_sharing(self, port: int) -> list[Listener] | None:
+        assert self._source is not None
+        place, now = self._ports.get(port), asyncio.get_running_loop().time()
+        if place is not None and now < place.crowded_until:
+            return None
+        sharing = self._source.find_all(port, _MAX_LISTENERS + 1)
+        if len(sharing) <= _MAX_LISTENERS:
+            return sharing
+        if place is not None:
+            place.crowded_until = now + _FOREIGN_SECONDS
+            self._warn_once(
+                ("crowded", place.expected.mark),
+                "more than %d sockets listen on 127.0.0.1:%d, the port of %s, too many to verify for each request: no "
+                "request is sent to it. Have it listen with fewer (SO_REUSEPORT)",
+                _MAX_LISTENERS,
+                port,
+                place.expected.mark,
+            )
+        return None
 
     def _examine_soon(self, port: int, candidates: list[Listener]) -> "asyncio.Task[Verdict] | None":
         """Return the examination. None: all of them were found to be somebody else's just now."""
@@ -173,12 +203,21 @@ class ListenerOwners:
         unknown = [each for each in candidates if each.cookie not in place.known]
         if all(each.cookie in place.foreign for each in unknown):
             return None
-        place.examining = asyncio.create_task(self._examine(place, unknown), name=f"examine port {port}")
+        place.examining = asyncio.create_task(self._examine(port, place), name=f"examine port {port}")
         return place.examining
 
-    async def _examine(self, place: _Port, unknown: list[Listener]) -> Verdict:
+    async def _examine(self, port: int, place: _Port) -> Verdict:
         try:
-            sockets = await self._read(place.expected)
+            async with self._turns.take(_environment(place.expected)) as turn:
+                # Others may listen by now, or nobody any more.
+                candidates = self._candidates(port)
+                if candidates is None or self._ports.get(port) is not place:
+                    return Verdict.FOREIGN
+                if not candidates:
+                    return Verdict.NOBODY
+                self._drop_closed(port, place)
+                unknown = [each for each in candidates if each.cookie not in place.known]
+                sockets = await self._read(place.expected, turn, frozenset(each.inode for each in unknown))
             verdicts = {each: self._judge(place.expected, each, sockets) for each in unknown}
             for listener, verdict in verdicts.items():
                 if verdict is False:
@@ -197,10 +236,20 @@ class ListenerOwners:
         finally:
             place.examining = None
 
-    async def _read(self, expected: Expected) -> OpenSockets:
+    def _drop_closed(self, port: int, place: _Port) -> None:
+        """Forget sockets that listen no more, of which a program may have had any number."""
+        assert self._source is not None
+        try:
+            place.known &= {each.cookie for each in self._source.find_all(port, _MAX_LISTENERS)}
+        except OSError:
+            place.known = frozenset()
+
+    async def _read(
+        self, expected: Expected, turn: Turn, wanted: frozenset[int] | None = None
+    ) -> OpenSockets:
         run = asyncio.get_running_loop().run_in_executor
-        read = partial(read_open_sockets, expected.uid, expected.mark, expected.leader())
-        sockets = await run(self._threads, read)
+        read = partial(read_open_sockets, expected.uid, expected.mark, expected.leader(), wanted)
+        sockets, turn.cost_seconds = await run(self._threads, _measure, read)
         if not sockets.is_complete and self._user_decides is None:
             self._user_decides = not await run(self._threads, can_read_other_processes)
         return sockets
@@ -249,31 +298,18 @@ class ListenerOwners:
         logger.warning(message, *values)
 
 
+def _environment(expected: Expected) -> tuple[int, int]:
+    return expected.uid, expected.environment_id
+
+
+def _measure(read: Callable[[], OpenSockets]) -> tuple[OpenSockets, float]:
+    """Return also what the look cost. In CPU time: an environment does not pay for a machine that others load."""
+    began = time.thread_time()
+    return read(), time.thread_time() - began
+
+
 def _may_be_own(expected: Expected, listener: Listener, sockets: OpenSockets) -> bool:
     """True if only the hidden descriptors of the instance keep the listener from being verified."""
     return (
         sockets.has_unreadable_own and listener.uid == expected.uid and listener.inode not in sockets.others
     )
-
-
-def _find_source() -> ListenerSource | None:
-    """Return the first source that finds a listener of our own."""
-    sources: tuple[Callable[[], ListenerSource], ...] = (SocketDiagnostics, ProcNet)
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        probe.listen()
-        port, inode = probe.getsockname()[1], os.fstat(probe.fileno()).st_ino
-        for make in sources:
-            try:
-                source = make()
-                found = source.find(port)
-            except (OSError, ValueError, IndexError) as error:
-                logger.debug("%s cannot be used: %s", make.__name__, error)
-                continue
-            if found is not None and found.inode == inode and found.uid == os.geteuid():
-                return source
-            source.close()
-    logger.warning(
-        "this machine does not tell who listens on a port: an application may answer for another one that has crashed"
-    )
-    return None

@@ -7,6 +7,7 @@ the inode stands for the socket.
 import socket
 import sys
 from collections.abc import Iterator
+from itertools import islice
 
 from deployer.listeners.interface import LOOPBACK, Listener
 
@@ -25,9 +26,11 @@ class ProcNet:
         suitable = [each for each in self.find_all(port) if each.address in _PREFERENCE]
         return min(suitable, key=lambda each: _PREFERENCE.index(each.address), default=None)
 
-    def find_all(self, port: int = 0) -> list[Listener]:
+    def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
         """See `ListenerSource`."""
-        return [each for name in _FILES for each in _read(name) if port in (0, each.port)]
+        return list(
+            islice((each for name in _FILES for each in _read(name) if port in (0, each.port)), limit)
+        )
 
     def close(self) -> None:
         """See `ListenerSource`."""

@@ -36,11 +36,7 @@ class SocketDiagnostics:
 
     def __init__(self) -> None:
         """Raises OSError where the kernel has no sock_diag."""
-        self._socket = socket.socket(
-            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG
-        )
-        # The kernel answers within `send`. The limit is for a reply that it had no memory for.
-        self._socket.settimeout(_TIMEOUT_SECONDS)
+        self._socket = _open()
         self._loopback = socket.if_nametoindex("lo")
         self._sequence = 0
 
@@ -54,17 +50,27 @@ class SocketDiagnostics:
         except FileNotFoundError:
             return None
 
-    def find_all(self, port: int = 0) -> list[Listener]:
+    def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
         """See `ListenerSource`."""
         found: list[Listener] = []
         for family in (socket.AF_INET, socket.AF_INET6):
             self._ask(family, _PORTS.pack(port, 0) + bytes(32), 0, _REQUEST | _DUMP)
-            found += self._receive(is_dump=True)
+            for listener in self._receive(is_dump=True):
+                if len(found) == limit:
+                    self._abandon()
+                    return found
+                found.append(listener)
         return found
 
     def close(self) -> None:
         """See `ListenerSource`."""
         self._socket.close()
+
+    def _abandon(self) -> None:
+        """Leave the rest of a dump unread: until it is read, the kernel starts no other one for this socket."""
+        opened = _open()
+        self._socket.close()
+        self._socket = opened
 
     def _ask(self, family: int, place: bytes, interface: int, flags: int) -> None:
         self._sequence = (self._sequence + 1) & 0x7FFFFFFF
@@ -94,6 +100,13 @@ class SocketDiagnostics:
                     yield _read(message)
                 if not is_dump:
                     return
+
+
+def _open() -> socket.socket:
+    opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
+    # The kernel answers within `send`. The limit is for a reply that it had no memory for.
+    opened.settimeout(_TIMEOUT_SECONDS)
+    return opened
 
 
 def _raise(message: bytes) -> None:

@@ -330,7 +330,7 @@ class LocalDriver:
         """Have requests sent to this instance alone on its port."""
         uid = self._folders.runner_uid(mark.environment_id)
         if mark.port and uid is not None:
-            self._listeners.expect(mark.port, Expected(uid, str(mark), leader))
+            self._listeners.expect(mark.port, Expected(uid, str(mark), leader, mark.environment_id))
 
     def _find_orphan(self, tenancy: Tenancy, run: Run, name: str, number: int) -> Mark | None:
         wanted = (tenancy.environment_id, run.deployment_id, name, number)

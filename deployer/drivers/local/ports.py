@@ -3,11 +3,18 @@
 import errno
 import secrets
 import socket
+import threading
+import time
 from collections import deque
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 _RANGE = range(20_000, 32_000)
 _REMEMBERED = 4000
+# Each try binds two sockets, about 20 µs, while the event loop waits.
+_TRIES = 200
+_TRIES_OF_GIVEN = 100
+_SCAN_SECONDS = 3.0
+_random = secrets.SystemRandom()
 
 
 class NoPort(OSError):
@@ -18,26 +25,70 @@ class NoPort(OSError):
 
 
 class Ports:
-    """Gives each start of a process a port of its own. The last few thousand are not given again: somebody may still
-    send requests to their former owners, or wait there for the next one."""
+    """Gives each start of a process a port of its own. The last few thousand are not given again while there are
+    others: somebody may still send requests to their former owners, or wait there for the next one."""
 
     def __init__(self) -> None:
         self._given: deque[int] = deque(maxlen=_REMEMBERED)
+        self._scan: _Scan | None = None
 
     def avoid(self, port: int) -> None:
         """Do not give this port, which an earlier process of the deployer gave."""
         self._given.append(port)
 
     def give(self, taken: Set[int]) -> int:
-        """Return a port that no socket is bound to and that is not among `taken`. Raises `NoPort`."""
-        first = secrets.randbelow(len(_RANGE))
+        """Return a port that no socket is bound to and that is not among `taken`. Raises `NoPort`.
+
+        Tries a few hundred at most. If nearly all are bound, a thread looks at all of them for the next call.
+        """
         avoided = taken | set(self._given)
-        for number in range(len(_RANGE)):
-            port = _RANGE[(first + number) % len(_RANGE)]
-            if port not in avoided and _is_free(port):
-                self._given.append(port)
-                return port
-        raise NoPort
+        port = _find_free(_random.sample(_RANGE, min(_TRIES, len(_RANGE))), avoided)
+        if port is None:
+            port = _find_free(self._scanned(avoided), avoided)
+        if port is None:
+            reusable = list(set(self._given) - taken)
+            port = _find_free(_random.sample(reusable, min(_TRIES_OF_GIVEN, len(reusable))), taken)
+        if port is None:
+            raise NoPort
+        if self._scan is not None:
+            self._scan.skip(port)
+        self._given.append(port)
+        return port
+
+    def _scanned(self, avoided: Set[int]) -> list[int]:
+        """Return what the last scan has found so far. Starts another one if that is some seconds ago."""
+        found = [] if self._scan is None else self._scan.found[-_TRIES:]
+        if self._scan is None or self._scan.is_outdated():
+            self._scan = _Scan(avoided)
+        return found
+
+
+class _Scan:
+    """Looks for free ports in a thread."""
+
+    def __init__(self, avoided: Set[int]) -> None:
+        self.found: list[int] = []
+        self._avoided = set(avoided)
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="ports", daemon=True)
+        self._thread.start()
+
+    def skip(self, port: int) -> None:
+        """Do not probe this port any more: an application is about to bind it, and would fail."""
+        self._avoided.add(port)
+
+    def is_outdated(self) -> bool:
+        """True if it has ended and another one may begin."""
+        return not self._thread.is_alive() and time.monotonic() - self._began >= _SCAN_SECONDS
+
+    def _run(self) -> None:
+        for port in _random.sample(_RANGE, len(_RANGE)):
+            if port not in self._avoided and _is_free(port):
+                self.found.append(port)
+
+
+def _find_free(ports: Iterable[int], avoided: Set[int]) -> int | None:
+    return next((port for port in ports if port not in avoided and _is_free(port)), None)
 
 
 def _is_free(port: int) -> bool:

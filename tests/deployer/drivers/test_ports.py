@@ -1,6 +1,7 @@
 """Ports that are given to processes."""
 
 import socket
+import threading
 
 import pytest
 
@@ -31,17 +32,47 @@ def test_a_port_that_somebody_has_bound_is_not_given(
         squatter.bind((address, port))
         if listens:
             squatter.listen()
+        ports = Ports()
         with pytest.raises(NoPort, match="is free"):
-            Ports().give(set())
+            ports.give(set())
+        assert ports._scan is not None
+        # Or it would have the port bound itself.
+        ports._scan._thread.join()
     assert Ports().give(set()) == port
 
 
 def test_ports_in_use_and_of_an_earlier_deployer_are_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    monkeypatch.setattr(ports_module, "_RANGE", range(port, port + 1))
-    with pytest.raises(NoPort):
-        Ports().give({port})
+    monkeypatch.setattr(ports_module, "_is_free", lambda _: True)
+    monkeypatch.setattr(ports_module, "_RANGE", range(20_000, 20_003))
     ports = Ports()
-    ports.avoid(port)
+    ports.avoid(20_000)
+    assert ports.give({20_001}) == 20_002
+    # No other one is left.
+    assert ports.give({20_001, 20_002}) == 20_000
     with pytest.raises(NoPort):
-        ports.give(set())
+        ports.give({20_000, 20_001, 20_002})
+
+
+def test_few_ports_are_tried_for_one_start_and_all_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    caller, tried, free = threading.get_ident(), [], set[int]()
+
+    def is_free(port: int) -> bool:
+        if threading.get_ident() == caller:
+            tried.append(port)
+        return port in free
+
+    monkeypatch.setattr(ports_module, "_is_free", is_free)
+    monkeypatch.setattr(ports_module, "_TRIES", 1)
+    ports = Ports()
+    for _ in range(10):
+        with pytest.raises(NoPort):
+            ports.give(set())
+    assert len(tried) == 10
+    assert ports._scan is not None
+    ports._scan._thread.join()
+    # The next scan finds the one that is free.
+    monkeypatch.setattr(ports_module, "_SCAN_SECONDS", 0)
+    free.add(20_000)
+    ports._scanned(set())
+    ports._scan._thread.join()
+    assert ports.give(set()) == 20_000

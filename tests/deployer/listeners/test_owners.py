@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from deployer.listeners import open_sockets
 from deployer.listeners import owners as owners_module
 from deployer.listeners.interface import Listener, ListenerSource
-from deployer.listeners.open_sockets import OpenSockets
+from deployer.listeners.open_sockets import OpenSockets, read_open_sockets
 from deployer.listeners.owners import Expected, ListenerOwners, Verdict
 from deployer.listeners.proc_net import ProcNet
 from deployer.listeners.socket_diagnostics import SocketDiagnostics
+from deployer.listeners.turns import Turns
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.upstream import UpstreamRefused, open_upstream
 from tests.deployer.processes.places import PYTHON, Place, make_place, until
@@ -190,7 +192,7 @@ class Stated:
             raise self.fault
         return self.found
 
-    def find_all(self, port: int = 0) -> list[Listener]:
+    def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
         return [] if self.found is None else [self.found]
 
     def close(self) -> None: ...
@@ -279,3 +281,101 @@ async def test_without_any_source_every_listener_is_trusted() -> None:
     assert owners.is_owned(20_000, frozenset())
     assert await owners.examine(20_000) is Verdict.OWN
     assert await owners.list_listeners(20_000) == []
+
+
+async def test_one_environment_takes_one_turn_at_a_time_and_others_do_not_wait() -> None:
+    turns, order = Turns(), []
+
+    async def take(environment: str, until_then: asyncio.Event) -> None:
+        async with turns.take(environment):
+            order.append(environment)
+            await until_then.wait()
+
+    go_on = asyncio.Event()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for _ in range(6):
+            group.create_task(take("attacker", go_on))
+        await until(lambda: order == ["attacker"])
+        group.create_task(take("neighbour", go_on))
+        await until(lambda: order == ["attacker", "neighbour"])
+        go_on.set()
+    assert order.count("attacker") == 6
+
+
+async def test_a_costly_examination_is_followed_by_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, pauses = Turns(), []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("deployer.listeners.turns.asyncio.sleep", sleep)
+    for cost in (1.0, 100.0, 0.0, 0.0):
+        async with turns.take("environment") as turn:
+            turn.cost_seconds = cost
+    assert pauses == [0, pytest.approx(4, abs=1), pytest.approx(5, abs=1), 0]
+
+
+class Sharing(Stated):
+    """Any number of listeners on the port."""
+
+    def __init__(self, cookies: range) -> None:
+        super().__init__()
+        self.cookies = cookies
+        self.dumps = 0
+
+    def find(self, port: int) -> Listener | None:
+        return self.find_all(port)[0]
+
+    def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
+        self.dumps += limit is not None
+        return [Listener(20_000, "127.0.0.1", cookie, 1000, 70) for cookie in self.cookies[:limit]]
+
+
+async def test_a_port_with_too_many_listeners_is_refused_without_looking_them_up_each_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sockets = OpenSockets(frozenset({70}), frozenset(), True)
+    monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
+    monkeypatch.setattr(owners_module, "_FOREIGN_SECONDS", 1000)
+    source = Sharing(range(12_000))
+    owners = _owners(source, has_own_users=False)
+    owners.expect(20_000, Expected(1000, "mark", lambda: 1))
+    assert await owners.examine(20_000) is Verdict.FOREIGN
+    assert not any(owners.is_owned(20_000, owners.known(20_000)) for _ in range(100))
+    assert source.dumps == 1
+    assert caplog.text.count("more than 256 sockets listen on 127.0.0.1:20000") == 1
+
+
+@pytest.mark.parametrize("has_own_users", [True, False])
+async def test_sockets_that_were_closed_are_forgotten(
+    has_own_users: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sockets = OpenSockets(frozenset({70}), frozenset(), True)
+    monkeypatch.setattr(owners_module, "read_open_sockets", lambda *_: sockets)
+    source = Sharing(range(1))
+    owners = _owners(source, has_own_users=has_own_users)
+    owners.expect(20_000, Expected(1000, "mark", lambda: 1))
+    for cookie in range(20):
+        source.cookies = range(cookie, cookie + 2)
+        assert await owners.examine(20_000) is Verdict.OWN
+    assert owners.known(20_000) <= {19, 20}
+
+
+async def test_no_more_is_read_once_the_instance_has_the_socket(
+    place: Place, nowhere: int, source: ListenerSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    running = Running(place, port, source, nowhere)
+    read: list[int] = []
+    original = open_sockets._sockets_of
+    monkeypatch.setattr(open_sockets, "_sockets_of", lambda pid: read.append(pid) or original(pid))
+    try:
+        await running.listens()
+        found = source.find(port)
+        assert found is not None
+        wanted = frozenset({found.inode})
+        sockets = read_open_sockets(running.expected.uid, place.mark, running.process.pid, wanted)
+        assert wanted <= sockets.own
+        assert read == [running.process.pid]
+    finally:
+        await running.process.end(0)
