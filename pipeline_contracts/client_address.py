@@ -81,6 +81,17 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
+@lru_cache(4096)
+def site_of(network: str) -> str:
+    """The group of networks that one caller often has whole, for limits: of IPv6 the /48, of IPv4 the /24.
+
+    Takes what `network_of` returns; what is no address is a group of its own."""
+    parsed = _parse(network.partition("/")[0])
+    if parsed is None:
+        return network
+    return str(ipaddress.ip_network((parsed, 24 if parsed.version == 4 else 48), strict=False))
+
+
 def _plain(address: str) -> str:
     """An IPv4 address as itself, also where a socket for both kinds writes it as one of IPv6."""
     return address[7:] if address.lower().startswith("::ffff:") and "." in address else address

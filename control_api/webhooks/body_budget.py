@@ -5,25 +5,29 @@ body at once, so that whoever holds on gives way to them.
 """
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from control_api.webhooks.senders import Senders
+from pipeline_contracts.client_address import site_of
 from pipeline_contracts.errors import Unavailable
 
 MOST_BYTES = 5 * 2**20
 """Of one body."""
 _RETRY_SECONDS = 5
 
+_Key = tuple[int, str]
+"""Which limit counts for whom."""
+
 
 class BodyReading:
     """The bytes of one body that is being read, or was read and is in flight."""
 
-    __slots__ = ("sender", "bytes", "was_ended", "_budget", "_timeout")
+    __slots__ = ("keys", "bytes", "was_ended", "_budget", "_timeout")
 
-    def __init__(self, budget: "BodyBudget", sender: str) -> None:
-        self.sender = sender
+    def __init__(self, budget: "BodyBudget", keys: tuple[_Key, ...]) -> None:
+        self.keys = keys
         self.bytes = 0
         self.was_ended = False
         """Whether it gave way to another body."""
@@ -38,6 +42,7 @@ class BodyReading:
             yield
         finally:
             self._timeout = None
+            self._budget.finish(self)
 
     @property
     def can_end(self) -> bool:
@@ -58,21 +63,24 @@ class BodyReading:
 
 
 class BodyBudget:
-    """A limit for all bodies together, and a share of it for each sender."""
+    """A limit for all bodies together, and shares of it: for each sender, and for each group that senders are of."""
 
-    def __init__(self, limit: int, share: int) -> None:
-        self.bytes = 0
-        self._limit = limit
-        self._share = share
-        # The oldest of each sender first.
-        self._readings: dict[str, OrderedDict[BodyReading, None]] = defaultdict(OrderedDict)
-        self._held: dict[str, int] = defaultdict(int)
+    def __init__(self, limit: int, *shares: int) -> None:
+        # The narrowest first: who is over a share of their own gives way to themselves.
+        self._limits = (*shares, limit)
+        self._all: _Key = (len(shares), "")
+        # Those that can end, in the order of their first bytes.
+        self._unfinished: dict[_Key, OrderedDict[BodyReading, None]] = defaultdict(OrderedDict)
+        self._held: Counter[_Key] = Counter()
+
+    @property
+    def bytes(self) -> int:
+        return self._held[self._all]
 
     @contextmanager
-    def reading(self, sender: str) -> Iterator[BodyReading]:
-        """A body of this sender; at the end its bytes are free."""
-        reading = BodyReading(self, sender)
-        self._readings[sender][reading] = None
+    def reading(self, *senders: str) -> Iterator[BodyReading]:
+        """A body of this sender, who has a name for each of the shares; at the end its bytes are free."""
+        reading = BodyReading(self, (*enumerate(senders), self._all))
         try:
             yield reading
         finally:
@@ -80,45 +88,46 @@ class BodyBudget:
 
     def add(self, reading: BodyReading, count: int) -> None:
         """Count bytes; older bodies end for it. Raises `Unavailable`."""
-        while not reading.was_ended and self._held[reading.sender] + count > self._share:
-            self._make_room(reading, reading.sender)
-        while not reading.was_ended and self.bytes + count > self._limit:
-            self._make_room(reading, self._largest())
         if reading.was_ended:
             raise gave_way()
+        for key, limit in zip(reading.keys, self._limits, strict=True):
+            while self._held[key] + count > limit:
+                self._make_room(reading, key)
         reading.bytes += count
-        self._held[reading.sender] += count
-        self.bytes += count
+        for key in reading.keys:
+            self._held[key] += count
+            if count and reading.can_end:
+                self._unfinished[key].setdefault(reading)
 
-    def _make_room(self, newest: BodyReading, sender: str) -> None:
-        """End the oldest body of this sender; the one that asks for room is no exception, unless it is the last."""
-        for reading in self._readings.get(sender, ()):
-            if reading is not newest and reading.can_end and reading.bytes:
-                reading.end()
-                return
-        raise Unavailable("Too many deliveries arrive at once. Deliver it again.", retry_after=_RETRY_SECONDS)
+    def _make_room(self, asking: BodyReading, key: _Key) -> None:
+        """End the oldest body. Whoever holds most may be a host whose body is large, so that size decides nothing; and
+        by age the one that asks is no exception, or an old body would push out younger ones byte by byte."""
+        oldest = next(iter(self._unfinished.get(key, ())), None)
+        if oldest is None:
+            raise Unavailable(
+                "Too many deliveries arrive at once. Deliver it again.", retry_after=_RETRY_SECONDS
+            )
+        if oldest is asking:
+            raise gave_way()
+        oldest.end()
 
-    def _largest(self) -> str:
-        """The sender that holds most among those who are still sending."""
-        sending = {
-            sender: self._held[sender]
-            for sender, readings in self._readings.items()
-            if any(reading.can_end and reading.bytes for reading in readings)
-        }
-        return max(sending, key=sending.__getitem__, default="")
+    def finish(self, reading: BodyReading) -> None:
+        """Keep the bytes of a body that is complete: it gives way no more."""
+        for key in reading.keys:
+            unfinished = self._unfinished.get(key)
+            if unfinished is not None:
+                unfinished.pop(reading, None)
+                if not unfinished:
+                    del self._unfinished[key]
 
     def release(self, reading: BodyReading) -> None:
         """Free the bytes of a body. A sender that holds nothing is forgotten."""
-        sender = reading.sender
-        self.bytes -= reading.bytes
-        self._held[sender] -= reading.bytes
+        self.finish(reading)
+        for key in reading.keys:
+            self._held[key] -= reading.bytes
+            if not self._held[key]:
+                del self._held[key]
         reading.bytes = 0
-        readings = self._readings.get(sender)
-        if readings is not None:
-            readings.pop(reading, None)
-        if not readings:
-            self._readings.pop(sender, None)
-            self._held.pop(sender, None)
 
 
 def gave_way() -> Unavailable:
@@ -132,14 +141,15 @@ def gave_way() -> Unavailable:
 class WebhookBodies:
     """Two budgets, so that senders who have proved nothing leave alone the memory of those who have.
 
-    Of the one each network has a share, of the other each webhook: whoever has a secret fills no more than that.
+    Of the one each network has a share, and the site that it is of; of the other each webhook, and the account that it
+    is of: whoever has secrets, or many addresses, fills no more than that.
     """
 
     def __init__(
         self,
         *,
-        unproven: tuple[int, int] = (24 * 2**20, MOST_BYTES),
-        proven: tuple[int, int] = (40 * 2**20, 2 * MOST_BYTES),
+        unproven: tuple[int, int, int] = (24 * 2**20, MOST_BYTES, 2 * MOST_BYTES),
+        proven: tuple[int, int, int] = (40 * 2**20, 2 * MOST_BYTES, 3 * MOST_BYTES),
     ) -> None:
         self._unproven = BodyBudget(*unproven)
         self._proven = BodyBudget(*proven)
@@ -151,9 +161,11 @@ class WebhookBodies:
         return self._unproven.bytes + self._proven.bytes
 
     @contextmanager
-    def reading(self, hook: str, network: str) -> Iterator[BodyReading]:
-        """A body for this webhook from this network."""
-        is_proven = self.senders.are_proven(hook, network)
-        budget, sender = (self._proven, hook) if is_proven else (self._unproven, network)
-        with budget.reading(sender) as reading:
+    def reading(self, hook: str, network: str, account: str | None = None) -> Iterator[BodyReading]:
+        """A body for this webhook from this network. A webhook that is of no account is a group of its own."""
+        if self.senders.are_proven(hook, network):
+            body = self._proven.reading(hook, hook if account is None else account)
+        else:
+            body = self._unproven.reading(network, site_of(network))
+        with body as reading:
             yield reading

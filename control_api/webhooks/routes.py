@@ -14,6 +14,7 @@ from control_api.audit.operations import Actor
 from control_api.client_address import client_address
 from control_api.environments.removed_keys import forget_keys
 from control_api.projects.find import read_number
+from control_api.projects.tables import Project
 from control_api.repositories.tables import Repository
 from control_api.request_session import Session, end_transaction
 from control_api.variables.sealing import CannotOpen
@@ -52,6 +53,8 @@ class _Hook:
     repository_id: int | None
     kind: str
     secret: WebhookSecret
+    account: str | None = None
+    """Whose repository it is; the application's webhook is of none."""
 
     @property
     def name(self) -> str:
@@ -95,8 +98,9 @@ async def receive_app_webhook(request: Request, session: Session) -> Response:
 
 async def _find_hook(request: Request, session: AsyncSession, number: int | None) -> _Hook:
     query = (
-        select(Repository.kind, SealedWebhookSecret)
+        select(Repository.kind, SealedWebhookSecret, Project.account_id)
         .join(SealedWebhookSecret, SealedWebhookSecret.repository_id == Repository.id)
+        .join(Project, Project.id == Repository.project_id)
         .where(Repository.id == number, IS_LISTENED_TO)
     )
     row = (await session.execute(query)).one_or_none()
@@ -107,14 +111,14 @@ async def _find_hook(request: Request, session: AsyncSession, number: int | None
     except CannotOpen as error:
         logger.error("the secret of repository %d's webhook cannot be opened: %s", number, error)
         raise Unavailable("The webhook's secret cannot be opened now.", retry_after=60) from error
-    return _Hook(number, row[0], secret)
+    return _Hook(number, row[0], secret, f"account {row[2]}")
 
 
 async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Response:
     bodies: WebhookBodies = request.app.state.webhook_bodies
     network = _network(request)
     bodies.senders.check(hook.name, network)
-    with bodies.reading(hook.name, network) as reading:
+    with bodies.reading(hook.name, network, hook.account) as reading:
         headers = _headers(request)
         try:
             raw = await read_delivery(request, reading)

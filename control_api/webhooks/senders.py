@@ -7,8 +7,12 @@ from time import monotonic
 
 from pipeline_contracts.errors import Unavailable
 
-_MOST = 4096
-"""Networks of webhooks that are remembered; those of longest ago are forgotten."""
+_MOST_FAILING = 4096
+"""Networks whose failures are remembered; those of longest ago are forgotten."""
+_MOST_NETWORKS = 64
+"""Networks of one webhook whose proofs are remembered: whoever has a secret makes only its own proofs forgotten."""
+_MOST_PROOFS = 65_536
+"""Of all webhooks."""
 _PROVEN_SECONDS = 86_400.0
 _MOST_FAILURES = 100
 """Deliveries without a good signature at once, and then one a second."""
@@ -21,28 +25,45 @@ class Senders:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._proven: OrderedDict[_Key, float] = OrderedDict()
+        # When the networks of each webhook proved themselves; webhooks and networks of longest ago first.
+        self._proven: OrderedDict[str, OrderedDict[str, float]] = OrderedDict()
+        self._proofs = 0
         # How many failures are left, as of when.
         self._failing: OrderedDict[_Key, tuple[float, float]] = OrderedDict()
 
     def are_proven(self, hook: str, network: str) -> bool:
         """Whether a delivery from this network had a good signature in the last 24 hours."""
-        at = self._proven.get((hook, network))
+        networks = self._proven.get(hook)
+        at = None if networks is None else networks.get(network)
         return at is not None and self._clock() - at < _PROVEN_SECONDS
 
     def note_proof(self, hook: str, network: str) -> None:
         """A good signature."""
         self._failing.pop((hook, network), None)
-        self._proven[hook, network] = self._clock()
-        self._proven.move_to_end((hook, network))
-        if len(self._proven) > _MOST:
-            self._proven.popitem(last=False)
+        networks = self._proven.setdefault(hook, OrderedDict())
+        self._proven.move_to_end(hook)
+        self._proofs += network not in networks
+        networks[network] = self._clock()
+        networks.move_to_end(network)
+        if len(networks) > _MOST_NETWORKS:
+            self._forget_proof(hook)
+        elif self._proofs > _MOST_PROOFS:
+            # Only a webhook without any other proof takes the place of another webhook's.
+            self._forget_proof(hook if len(networks) > 1 else next(iter(self._proven)))
+
+    def _forget_proof(self, hook: str) -> None:
+        """Forget this webhook's oldest proof."""
+        networks = self._proven[hook]
+        networks.popitem(last=False)
+        self._proofs -= 1
+        if not networks:
+            del self._proven[hook]
 
     def note_failure(self, hook: str, network: str) -> None:
         """No good signature, or no whole body."""
         self._failing[hook, network] = (self._left(hook, network) - 1, self._clock())
         self._failing.move_to_end((hook, network))
-        if len(self._failing) > _MOST:
+        if len(self._failing) > _MOST_FAILING:
             self._failing.popitem(last=False)
 
     def check(self, hook: str, network: str) -> None:

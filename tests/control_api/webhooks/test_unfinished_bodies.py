@@ -1,7 +1,7 @@
 """Bodies of deliveries that have proved nothing yet: how much is held of them, and who gives way to whom."""
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -66,8 +66,8 @@ class _Entered:
         # Within its share a sender's own oldest bodies end, and nobody else's.
         ([(HERE, 3), (HERE, 3), (THERE, 3)], HERE, 2, [True, False, False]),
         ([(HERE, 3), (HERE, 3), (THERE, 3)], HERE, 5, [True, True, False]),
-        # In all, the sender that holds most gives way.
-        ([(THERE, 2), (HERE, 3), (HERE, 3), ("192.0.2.9", 2)], "192.0.2.8", 2, [False, True, False, False]),
+        # In all, the oldest gives way, whoever holds most.
+        ([(THERE, 2), (HERE, 3), (HERE, 3), ("192.0.2.9", 2)], "192.0.2.8", 2, [True, False, False, False]),
         # What has not sent a byte frees none.
         ([(HERE, 0), (HERE, 6)], HERE, 1, [False, True]),
     ],
@@ -92,7 +92,7 @@ async def test_a_body_that_is_too_late_already_gives_way_as_well() -> None:
 
 
 def test_who_has_proved_nothing_leaves_the_memory_of_those_who_have_alone() -> None:
-    bodies = WebhookBodies(unproven=(10, 10), proven=(10, 6))
+    bodies = WebhookBodies(unproven=(10, 10, 10), proven=(10, 6, 6))
     bodies.senders.note_proof(HOOK, HERE)
     with bodies.reading(HOOK, THERE) as other, bodies.reading(HOOK, HERE) as host:
         other.hold(10)
@@ -129,20 +129,111 @@ def test_a_network_that_fails_again_and_again_is_refused_until_it_proves_itself(
     assert not senders.are_proven(HOOK, HERE)
 
 
-def test_senders_are_forgotten_where_there_are_too_many() -> None:
+def test_proofs_of_one_webhook_make_only_its_own_forgotten() -> None:
     senders = Senders()
+    senders.note_proof("repository 2", HERE)
     for number in range(5000):
         senders.note_proof(HOOK, str(number))
         senders.note_failure(HOOK, str(number))
-    assert not senders.are_proven(HOOK, "0") and senders.are_proven(HOOK, "4999")
-    assert len(senders._proven) == len(senders._failing) == 4096
+    assert senders.are_proven("repository 2", HERE)
+    assert [senders.are_proven(HOOK, str(number)) for number in (0, 4935, 4936, 4999)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert (senders._proofs, len(senders._failing)) == (65, 4096)
+
+
+def test_proofs_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control_api.webhooks.senders._MOST_PROOFS", 4)
+    senders = Senders()
+    for hook, network in [("a", HERE), ("b", HERE), ("c", HERE), ("c", THERE), ("c", "192.0.2.9")]:
+        senders.note_proof(hook, network)
+    assert [senders.are_proven(hook, HERE) for hook in "abc"] == [True, True, False]
+    # The first proof of a webhook takes the place of the one that was proved longest ago.
+    senders.note_proof("d", HERE)
+    assert [senders.are_proven(hook, HERE) for hook in "abd"] == [False, True, True]
+    assert senders._proofs == sum(map(len, senders._proven.values())) == 4
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("holders", "size", "is_proven"),
+    [
+        # Many webhooks of many accounts, from one address.
+        ([(f"repository {number}", HERE) for number in range(1, 41)], MIB, True),
+        # Many networks: of one site, and of a site each.
+        ([(HOOK, f"2001:db8:0:{number:x}::/64") for number in range(240)], 100 * 1024, False),
+        ([(HOOK, f"2001:db8:{number:x}::/64") for number in range(240)], 100 * 1024, False),
+    ],
+)
+async def test_a_large_body_is_taken_whole_while_many_small_ones_are_held(
+    holders: list[tuple[str, str]], size: int, is_proven: bool
+) -> None:
+    bodies = WebhookBodies()
+    host = ("repository 99", THERE)
+    for one in [*holders, host] if is_proven else []:
+        bodies.senders.note_proof(*one)
+    with ExitStack() as stack:
+        await _hold_beside(bodies, stack, [(*one, size) for one in holders], host)
+
+
+async def _hold_beside(
+    bodies: WebhookBodies, stack: ExitStack, held: list[tuple[str, str, int]], host: tuple[str, str]
+) -> None:
+    """A body of 5 MiB, in pieces, while the others go on one byte after each."""
+    readings = []
+    for hook, network, size in held:
+        readings.append(stack.enter_context(bodies.reading(hook, network)))
+        stack.enter_context(readings[-1].giving_way(_Entered()))  # type: ignore[arg-type]
+        readings[-1].hold(size)
+    newest = stack.enter_context(bodies.reading(*host))
+    stack.enter_context(newest.giving_way(_Entered()))  # type: ignore[arg-type]
+    for number in range(80):
+        newest.hold(65_536)
+        with suppress(Unavailable):
+            readings[-1 - number % len(readings)].hold(1)
+    assert (newest.bytes, newest.was_ended) == (5 * MIB, False)
+
+
+def test_an_old_body_that_goes_on_gives_way_to_younger_ones() -> None:
+    budget = BodyBudget(10, 10)
+    with budget.reading(HERE) as old, budget.reading(THERE) as young, ExitStack() as stack:
+        stack.enter_context(old.giving_way(_Entered()))  # type: ignore[arg-type]
+        stack.enter_context(young.giving_way(_Entered()))  # type: ignore[arg-type]
+        old.hold(5)
+        young.hold(5)
+        with pytest.raises(Unavailable):
+            old.hold(1)
+        assert (young.was_ended, young.bytes) == (False, 5)
+
+
+def test_shares_of_a_site_and_of_an_account() -> None:
+    bodies = WebhookBodies(unproven=(100, 5, 8), proven=(100, 5, 8))
+    groups = [
+        [(HOOK, f"192.0.2.{last}", None) for last in (1, 2)],
+        [(HOOK, f"2001:db8:0:{last}::/64", None) for last in (1, 2)],
+        [(f"repository {number}", "198.51.100.9", "account 1") for number in (7, 8)],
+    ]
+    for number in (7, 8):
+        bodies.senders.note_proof(f"repository {number}", "198.51.100.9")
+    for first, second in groups:
+        with bodies.reading(*first) as one, bodies.reading(*second) as other:
+            one.hold(5)
+            other.hold(3)
+            with pytest.raises(Unavailable):
+                other.hold(1)
+    assert bodies.bytes == 0
 
 
 async def test_signed_deliveries_are_taken_while_bodies_without_an_end_fill_the_memory(
     github: Hooked,
 ) -> None:
     github.platform.app.state.webhook_bodies = bodies = WebhookBodies(
-        unproven=(80_000, 40_000), proven=(40_000, 10_000)
+        unproven=(80_000, 40_000, 40_000), proven=(40_000, 10_000, 10_000)
     )
     sizes = [16_000] * 10 + [1000] * 60 + [100] * 30
     assert await attack(github, sizes, pause=0.0) == [202] * 5
@@ -161,10 +252,14 @@ async def test_a_body_that_stops_is_ended(github: Hooked, monkeypatch: pytest.Mo
     writer.close()
 
 
-async def test_behind_a_trusted_proxy_the_sender_is_who_it_names(github: Hooked) -> None:
+async def test_behind_a_trusted_proxy_the_sender_is_who_it_names(
+    github: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = github.platform.app
     app.state.client_addresses = read_trusted("127.0.0.0/8")
     bodies: WebhookBodies = app.state.webhook_bodies
+    # However slow this machine is, no failure is forgiven meanwhile.
+    monkeypatch.setattr(bodies.senders, "_clock", lambda: 0.0)
     answer = await github.deliver(push("github"), headers={"X-Forwarded-For": "2001:db8::7"})
     assert answer.status == 202
     hook = f"repository {github.repository_id}"
