@@ -170,6 +170,11 @@ async def test_a_password_that_the_operator_put_into_an_address_is_not_told(
         assert "Git says: " in str(failed.value)
 
 
+async def test_a_look_up_with_limits_reaches_a_host_over_https(work: Work, host: GitHost) -> None:
+    commit = work.commit(a="1")
+    assert await resolve_ref(f"{host.url}/shop.git", commit[:9], most_bytes=2**20) == commit
+
+
 async def test_a_certificate_that_nobody_vouches_for_is_said(work: Work, host: GitHost, home: Path) -> None:
     (home / ".gitconfig").unlink()
     with pytest.raises(CheckOutFailed, match="certificate of the repository's host cannot be verified"):
