@@ -281,6 +281,7 @@ async def test_another_folder_takes_the_environment_and_ends_nothing(
     assert await _serving(site) == pids
 
 
+@pytest.mark.full
 async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_work(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
