@@ -17,7 +17,7 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooL
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-from ingest_edge.connections import Connections, raw_answer
+from ingest_edge.raw_answer import raw_answer
 from pipeline_contracts.client_address import ClientAddresses, read_trusted
 from pipeline_contracts.errors import (
     HeadTooLarge,
@@ -27,6 +27,7 @@ from pipeline_contracts.errors import (
     RequestTimeout,
     Unavailable,
 )
+from pipeline_contracts.open_connections import Connections
 from pipeline_contracts.settings import Settings
 
 RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
@@ -88,7 +89,7 @@ class BoundedServer(web.Server):
         self.limits = limits
         self.places = Connections(
             limits.address_connections,
-            limits.trusted,
+            limits.trusted.is_trusted,
             loopback=limits.loopback_connections,
             total=limits.total_connections,
         )

@@ -92,6 +92,13 @@ def site_of(network: str) -> str:
     return str(ipaddress.ip_network((parsed, 24 if parsed.version == 4 else 48), strict=False))
 
 
+@lru_cache(4096)
+def is_loopback(address: str) -> bool:
+    """Whether the address is of this machine."""
+    parsed = _parse(address.partition("%")[0])
+    return parsed is not None and (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
 def _plain(address: str) -> str:
     """An IPv4 address as itself, also where a socket for both kinds writes it as one of IPv6."""
     return address[7:] if address.lower().startswith("::ffff:") and "." in address else address

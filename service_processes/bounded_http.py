@@ -9,9 +9,10 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ingest_edge.connections import Connections, raw_answer
 from ingest_edge.http_server import ServerLimits, head_is_late, head_too_large, unreadable_request
+from ingest_edge.raw_answer import raw_answer
 from pipeline_contracts.errors import Problem, Unavailable
+from pipeline_contracts.open_connections import Connections
 from pipeline_contracts.request_ids import request_id
 
 # As long as the edge keeps an idle connection.
@@ -22,7 +23,7 @@ def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
     """The protocol class of one server: its connections share the places that addresses have."""
     places = Connections(
         limits.address_connections,
-        limits.trusted,
+        limits.trusted.is_trusted,
         loopback=limits.loopback_connections,
         total=limits.total_connections,
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ingest_edge import connections
-from ingest_edge.connections import Connections
 from ingest_edge.http_server import ServerLimits
+from pipeline_contracts import open_connections
 from pipeline_contracts.client_address import ClientAddresses, read_networks
 from pipeline_contracts.errors import Unavailable
+from pipeline_contracts.open_connections import Connections
 
 NOBODY = ClientAddresses(())
 BATCH = b'{"batch_id":"b-1","events":[{"type":"log"}]}'
@@ -191,7 +191,7 @@ class Open:
 
 
 def test_connections_of_an_address_are_counted():
-    counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")))
+    counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")).is_trusted)
 
     def enter(address: str | None) -> tuple[str, Open] | None:
         connection = Open(is_idle=True)
@@ -221,7 +221,8 @@ def test_connections_of_an_address_are_counted():
 
 def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed():
     for address, loopback, total in (("127.0.0.1", 3, 9), ("10.0.0.1", 1, 3), (None, 1, 3)):
-        counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")), loopback=loopback, total=total)
+        trusted = ClientAddresses(read_networks("10.0.0.0/8"))
+        counted = Connections(2, trusted.is_trusted, loopback=loopback, total=total)
         old, busy, new = Open(is_idle=True), Open(), Open(is_idle=True)
         for one in (old, busy, new):
             counted.enter(Transport(address), one)
@@ -259,7 +260,7 @@ async def test_silent_connections_of_this_machine_give_way(start_edge):
 
 
 async def test_a_connection_too_many_is_refused_and_others_go_on(start_edge, monkeypatch):
-    monkeypatch.setattr(connections, "is_loopback", lambda _address: False)
+    monkeypatch.setattr(open_connections, "is_loopback", lambda _address: False)
     edge = await start_edge(server_limits=limits(address_connections=2))
     request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
     opened = [await asyncio.open_connection("127.0.0.1", edge.port) for _ in range(2)]

@@ -12,8 +12,8 @@ import pytest
 
 from control_api.app import build_control
 from control_api.database import open_engine, open_sessions
-from ingest_edge import connections
 from ingest_edge.http_server import ServerLimits
+from pipeline_contracts import open_connections
 from pipeline_contracts.client_address import ClientAddresses
 from service_processes.control import control_server
 
@@ -105,7 +105,7 @@ async def test_a_head_has_to_arrive_in_time_and_an_idle_connection_stays() -> No
 
 
 async def test_a_connection_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "is_loopback", lambda _address: False)
+    monkeypatch.setattr(open_connections, "is_loopback", lambda _address: False)
     async with serving(ServerLimits(4096, 600.0, 1, ClientAddresses(()))) as port:
         async with connected(port) as (reader, writer):
             writer.write(ACCOUNT + b"\r\n")

@@ -16,11 +16,11 @@ from aiohttp.web_protocol import RequestHandler
 
 from deployer.processes.open_files import most_open_files
 from deployer.traffic.proxy.bounded_reads import bound_buffers
-from deployer.traffic.proxy.connections import Connections
 from deployer.traffic.proxy.heads import HEAD_BYTES
 from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, answer_refusal
 from deployer.traffic.proxy.watch import Backlog, Watch
 from pipeline_contracts.errors import Problem
+from pipeline_contracts.open_connections import Connections
 from pipeline_contracts.settings import Settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -70,6 +70,7 @@ class BoundedServer(web.Server):
         self.places = Connections(
             limits.address_connections,
             trusts,
+            name="connections to applications",
             loopback=limits.loopback_connections,
             total=limits.total_connections,
         )

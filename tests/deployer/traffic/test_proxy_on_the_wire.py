@@ -8,10 +8,10 @@ import pytest
 
 from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.bounded_head import CallerLimits
-from deployer.traffic.proxy.connections import UNCOUNTED, Connections
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.streaming import StreamingProxy
+from pipeline_contracts.open_connections import UNCOUNTED, Connections
 from pipeline_contracts.settings import read_settings
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
 from tests.deployer.traffic.carriers import Carrier, proxy_carrier
@@ -506,7 +506,7 @@ async def test_silent_connections_of_this_machine_give_way() -> None:
 
 
 async def test_a_connection_over_the_limit_of_its_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deployer.traffic.proxy.connections._is_loopback", lambda address: False)
+    monkeypatch.setattr("pipeline_contracts.open_connections.is_loopback", lambda address: False)
     async with proxy_carrier(limits=CallerLimits(address_connections=1)) as proxy:
         _, first = await asyncio.open_connection("127.0.0.1", proxy.port)
         answer = await exchange_raw(proxy.port, GET + b"\r\n")
