@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -14,7 +13,7 @@ from control_api.audit.operations import Actor
 from control_api.deployments.decide import approve_deployment
 from control_api.deployments.describe_waiting import describe_waiting
 from control_api.deployments.frozen import inputs_of
-from control_api.deployments.tables import Deployment, DeploymentLine, Release
+from control_api.deployments.tables import Deployment, Release
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment, Project
 from control_api.refusals import Refused
@@ -24,6 +23,7 @@ from deployer.identity import Identity
 from deployer.leases import take_lease
 from operator_cli.deployment_tables import tell_inputs
 from tests.support.deploy_platform import Platform, environment_path
+from tests.support.deployment_rows import change_deployment, read_outcome
 from tests.support.serve_control import VARIABLE_KEYS
 
 NAME = "shop/production"
@@ -90,19 +90,6 @@ async def _take(platform: Platform, number: int) -> Job | None:
     return await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
 
 
-async def _told(platform: Platform, number: int) -> tuple[str, str]:
-    """The deployment's status, and the last line of its log."""
-    async with platform.sessions() as session:
-        lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
-        last = (await session.execute(lines.order_by(DeploymentLine.id.desc()).limit(1))).scalar_one()
-        return (await session.get_one(Deployment, number)).status, last
-
-
-async def _change(platform: Platform, number: int, **values: Any) -> None:
-    async with platform.sessions() as session, session.begin():
-        await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
-
-
 async def _change_everything(platform: Platform) -> None:
     await _set_workflow(platform, EVIL)
     await _set_variables(platform, {"KEY": "unseen"})
@@ -114,7 +101,7 @@ async def test_a_workflow_set_after_the_approval_needs_another(gated: Platform) 
     await _approve(gated, number)
     await _set_workflow(gated, EVIL)
     assert await _take(gated, number) is None
-    status, line = await _told(gated, number)
+    status, line = await read_outcome(gated, number)
     assert status == "awaiting_approval"
     assert line == "The workflow changed after the approval: the deployment waits for another one."
     # The next approval is of the workflow that is shown by now, and of no other.
@@ -141,7 +128,7 @@ async def test_what_changed_since_it_began_to_wait_is_not_approved_unseen(
     for shown in (None, seen, seen[:16]):
         with pytest.raises(Refused, match=named if shown is None else "is not that of"):
             await _approve(gated, number, shown)
-    assert (await _told(gated, number))[0] == "awaiting_approval"
+    assert (await read_outcome(gated, number))[0] == "awaiting_approval"
     await _approve(gated, number, (await _digest(gated, number))[:16])
     assert await _take(gated, number) is not None
 
@@ -165,7 +152,7 @@ async def test_after_an_interruption_it_runs_what_was_approved(gated: Platform, 
             kept = {"artefact": str(number), "variables_id": first.variables_id}
             row = {"deployment_id": number, "revision": COMMIT, "created_at": datetime.now(UTC)}
             session.add(Release(environment_id=place, **row, **kept))
-        await _change(gated, number, status="running", step="start")
+        await change_deployment(gated, number, status="running", step="start")
     await _change_everything(gated)
     again = await _take(gated, number)
     assert again is not None and (again.step is not None) == (status == "running")
@@ -187,9 +174,9 @@ async def test_what_an_earlier_version_approved_waits_again(gated: Platform) -> 
     number = await _queue(gated)
     await _approve(gated, number)
     before = {"approved_digest": None, "frozen_at": None, "frozen_workflow_id": None}
-    await _change(gated, number, **before)
+    await change_deployment(gated, number, **before)
     assert await _take(gated, number) is None
-    assert await _told(gated, number) == (
+    assert await read_outcome(gated, number) == (
         "awaiting_approval",
         "The approval does not cover the workflow: the deployment waits for another one.",
     )
@@ -208,7 +195,7 @@ async def _check_digest_is_wanted(platform: Platform, number: int) -> None:
 
 async def test_what_waits_from_an_earlier_version_is_approved_by_its_digest(gated: Platform) -> None:
     number = await _queue(gated)
-    await _change(gated, number, frozen_at=None, frozen_variables_id=None, frozen_workflow_id=None)
+    await change_deployment(gated, number, frozen_at=None, frozen_variables_id=None, frozen_workflow_id=None)
     await _check_digest_is_wanted(gated, number)
 
 
@@ -224,9 +211,9 @@ async def test_what_was_asked_for_without_a_gate_is_approved_by_its_digest(gated
 async def test_what_an_earlier_version_has_begun_to_build_fails(gated: Platform) -> None:
     number = await _queue(gated)
     await _approve(gated, number)
-    await _change(gated, number, status="deploying", step="build", attempts=1, frozen_at=None)
+    await change_deployment(gated, number, status="deploying", step="build", attempts=1, frozen_at=None)
     assert await _take(gated, number) is None
-    status, line = await _told(gated, number)
+    status, line = await read_outcome(gated, number)
     assert (status, "deploy again" in line) == ("failed", True)
 
 
@@ -297,6 +284,6 @@ async def test_the_frozen_rows_are_of_the_environment_and_the_project(gated: Pla
         assert deployment.frozen_variables_id is not None
         found = await other.scalar(select(Deployment.frozen_workflow_id).where(Deployment.id == number))
         assert found is not None
-    await _change(gated, number, frozen_variables_id=2**31 - 1, frozen_workflow_id=2**31 - 1)
+    await change_deployment(gated, number, frozen_variables_id=2**31 - 1, frozen_workflow_id=2**31 - 1)
     job = await _take(gated, number)
     assert job is not None and (job.variables, job.workflow) == ({}, None)

@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import delete, select, update
@@ -13,7 +12,7 @@ from control_api.audit.operations import Actor
 from control_api.deployments.decide import approve_deployment
 from control_api.deployments.frozen import inputs_of
 from control_api.deployments.queue_deployment import Trigger, Wish, queue_deployment
-from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
+from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.locks import lock_environment
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
@@ -25,6 +24,7 @@ from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 from tests.support.deploy_platform import Platform, environment_path
+from tests.support.deployment_rows import change_deployment, read_outcome
 from tests.support.serve_control import VARIABLE_KEYS
 
 NAME = "shop/production"
@@ -90,19 +90,6 @@ async def _approve(platform: Platform, number: int, revision: str | None = COMMI
         await approve_deployment(session, deployment, environment, admin, revision, ACTOR, now, shown)
 
 
-async def _told(platform: Platform, number: int) -> tuple[str, str]:
-    """The deployment's status, and the last line of its log."""
-    async with platform.sessions() as session:
-        lines = select(DeploymentLine.text).where(DeploymentLine.deployment_id == number)
-        last = (await session.execute(lines.order_by(DeploymentLine.id.desc()).limit(1))).scalar_one()
-        return (await session.get_one(Deployment, number)).status, last
-
-
-async def _change(platform: Platform, number: int, **values: Any) -> None:
-    async with platform.sessions() as session, session.begin():
-        await session.execute(update(Deployment).where(Deployment.id == number).values(**values))
-
-
 @pytest.mark.both_databases
 async def test_what_is_free_begins(platform: Platform) -> None:
     await _set_variables(platform, KEY="value")
@@ -112,7 +99,7 @@ async def test_what_is_free_begins(platform: Platform) -> None:
     assert (job.ref, job.revision, job.release, job.step) == ("main", None, None, None)
     assert job.variables == {"KEY": "value"}
     assert "value" not in repr(job)
-    assert (await _told(platform, number))[0] == "deploying"
+    assert (await read_outcome(platform, number))[0] == "deploying"
 
 
 async def test_a_lock_set_meanwhile_calls_it_off_and_says_who_holds_it(platform: Platform) -> None:
@@ -121,7 +108,7 @@ async def test_a_lock_set_meanwhile_calls_it_off_and_says_who_holds_it(platform:
         place, actor = await _place(session, platform, NAME), Actor("test", platform.acme.people["owner"].id)
         await lock_environment(session, place, "end of quarter", actor, NOW)
     assert await _take(platform, number) is None
-    status, line = await _told(platform, number)
+    status, line = await read_outcome(platform, number)
     assert status == "canceled"
     assert "owner of Acme" in line and "end of quarter" in line
 
@@ -132,7 +119,7 @@ async def test_outside_its_window_it_is_called_off(platform: Platform) -> None:
     window = {"days": [day], "from": "09:00", "to": "10:00", "timezone": "UTC"}
     await platform.change(NAME, deploy_window=json.dumps(window))
     assert await _take(platform, number) is None
-    status, line = await _told(platform, number)
+    status, line = await read_outcome(platform, number)
     assert (status, day in line.lower()) == ("canceled", True)
 
 
@@ -140,14 +127,14 @@ async def test_hibernated_meanwhile_it_is_called_off(platform: Platform) -> None
     number = await _queued(platform)
     await platform.change(NAME, state="hibernated")
     assert await _take(platform, number) is None
-    assert (await _told(platform, number))[0] == "canceled"
+    assert (await read_outcome(platform, number))[0] == "canceled"
 
 
 async def test_an_environment_that_wants_a_second_person_by_now_gets_one(platform: Platform) -> None:
     number = await _queued(platform)
     await platform.change(NAME, deploys_need_approval=True)
     assert await _take(platform, number) is None
-    assert (await _told(platform, number))[0] == "awaiting_approval"
+    assert (await read_outcome(platform, number))[0] == "awaiting_approval"
     await _approve(platform, number)
     job = await _take(platform, number)
     assert job is not None and job.revision == COMMIT
@@ -159,7 +146,7 @@ async def test_an_approval_is_bound_to_the_variables(platform: Platform) -> None
     await _approve(platform, number)
     await _set_variables(platform, KEY="another")
     assert await _take(platform, number) is None
-    status, line = await _told(platform, number)
+    status, line = await read_outcome(platform, number)
     assert (status, "variables" in line) == ("awaiting_approval", True)
     await _approve(platform, number)
     job = await _take(platform, number)
@@ -199,7 +186,7 @@ async def test_what_is_not_retained_any_more_fails(platform: Platform) -> None:
     async with platform.sessions() as session, session.begin():
         await session.execute(delete(Release).where(Release.deployment_id == source))
     assert await _take(platform, answer.data["id"]) is None
-    status, line = await _told(platform, answer.data["id"])
+    status, line = await read_outcome(platform, answer.data["id"])
     assert (status, "not retained" in line) == ("failed", True)
 
 
@@ -210,7 +197,7 @@ async def test_variables_that_cannot_be_opened_fail_and_name_the_key(platform: P
         await _take(platform, number, keys=SealingKeys.read("another key for variables of the test suite"))
         is None
     )
-    status, line = await _told(platform, number)
+    status, line = await read_outcome(platform, number)
     assert (status, "PHAROS_VARIABLES_KEY" in line) == ("failed", True)
 
 
@@ -228,7 +215,7 @@ async def test_what_was_interrupted_goes_on_but_for_release_steps(
     platform: Platform, status: str, step: DeploymentStep, goes_on: bool
 ) -> None:
     number = await _queued(platform)
-    await _change(platform, number, status=status, step=step.value, attempts=1, revision=COMMIT)
+    await change_deployment(platform, number, status=status, step=step.value, attempts=1, revision=COMMIT)
     if status == "running":
         async with platform.sessions() as session, session.begin():
             number_of = platform.acme.environment(NAME).id
@@ -244,7 +231,7 @@ async def test_what_was_interrupted_goes_on_but_for_release_steps(
                 await session.flush()
                 await _make_live(session, release)
     job = await _take(platform, number)
-    found, line = await _told(platform, number)
+    found, line = await read_outcome(platform, number)
     assert "was ended in the middle of this" in line
     if goes_on:
         assert job is not None and (job.step, job.status) == (step, DeploymentStatus(status))
@@ -264,7 +251,7 @@ async def _make_live(session: AsyncSession, release: Release) -> None:
 async def test_the_row_of_the_live_release_says_whether_a_switch_was_begun(platform: Platform) -> None:
     await _set_variables(platform, KEY="value")
     number = await _queued(platform)
-    await _change(platform, number, status="running", step="switch", attempts=3, revision=COMMIT)
+    await change_deployment(platform, number, status="running", step="switch", attempts=3, revision=COMMIT)
     async with platform.sessions() as session, session.begin():
         variables = await present_variables(session, platform.acme.environment(NAME))
         assert variables is not None
@@ -285,7 +272,7 @@ async def test_the_row_of_the_live_release_says_whether_a_switch_was_begun(platf
     wrong = SealingKeys.read("another key for variables of the test suite")
     with pytest.raises(WorkFailed, match="PHAROS_VARIABLES_KEY"):
         await _take(platform, number, keys=wrong)
-    assert (await _told(platform, number))[0] == "running"
+    assert (await read_outcome(platform, number))[0] == "running"
     job = await _take(platform, number)
     assert job is not None and job.release is not None
     assert (job.step, job.release.id, job.variables) == (DeploymentStep.SWITCH, release.id, {"KEY": "value"})
@@ -294,16 +281,16 @@ async def test_the_row_of_the_live_release_says_whether_a_switch_was_begun(platf
     async with platform.sessions() as session, session.begin():
         await session.execute(delete(LiveRelease))
         await session.execute(update(Release).values(removed_at=None))
-    await _change(platform, number, attempts=1)
+    await change_deployment(platform, number, attempts=1)
     job = await _take(platform, number)
     assert job is not None and job.step is DeploymentStep.START
 
 
 async def test_the_third_interruption_is_the_last(platform: Platform) -> None:
     number = await _queued(platform)
-    await _change(platform, number, status="deploying", step="build", attempts=3)
+    await change_deployment(platform, number, status="deploying", step="build", attempts=3)
     assert await _take(platform, number) is None
-    assert (await _told(platform, number))[0] == "failed"
+    assert (await read_outcome(platform, number))[0] == "failed"
 
 
 @pytest.mark.both_databases
@@ -314,7 +301,7 @@ async def test_nothing_is_taken_up_under_a_lease_that_is_lost(platform: Platform
     await _lease(platform)
     with pytest.raises(LeaseLost):
         await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
-    assert (await _told(platform, number))[0] == "queued"
+    assert (await read_outcome(platform, number))[0] == "queued"
 
 
 @pytest.mark.parametrize("trigger", ["push", "pull_request"])
@@ -338,13 +325,13 @@ async def test_what_is_no_whole_commit_is_not_taken_for_one(
 async def test_a_commit_that_the_branch_had_before_is_no_news(
     platform: Platform, known: dict[str, str]
 ) -> None:
-    await _change(platform, platform.acme.deployments["production"].id, **known)
+    await change_deployment(platform, platform.acme.deployments["production"].id, **known)
     job = await _take(platform, await _pushed(platform))
     assert job is not None and job.pushed is None
 
 
 async def test_what_another_environment_has_had_is_news_to_this_one(platform: Platform) -> None:
-    await _change(platform, platform.acme.deployments["staging"].id, revision=COMMIT)
+    await change_deployment(platform, platform.acme.deployments["staging"].id, revision=COMMIT)
     job = await _take(platform, await _pushed(platform))
     assert job is not None and job.pushed == Pushed(BEFORE, COMMIT)
 
@@ -384,6 +371,10 @@ async def test_what_is_built_begins_again_with_the_check_out(
     source = platform.acme.deployments["production"].id
     number = await _pushed(platform, "push")
     promoted = {"promoted_from_id": source} if trigger == "promotion" else {}
-    await _change(platform, number, trigger=trigger, status="deploying", step="build", attempts=1, **promoted)
+    await change_deployment(
+        platform, number, trigger=trigger, status="deploying", step="build", attempts=1, **promoted
+    )
     assert await _take(platform, number) is not None
-    assert (await _told(platform, number))[1] == f"The deployer was ended in the middle of this: {again}"
+    assert (await read_outcome(platform, number))[
+        1
+    ] == f"The deployer was ended in the middle of this: {again}"
