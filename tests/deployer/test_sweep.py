@@ -15,7 +15,7 @@ from control_api.projects.find import Place
 from deployer import run_deployer
 from deployer.drivers.interface import Kept, Run
 from deployer.drivers.local.driver import LocalDriver
-from deployer.drivers.local.folders import Folders
+from deployer.drivers.local.folders import _OUTPUTS_KEPT, Folders
 from deployer.environments.overview import read_kept
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ask, open_stage
@@ -53,6 +53,11 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         async with faulty.stage.sessions() as session, session.begin():
             # As versions did that failed a deployment after its switch.
             await session.execute(update(Release).values(removed_at=datetime.now(UTC)))
+
+        # Old outputs are removed by the same sweep. They must not hide that an artefact was spared.
+        outputs = faulty.folder / "outputs" / places["staging"].environment.public_id
+        for number in range(1000, 1000 + 2 * _OUTPUTS_KEPT):
+            (outputs / str(number)).mkdir()
 
         listed: list[str] = []
 

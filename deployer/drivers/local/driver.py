@@ -194,11 +194,12 @@ class LocalDriver:
         running = {mark.deployment_id for mark in self._marks()}
         self._artefacts = {number: name for number, name in self._artefacts.items() if number in running}
         folders = [self._folders.root / kind / name for kind, name in needless if name not in used]
+        is_spared = len(folders) < len(needless)
         folders += self._folders.old_outputs(kept.environments.values(), running)
         for folder in folders:
             self._folders.set_aside(folder)
         await self._folders.remove_set_aside()
-        return len(folders) < len(needless)
+        return is_spared
 
     async def _end_removed(self, read_kept: ReadKept) -> None:
         """End what runs of environments that are removed."""

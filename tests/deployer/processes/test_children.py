@@ -1,6 +1,7 @@
 """What nobody can watch is killed and reaped, and the failure is told."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -34,11 +35,12 @@ class _FewDescriptors:
 
 
 def _children() -> set[int]:
-    return {
-        int(pid)
-        for thread in Path("/proc/self/task").iterdir()
-        for pid in (thread / "children").read_text().split()
-    }
+    children: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        # A thread may end between the listing and the read; its children pass to another thread.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            children.update(map(int, (thread / "children").read_text().split()))
+    return children
 
 
 def _descriptors() -> int:
