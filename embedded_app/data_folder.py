@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +22,15 @@ _SHORTEST_SECRET = 32
 _LEAST_FREE_BYTES = 64 * 2**20
 # A Unix socket's path has 107 bytes at most (`sun_path`).
 _LONGEST_SOCKET_PATH = 107
-_RESTORE = "Restore it from a backup, or choose another --data."
+_MADE_AT_FIRST_START = ("lock", "tmp", "control.sqlite", "event-log.sqlite")
+_RESTORE = "Restore the whole data folder from a backup, or choose another --data."
+# What to do with one damaged file. An older event log next to a newer column store would drop new records as repeats.
+_DAMAGED = {
+    "event-log.sqlite": "If the file is damaged, delete it together with its -wal and -shm files: the next start makes "
+    "a new log, and accepted records that were not stored yet are lost. Never restore it alone from a backup.",
+    "salts.json": "Delete it: the next start makes new salts, and today's visitors are counted anew.",
+    "credentials.json": "Delete it: the next start gives the account a new token and a new key.",
+}
 _ADVICE = {
     errno.ENOTDIR: "Move that file away, or choose another --data.",
     errno.EISDIR: "Move that folder away, or choose another --data.",
@@ -49,6 +58,7 @@ def own_data_folder(data: Path) -> Iterator[None]:
         with explained(data):
             _check_length(data)
             data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _check_owner(data)
             lock = stack.enter_context(open(data / "lock", "w"))
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,7 +69,8 @@ def own_data_folder(data: Path) -> Iterator[None]:
             # The ClickHouse client hands inserts over in files. A killed process leaves some: they go at the start.
             # Absolute: programs that are started here have working folders of their own.
             scratch = (data / "tmp").absolute()
-            shutil.rmtree(scratch, ignore_errors=True)
+            with explained(scratch), contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(scratch)
             scratch.mkdir(mode=0o700)
             _check_kinds(data)
         before, tempfile.tempdir = tempfile.tempdir, str(scratch)
@@ -89,20 +100,47 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         at = error.filename if isinstance(error.filename, str) else path
-        number = errno.ENOTDIR if error.errno == errno.EEXIST else error.errno or 0
+        # `mkdir` reports EEXIST for a file.
+        is_file = error.errno == errno.EEXIST and not os.path.isdir(at)
+        number = errno.ENOTDIR if is_file else error.errno or 0
         why = os.strerror(number) if number else str(error)
         advice = _ADVICE.get(number, "Choose another --data.")
         raise DataFolderUnusable(f"{at} cannot be used: {why}. {advice}") from error
     except (UnicodeDecodeError, JSONDecodeError, DBAPIError) as error:
         found = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        raise DataFolderUnusable(f"{path} cannot be read: {reason(found)}. {_RESTORE}") from error
+        why = "it is not text" if isinstance(error, UnicodeDecodeError) else reason(found)
+        raise DataFolderUnusable(f"{path} cannot be read: {why}. {_advice_for_damage(path)}") from error
     except StorageUnavailable as error:
         # Engines report a full disk in many ways ("disk I/O error").
         is_full = _is_full(path)
         told = os.strerror(errno.ENOSPC) if is_full else str(error).rstrip(".")
-        advice = _ADVICE[errno.ENOSPC] if is_full else _RESTORE
+        advice = _ADVICE[errno.ENOSPC] if is_full else _advice_for_damage(path)
         at = "" if str(path) in told else f"{path} cannot be used: "
         raise DataFolderUnusable(f"{at}{told}. {advice}") from error
+
+
+def _advice_for_damage(path: Path) -> str:
+    return _DAMAGED.get(path.name, _RESTORE)
+
+
+def _check_owner(data: Path) -> None:
+    """Refuse a folder that another user's Pharos has set up: the applications deployed there belong to that user, and
+    the new one could not start them."""
+    for name in _MADE_AT_FIRST_START:
+        with contextlib.suppress(FileNotFoundError):
+            owner = os.lstat(data / name).st_uid
+            if owner != os.geteuid():
+                raise DataFolderUnusable(
+                    f"{data / name} belongs to {_user(owner)}, but Pharos runs as {_user(os.geteuid())}. Run it as "
+                    f"{_user(owner)}, or choose another --data."
+                )
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _is_full(path: Path) -> bool:

@@ -13,7 +13,7 @@ from control_api.variables.setting import read_sealing_keys
 from deployer.assemble import running_local_deployer
 from deployer.identity import owning
 from ingest_edge.serve_metrics import serve_metrics
-from pipeline_contracts.settings import Settings
+from pipeline_contracts.settings import BadSettings, Settings
 from service_processes.listening import serve_health
 from service_processes.needs import need
 
@@ -25,11 +25,17 @@ async def run_deployer(
     """The deployer, with its health on `server` and its proxy on `apps`. `stops`: what runs is stopped at the end;
     otherwise the next process of this deployer takes it over.
 
-    Raises `BadSettings` and `FolderInUse`.
+    Raises `BadSettings`, also for a folder that cannot be used, and `FolderInUse`.
     """
     database_url, variables_key, folder = need(settings, "database_url", "variables_key", "deploy_folder")
     async with AsyncExitStack() as stack:
-        identity = await asyncio.to_thread(lambda: stack.enter_context(owning(Path(folder))))
+        try:
+            identity = await asyncio.to_thread(lambda: stack.enter_context(owning(Path(folder))))
+        except OSError as error:
+            raise BadSettings(
+                f"PHAROS_DEPLOY_FOLDER: {error.filename or folder} cannot be used: {error.strerror or error}. Set it "
+                "to a folder that the user who runs the deployer can write."
+            ) from error
         registry = CollectorRegistry()
         engine = open_engine(database_url)
         stack.push_async_callback(engine.dispose)

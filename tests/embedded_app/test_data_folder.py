@@ -114,15 +114,15 @@ def test_a_folder_in_use(tmp_path: Path) -> None:
         (OSError("Address is odd"), "/data/file cannot be used: Address is odd. Choose another --data."),
         (
             StorageUnavailable("A newer version has upgraded it. Start the newer version."),
-            "/data/file cannot be used: A newer version has upgraded it. Start the newer version. Restore it from",
+            "/data/file cannot be used: A newer version has upgraded it. Start the newer version. Restore the whole",
         ),
         (
             StorageUnavailable("The log at /data/file cannot be opened: no database"),
-            "The log at /data/file cannot be opened: no database. Restore it from a backup, or choose another --data.",
+            "The log at /data/file cannot be opened: no database. Restore the whole data folder from a backup, or",
         ),
         (
             DBAPIError("SELECT secret", None, Exception("file is not a database")),
-            "/data/file cannot be read: file is not a database. Restore it from a backup, or choose another --data.",
+            "/data/file cannot be read: file is not a database. Restore the whole data folder from a backup, or",
         ),
     ],
 )  # fmt: skip
@@ -130,6 +130,36 @@ def test_what_is_said_of_an_error(error: Exception, told: str) -> None:
     with pytest.raises(DataFolderUnusable) as fault, explained(Path("/data/file")):
         raise error
     assert str(fault.value).startswith(told)
+
+
+def test_the_advice_for_a_damaged_file_loses_nothing_else() -> None:
+    """An older event log next to a newer column store would drop new records as repeats."""
+    for name, error, message in (
+        (
+            "event-log.sqlite",
+            StorageUnavailable("no database"),
+            "no database. If the file is damaged, delete it",
+        ),
+        ("salts.json", UnicodeDecodeError("utf-8", b"\x9c", 0, 1, "x"), "it is not text. Delete it"),
+        ("control.sqlite", StorageUnavailable("no database"), "no database. Restore the whole data folder"),
+    ):
+        with pytest.raises(DataFolderUnusable) as fault, explained(Path("/data") / name):
+            raise error
+        assert message in str(fault.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_folder_that_another_user_has_set_up(tmp_path: Path) -> None:
+    for name, owner, called in (("lock", 1, "daemon"), ("control.sqlite", 64_999, "user 64999")):
+        data = tmp_path / name
+        data.mkdir()
+        (data / name).touch()
+        os.chown(data / name, owner, owner)
+        with pytest.raises(DataFolderUnusable) as fault, own_data_folder(data):
+            pass
+        assert str(fault.value) == (
+            f"{data / name} belongs to {called}, but Pharos runs as root. Run it as {called}, or choose another --data."
+        )
 
 
 def test_a_secret_is_made_once_and_an_emptied_one_is_no_key(tmp_path: Path) -> None:
