@@ -99,7 +99,7 @@ async def running_local_deployer(
     guard = DatabaseGuard(sessions, identity.folder)
     deployer = Deployer(shop, identity, names, guard, gives_up=stops)
     try:
-        await _warn_of_missing_confinement()
+        deployer.missing_confinement = await _describe_missing_confinement()
         await driver.find_orphans()
         routes = driver.first_routes(await _read_live(sessions, guard, identity, names))
         await proxy.set_routes(routes)
@@ -116,24 +116,27 @@ async def running_local_deployer(
         listeners.close()
 
 
-async def _warn_of_missing_confinement() -> None:
+async def _describe_missing_confinement() -> str | None:
+    """Log what does not confine commands on this machine, and return it in one line. None: all of it does."""
     missing = await probe_confinement()
+    faults = []
     if missing.namespaces is not None:
-        logger.warning(
-            "no namespaces here: what is deployed is confined by users and limits alone (%s)",
-            missing.namespaces,
+        faults.append(
+            "Linux namespaces are not available: only users and limits confine applications "
+            f"({missing.namespaces})"
         )
         if groups := operators_groups():
-            logger.warning(
-                "commands keep the groups %s of the user who runs Pharos, and may open what these open (docker is "
-                "root): run Pharos as a user in no other groups",
-                ", ".join(map(str, groups)),
+            faults.append(
+                f"applications inherit the groups {', '.join(map(str, groups))} of the user who runs Pharos, and "
+                "membership in `docker` gives them root: run Pharos as a user in no other groups"
             )
     if missing.filter is not None:
-        logger.warning(
-            "no filter of system calls here: what is deployed may make every call that its user may (%s)",
-            missing.filter,
+        faults.append(
+            f"seccomp filters are not available: applications can use all system calls ({missing.filter})"
         )
+    for fault in faults:
+        logger.warning("%s", fault)
+    return "; ".join(faults) or None
 
 
 async def _read_live(

@@ -63,6 +63,8 @@ class Deployer:
         self._sweeping: asyncio.Task[None] | None = None
         self._untaken: set[int] = set()
         self._failing: str | None = "has not looked yet"
+        self.missing_confinement: str | None = None
+        """What does not confine applications on this machine. None: all of it does."""
 
     @property
     def failing(self) -> str | None:

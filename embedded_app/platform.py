@@ -260,6 +260,7 @@ async def _start_deployer(
     )
     # Applications that cannot be kept are no reason to take no telemetry.
     readiness.warnings["deployer"] = lambda: deployer.failing
+    readiness.warnings["confinement"] = lambda: deployer.missing_confinement
 
 
 async def _serve_operator(stack: AsyncExitStack, app: web.Application, path: Path) -> None:

@@ -52,5 +52,6 @@ async def run_deployer(
             )
         )
         await serve_metrics(stack, settings.metrics_listen, server, registry)
-        await serve_health(stack, server, {"deployer": lambda: deployer.failing})
+        readiness = await serve_health(stack, server, {"deployer": lambda: deployer.failing})
+        readiness.warnings["confinement"] = lambda: deployer.missing_confinement
         yield

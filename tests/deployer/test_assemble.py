@@ -15,9 +15,12 @@ from pipeline_contracts.settings import read_settings
     ("missing", "logged"),
     [
         (Missing(None, None), []),
-        (Missing("no clone", None), ["no namespaces here"]),
-        (Missing(None, "no seccomp"), ["no filter of system calls here"]),
-        (Missing("no clone", "no seccomp"), ["no namespaces here", "no filter of system calls here"]),
+        (Missing("no clone", None), ["Linux namespaces are not available"]),
+        (Missing(None, "no seccomp"), ["seccomp filters are not available"]),
+        (
+            Missing("no clone", "no seccomp"),
+            ["Linux namespaces are not available", "seccomp filters are not available"],
+        ),
     ],
 )
 async def test_each_missing_confinement_is_one_warning_with_its_reason(
@@ -28,7 +31,8 @@ async def test_each_missing_confinement_is_one_warning_with_its_reason(
 
     monkeypatch.setattr(assemble, "probe_confinement", probe)
     with caplog.at_level(logging.WARNING, logger=assemble.__name__):
-        await assemble._warn_of_missing_confinement()
+        described = await assemble._describe_missing_confinement()
+    assert described == ("; ".join(each.getMessage() for each in caplog.records) or None)
     assert [each.getMessage().partition(":")[0] for each in caplog.records] == logged
     reasons = [each for each in (missing.namespaces, missing.filter) if each is not None]
     assert all(reason in caplog.text for reason in reasons)
