@@ -66,8 +66,8 @@ def follow_application(arguments: argparse.Namespace, application: Application) 
         number = application["id"]
         print(
             typed_commands(
-                f"\nApplication {number} goes on: `pharos config show {number}` tells how far it is, "
-                f"`pharos config cancel {number} OPERATION` calls off what has not begun."
+                f"\nApplication {number} is still in progress: `pharos config show {number}` shows its operations, "
+                f"`pharos config cancel {number} OPERATION` cancels one that has not begun."
             ),
             file=sys.stderr,
         )
@@ -77,11 +77,29 @@ def follow_application(arguments: argparse.Namespace, application: Application) 
         print(json.dumps(ended))
     elif is_done:
         print(f"Application {ended['id']} is carried out.")
-        for environment in changed_variables(ended):
-            print(f"{environment}: changed variables. {not_live(environment)}")
+        _show_changed_variables(arguments, changed_variables(ended))
     else:
         raise CommandFailed(_told_failure(ended))
     return 0 if is_done else 1
+
+
+def _show_changed_variables(arguments: argparse.Namespace, environments: list[str]) -> None:
+    """Print for each environment what brings its changed variables live: an approval, or the next deploy."""
+    pending: dict[str, int] = {}
+    if environments:
+        for change in ask(arguments, "variables/waiting"):
+            pending[f"{change['project']}/{change['environment']}"] = change["id"]
+    for environment in environments:
+        if environment in pending:
+            number = pending[environment]
+            print(
+                typed_commands(
+                    f"{environment}: change {number} of its variables waits for a second person: `pharos approve "
+                    f"variables {number} --by EMAIL`."
+                )
+            )
+        else:
+            print(f"{environment}: changed variables. {not_live(environment)}")
 
 
 def changed_variables(application: Application) -> list[str]:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from operator_cli.plain_text import plain
+from operator_cli.typed_commands import typed_commands
 
 
 def print_facts(name: str, facts: Mapping[str, str], *, most: int = 500) -> None:
@@ -13,4 +14,4 @@ def print_facts(name: str, facts: Mapping[str, str], *, most: int = 500) -> None
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(plain(name), style="bold"))
     for label, value in facts.items():
-        console.print(Text(f"{label:<12} {plain(value, most=most)}"))
+        console.print(Text(f"{label:<12} {plain(typed_commands(value), most=most)}"))

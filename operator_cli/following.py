@@ -67,8 +67,8 @@ def follow_deployment(arguments: argparse.Namespace, number: int, lines: int = M
     except KeyboardInterrupt:
         print(
             typed_commands(
-                f"\nDeployment {number} goes on: `pharos logs -f {number}` follows it again, `pharos cancel {number}` "
-                "calls it off."
+                f"\nDeployment {number} is still in progress: `pharos logs -f {number}` follows it, `pharos cancel "
+                f"{number}` cancels it."
             ),
             file=sys.stderr,
         )
@@ -134,11 +134,11 @@ def tell_end(arguments: argparse.Namespace, deployment: Deployment, last_words: 
 
 
 def told_waiting(deployment: Deployment) -> str:
-    """Which command lets it go on."""
-    revision = "" if deployment["revision"] else " --revision SHA"
-    return (
-        f"Deployment {deployment['id']} waits for a second person: `pharos approve deployment {deployment['id']} "
-        f"--by EMAIL{revision}` queues it."
+    """Return the commands with which a second person looks at the deployment and approves it."""
+    number = deployment["id"]
+    return typed_commands(
+        f"Deployment {number} waits for a second person. Look at it with `pharos approvals`, then approve it with "
+        f"`pharos approve deployment {number} --by EMAIL`."
     )
 
 

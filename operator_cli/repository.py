@@ -48,7 +48,7 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
             action.add_argument(
                 "--signing",
                 action="store_true",
-                help="for a GitLab that has signing tokens by now: a signing token in the place of a plain secret",
+                help="GitLab only: replace a plain secret with a signing token",
             )
         case "set-branch":
             action.add_argument("branch", metavar="BRANCH", help="its name: main")
@@ -62,8 +62,8 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
             action.add_argument(
                 "--host-id",
                 metavar="ID",
-                help="the repository's own ID at its host, as `pharos webhooks show` tells it: its deliveries alone "
-                "are followed, whatever its name; auto: the next delivery with its name tells it",
+                help="repository ID at the Git host, as `pharos webhooks show` prints it: only deliveries with this ID "
+                "deploy. auto: learn it from the next delivery",
             )
         case "disconnect":
             add_yes_argument(action)

@@ -64,8 +64,8 @@ def _facts(environment: dict[str, Any]) -> dict[str, Text]:
         "running": Text(_running(environment)),
     }
     if live is not None and live["held"]:
-        told = f"rolled back: no push deploys here until `pharos environment resume {environment['id']}`"
-        facts["held"] = Text(told, style="yellow")
+        held = f"rolled back: no push deploys here until `pharos environment resume {environment['id']}`"
+        facts["held"] = Text(typed_commands(held), style="yellow")
     if deployer is not None:
         facts["deployer"] = _deployer(deployer)
     return facts

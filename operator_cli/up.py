@@ -150,7 +150,8 @@ def greeting(platform: Platform, data: Path, *, shows_key: bool) -> str:
         key = f"""$(sed -n 's/.*"ingest_key": "\\(.*\\)".*/\\1/p' {shlex.quote(str(credentials))})"""
     sql = "SELECT type, count() FROM pharos.telemetry_events GROUP BY type"
     return f"""
-Pharos is up at {platform.base_url}
+Pharos is up at {platform.base_url.removesuffix("/api")}
+API             {platform.base_url}
 Credentials     {credentials}
 
 Send an event:

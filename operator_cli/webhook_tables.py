@@ -11,6 +11,7 @@ from rich.text import Text
 from operator_cli.durations import show_ago
 from operator_cli.facts import print_facts
 from operator_cli.plain_text import cell, plain
+from operator_cli.typed_commands import typed_commands
 
 _LONGEST_LINE = 10_000
 _COLOURS = {
@@ -54,7 +55,8 @@ def show_delivery(delivery: dict[str, Any]) -> None:
             "of": _of(delivery),
             "repository": "-" if repository is None else f"{repository['id']}, {repository['url']}",
             "event": f"{delivery['kind']} {delivery['event']}",
-            "host's ID": delivery["delivery"],
+            "repository ID": _repository_id(delivery["kind"], delivery["body"]),
+            "delivery ID": delivery["delivery"],
             "answer": f"{delivery['http_status']} {answer}",
         },
         most=_LONGEST_LINE,
@@ -100,9 +102,19 @@ def _answer(delivery: dict[str, Any]) -> Iterator[Text]:
     if delivery["deployment_id"] is not None:
         yield Text(f"deployment {delivery['deployment_id']}")
     if delivery["reason"] is not None:
-        yield cell(delivery["reason"], "dim")
+        yield cell(typed_commands(delivery["reason"]), "dim")
     if delivery["replay_of"] is not None:
         yield Text(f"replay of {delivery['replay_of']}", style="dim")
+
+
+def _repository_id(kind: str, body: Any) -> str:
+    """Return the ID that the host gave the repository of the payload; `-` where the payload has none."""
+    name, key = {"gitlab": ("project", "id"), "bitbucket": ("repository", "uuid")}.get(
+        kind, ("repository", "id")
+    )
+    repository = body.get(name) if isinstance(body, dict) else None
+    found = repository.get(key) if isinstance(repository, dict) else None
+    return "-" if found is None else str(found)
 
 
 def _lines(body: Any) -> list[str]:

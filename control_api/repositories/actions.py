@@ -29,6 +29,11 @@ from pipeline_contracts.times import format_time
 
 _AUTO = "auto"
 _HOST_ID = re.compile(r"[\x21-\x7e]{1,64}")
+_HOST_IDS = {
+    "github": re.compile(r"[0-9]{1,20}"),
+    "gitlab": re.compile(r"[0-9]{1,20}"),
+    "bitbucket": re.compile(r"\{[0-9A-Fa-f-]{36}\}"),
+}
 
 
 class _Chosen(NamedTuple):
@@ -127,6 +132,11 @@ async def _renew_secret(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     secret, told this once."""
     async with _changing(engines, wanted) as (session, chosen):
         repository = chosen.repository
+        if wanted.get("signing") and repository.kind != "gitlab":
+            raise Refused(
+                f"Only GitLab has signing tokens, and repository {repository.id} is at {repository.kind}: leave "
+                "--signing out. Its secret was not changed."
+            )
         plain = _is_plain(wanted, chosen)
         # For `git` it says that there is none.
         secret = _read_secret(repository.kind, {**wanted, "plain_secret": plain}) or make_secret(
@@ -159,11 +169,12 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     if wanted.get("host_id") is not None:
         changes["host_id"] = _read_host_id(str(wanted["host_id"]))
     if not changes:
-        raise Refused("Nothing is said that could be set: give --push-deploys, --forks or --host-id.")
+        raise Refused("Nothing to change. Give --push-deploys, --forks or --host-id.")
     async with _changing(engines, wanted) as (session, chosen):
         repository = chosen.repository
         if not has_webhook(repository.kind):
             raise Refused(f"A repository of the kind {repository.kind} has no webhook that could be set.")
+        _check_host_id(repository.kind, changes.get("host_id"))
         before = _describe(chosen)
         for name, value in changes.items():
             setattr(repository, columns[name], value)
@@ -183,10 +194,22 @@ def _read_host_id(given: str) -> str | None:
         return None
     if _HOST_ID.fullmatch(given) is None:
         raise Refused(
-            f"A repository's ID at its host has 1 to 64 printable ASCII characters without blanks, or is {_AUTO}: "
-            "`pharos webhooks show` tells the one of a delivery."
+            f"A repository's ID at its host has 1 to 64 printable ASCII characters without blanks, or is {_AUTO}. "
+            "`pharos webhooks show` prints the repository ID of a delivery."
         )
     return given
+
+
+def _check_host_id(kind: str, given: str | None) -> None:
+    """Raise `Refused` for an ID that no repository of this host has, as the ID of a delivery: all pushes would be
+    ignored."""
+    pattern = _HOST_IDS.get(kind)
+    if given is not None and pattern is not None and pattern.fullmatch(given) is None:
+        raise Refused(
+            f"{given} is not the ID of a repository at {kind}, which is "
+            f"{'a UUID in braces' if kind == 'bitbucket' else 'a number'}. `pharos webhooks show` prints "
+            "the repository ID of a delivery."
+        )
 
 
 async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:

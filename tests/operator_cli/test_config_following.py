@@ -170,8 +170,8 @@ def test_what_nobody_takes_up_and_ctrl_c(
     _, err = process.communicate(timeout=_SECONDS)
     assert process.returncode == 130
     assert err == (
-        f"\nApplication {number} goes on: `pharos config show {number}` tells how far it is, `pharos config cancel "
-        f"{number} OPERATION` calls off what has not begun.\n"
+        f"\nApplication {number} is still in progress: `pharos config show {number}` shows its operations, `pharos "
+        f"config cancel {number} OPERATION` cancels one that has not begun.\n"
     )
     work()
     assert applied(on_engines, idle)["status"] == "succeeded"

@@ -129,8 +129,8 @@ def test_ctrl_c_ends_the_following_only(on_engines: Run, start: Start, place: st
     _, err = process.communicate(timeout=_SECONDS)
     assert process.returncode == 130
     assert err == (
-        f"\nDeployment {number} goes on: `pharos logs -f {number}` follows it again, `pharos cancel {number}` calls it "
-        "off.\n"
+        f"\nDeployment {number} is still in progress: `pharos logs -f {number}` follows it, `pharos cancel {number}` "
+        "cancels it.\n"
     )
     assert queued(on_engines, place) == number
     tell(on_engines, "cancel", str(number), "--yes")
@@ -233,8 +233,8 @@ def test_what_waits_for_a_second_person(pharos: Run) -> None:
     assert log == ["» Queued: main.", "» Waits for the approval of a second person."]
     number = re.findall(r"\d+", told)[0]
     waits = (
-        f"Deployment {number} waits for a second person: `pharos approve deployment {number} --by EMAIL --revision "
-        "SHA` queues it."
+        f"Deployment {number} waits for a second person. Look at it with `pharos approvals`, then approve it with "
+        f"`pharos approve deployment {number} --by EMAIL`."
     )
     assert told == waits
     done = pharos("deploy", place, "--by", ASKER, "--ref", "v1", "--detach", "--json")

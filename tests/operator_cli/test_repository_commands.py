@@ -93,7 +93,7 @@ def test_a_repository_through_its_commands(pharos: Run, project: str) -> None:
         (["connect", URL, "--secret-file", "-"], "has 16 to 255 printable ASCII characters"),
         (["new-secret", "9999"], "No repository 9999 is connected;"),
         (["set", "9999", "--forks", "on"], "No repository 9999 is connected;"),
-        (["set", "9999"], "Nothing is said that could be set: give --push-deploys, --forks or --host-id."),
+        (["set", "9999"], "Nothing to change. Give --push-deploys, --forks or --host-id."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

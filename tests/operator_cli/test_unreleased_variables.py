@@ -1,7 +1,11 @@
 """`pharos config apply` says which environments run with other variables until their next deploy."""
 
+import argparse
 from typing import Any
 
+import pytest
+
+from operator_cli import configuration_apply
 from operator_cli.configuration_apply import changed_variables
 
 
@@ -22,3 +26,16 @@ def test_environments_whose_variables_were_changed() -> None:
         ],
     }
     assert changed_variables(application) == ["shop/production", "shop/7a"]
+
+
+def test_variables_that_wait_for_a_second_person_are_not_called_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waiting = [{"id": 3, "project": "shop", "environment": "production"}]
+    monkeypatch.setattr(configuration_apply, "ask", lambda _, action: {"variables/waiting": waiting}[action])
+    configuration_apply._show_changed_variables(argparse.Namespace(), ["shop/production", "shop/staging"])
+    assert capsys.readouterr().out.splitlines() == [
+        "shop/production: change 3 of its variables waits for a second person: "
+        "`pharos approve variables 3 --by EMAIL`.",
+        "shop/staging: changed variables. Not live until the next deploy: `pharos deploy shop/staging`.",
+    ]

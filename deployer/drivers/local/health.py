@@ -88,7 +88,12 @@ async def _probe(
             raise Unhealthy(f"Another program may have taken the connection to {place}")
         if path is None:
             return
-        on_fault(Unhealthy(f"GET {path} was not answered"))
+        on_fault(
+            Unhealthy(
+                f"GET {path} was not answered. Raise `processes.web.health.timeout_seconds`, or let the path answer "
+                "without waiting for other services"
+            )
+        )
         head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: pharos-health\r\nAccept: */*\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode("ascii"))
         await writer.drain()

@@ -141,7 +141,10 @@ class Instance:
             if places
             else "the application does not listen on any port"
         )
-        return f"{self._fault} ({where}). Read the PORT variable."
+        # The port is right, but 127.0.0.1 does not reach the address.
+        is_right_port = any(each.port == self.mark.port for each in found)
+        advice = "Listen at 127.0.0.1 or at all addresses" if is_right_port else "Read the PORT variable"
+        return f"{self._fault} ({where}). {advice}."
 
     def facts(self) -> InstanceFacts:
         """What is told of it."""

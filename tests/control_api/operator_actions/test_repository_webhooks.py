@@ -148,17 +148,28 @@ async def test_a_new_secret_is_of_the_kind_of_the_old_one(operated: Operated, bl
     await operated.act("repositories/new-secret", id=made["id"], plain_secret=True)
     told = await operated.act("repositories/new-secret", id=made["id"], signing=True)
     assert told["webhook"]["kind"] == "signing"
+    await operated.change(Repository, made["id"], kind="github")
+    line = await operated.refused("repositories/new-secret", id=made["id"], signing=True)
+    assert line.startswith("Only GitLab has signing tokens")
+    assert await _kept(operated, made["id"]) == WebhookSecret("signing", told["webhook"]["secret"])
 
 
 async def test_the_id_at_the_host_is_set_and_given_up(operated: Operated, blog: str) -> None:
     made = await operated.act("repositories/connect", url=URL, project_id=blog)
-    for given, kept in (("15", "15"), ("{2c3d-4e}", "{2c3d-4e}"), ("auto", None)):
+    uuid = "{00000000-0000-0000-0000-000000000015}"
+    for kind, given, kept in (("github", "15", "15"), ("bitbucket", uuid, uuid), ("bitbucket", "auto", None)):
+        await operated.change(Repository, made["id"], kind=kind)
         told = await operated.act("repositories/set", id=made["id"], host_id=given)
         assert told["host_id"] == kept
+    # As `pharos webhooks show` prints the ID of a delivery, which is not that of a repository.
+    for kind, given in (("github", uuid), ("gitlab", "aada3625-8a5b-11ee"), ("bitbucket", "15")):
+        await operated.change(Repository, made["id"], kind=kind)
+        line = await operated.refused("repositories/set", id=made["id"], host_id=given)
+        assert f"is not the ID of a repository at {kind}" in line
     for given in ("", "a b", "x" * 65, "ä"):
         line = await operated.refused("repositories/set", id=made["id"], host_id=given)
         assert "1 to 64 printable ASCII characters" in line
-    details = {"host_id": {"from": "{2c3d-4e}", "to": None}}
+    details = {"host_id": {"from": uuid, "to": None}}
     assert (await operated.audited())[0][::4] == ("repository.set", details)
 
 
@@ -202,7 +213,7 @@ async def test_switches_are_set(operated: Operated) -> None:
 @pytest.mark.both_databases
 async def test_what_cannot_be_set(operated: Operated) -> None:
     number = operated.repository.id
-    assert (await operated.refused("repositories/set", id=number)).startswith("Nothing is said")
+    assert (await operated.refused("repositories/set", id=number)).startswith("Nothing to change")
     line = await operated.refused("repositories/set", id=number, forks=True)
     assert line == "A repository of the kind git has no webhook that could be set."
     assert (await operated.refused("repositories/set", id=99, forks=True)).startswith("No repository 99")

@@ -72,7 +72,7 @@ FAILED_CHECKS = {
     "IPv6 alone": (
         ANSWERS,
         "::1 '' 200",
-        rf"{NOTHING}\(the application listens at \[::1\]:PORT_OF_APP\)\. {READ_PORT}",
+        rf"{NOTHING}\(the application listens at \[::1\]:PORT_OF_APP\)\. Listen at 127\.0\.0\.1 or at all addresses\.",
     ),
     "no port": (SLEEPS, "", NO_PORT),
     "not found": (
@@ -91,7 +91,11 @@ FAILED_CHECKS = {
         r"GET /healthz was answered with something other than HTTP/1\.1: 'SSH-2\.0-x'\.",
     ),
     "no answer": (SAYS, "''", r"GET /healthz was not answered: the process closed the connection\."),
-    "silence": (SILENT, "", r"GET /healthz was not answered\."),
+    "silence": (
+        SILENT,
+        "",
+        r"GET /healthz was not answered\. Raise `processes\.web\.health\.timeout_seconds`, or .*\.",
+    ),
 }
 
 
