@@ -60,8 +60,8 @@ def test_a_start_that_cannot_succeed_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "spoiled").mkdir()
     (tmp_path / "spoiled" / "control.sqlite").write_text("no database " * 100)
     assert refused(pharos, "up", "--port", "0", "--data", "spoiled") == (
-        "spoiled/control.sqlite cannot be read: file is not a database. Restore it from a backup, or choose another "
-        "--data."
+        "spoiled/control.sqlite cannot be read: file is not a database. Restore the whole data folder from a "
+        "backup, or choose another --data."
     )
 
 
