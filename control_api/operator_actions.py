@@ -163,7 +163,7 @@ def _refusing_removed(action: Action) -> Action:
             return await action(engines, wanted, now)
         except BrokenReference:
             raise Refused(
-                "What this belongs to was removed by somebody else just now: nothing was changed."
+                "Its parent object was removed while this command ran. Nothing was changed."
             ) from None
 
     return act

@@ -28,7 +28,7 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
         raise Unavailable("The database does not answer now.") from error
     except BrokenReference as error:
         # Everything that a request adds lies in something that was found by its path or its token.
-        raise NotFound("What the request is about was removed while it was carried out.") from error
+        raise NotFound("The object of this request was removed while the request ran.") from error
     except PoolExhausted as error:
         logger.warning("every connection to the database is in use")
         raise Unavailable("The database has too much to do now.") from error

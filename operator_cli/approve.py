@@ -26,12 +26,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     deployment.add_argument(
         "--revision",
         metavar="SHA",
-        help="the commit that was looked at, all 40 or 64 digits; needed where `pharos approvals` shows none",
+        help="full commit ID (40 or 64 digits); required where `pharos approvals` shows no commit",
     )
     deployment.add_argument(
         "--digest",
         metavar="DIGEST",
-        help="what was looked at, as `pharos approvals` shows it; needed where it says that something changed",
+        help="digest that `pharos approvals` prints; required if something changed after the request",
     )
     variables = kinds.add_parser(
         "variables",

@@ -198,13 +198,17 @@ class Settings:
     account_request_rate: float = _setting(
         200.0, "Requests a second of one account to the control plane, and of one ingest key", minimum=0.1
     )
-    account_request_burst: int = _setting(2000, "The same at once", minimum=1)
+    account_request_burst: int = _setting(
+        2000, "Burst of requests of an account: the bucket of PHAROS_ACCOUNT_REQUEST_RATE", minimum=1
+    )
     address_request_rate: float = _setting(
         100.0,
         "Requests a second to the control plane of one client address (IPv6: one /64 network) without a known token",
         minimum=0.1,
     )
-    address_request_burst: int = _setting(1000, "The same at once", minimum=1)
+    address_request_burst: int = _setting(
+        1000, "Burst of requests of an address: the bucket of PHAROS_ADDRESS_REQUEST_RATE", minimum=1
+    )
     max_requests_at_once: int = _setting(
         32,
         "Requests of one account or address that a control plane works on at once; eight times as many wait",
@@ -253,7 +257,7 @@ class Settings:
     )
     deploy_processes: int = _setting(
         512,
-        "Most processes of an environment, beside those of the release before it, and as many of its build",
+        "Maximum processes of an environment, without those of the former release; builds have the same limit",
         minimum=8,
     )
     caddy_admin_url: str | None = _setting(

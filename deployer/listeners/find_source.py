@@ -30,6 +30,6 @@ def find_source() -> ListenerSource | None:
                 return source
             source.close()
     logger.warning(
-        "this machine does not tell who listens on a port: an application may answer for another one that has crashed"
+        "cannot find out which process owns a listening port: an application may answer for one that has crashed"
     )
     return None
