@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,16 +28,15 @@ _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.01
 _MOST_ROUNDS = 20
 
-Wanted = Callable[[frozenset[str]], bool]
-
 
 class StillRunning(Exception):
-    """Processes that were killed are still there after a minute: the kernel holds them, as it does for a dead disk."""
+    """Processes with a mark are still there after a minute, though each was killed: the kernel holds them, as it does
+    for a dead disk, or a program starts others with the mark again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedProcess:
-    """A process with a mark. A program may give itself the mark of another: hold the uid against the owner."""
+    """A process with a mark. Unless `is_sealed`, a program may have given itself another's: compare the uid."""
 
     pid: int
     is_leader: bool
@@ -45,6 +44,8 @@ class MarkedProcess:
     started_ticks: int
     """Clock ticks from the machine's start to the process's own; with the pid it is unique."""
     uid: int
+    is_sealed: bool = True
+    """True if the mark is that of its mount namespace; False if its environment claims it."""
 
 
 def find_marked(prefix: str) -> dict[str, list[MarkedProcess]]:
@@ -55,9 +56,10 @@ def find_marked(prefix: str) -> dict[str, list[MarkedProcess]]:
     marks = Marks()
     found: dict[str, list[MarkedProcess]] = {}
     for each in read_processes():
-        for mark in marks.of(each.pid):
+        sealed = marks.of_namespace(each.pid)
+        for mark in sealed or marks.of_environment(each.pid):
             if mark.startswith(prefix) and (uid := read_uid(each.pid)) is not None:
-                marked = MarkedProcess(each.pid, _leads(each), each.started_ticks, uid)
+                marked = MarkedProcess(each.pid, _leads(each), each.started_ticks, uid, bool(sealed))
                 found.setdefault(mark, []).append(marked)
     for processes in found.values():
         processes.sort(key=lambda each: (each.started_ticks, each.pid))
@@ -78,7 +80,8 @@ async def end_marked(prefix: str) -> int:
 
 
 async def end_all(mark_prefix: str, owner: Owner | None) -> int:
-    """As `end_marked`, and every process of the owner as well, which must run nothing else. Raises StillRunning.
+    """As `end_marked`, and every process of the owner as well, which must run nothing else. Processes of other users
+    that claim such a mark are left alone. Raises StillRunning.
 
     Cancellation waits until nothing is left.
     """
@@ -86,32 +89,65 @@ async def end_all(mark_prefix: str, owner: Owner | None) -> int:
     def begins_so(marks: frozenset[str]) -> bool:
         return any(mark.startswith(mark_prefix) for mark in marks)
 
-    return await carry_out(in_thread(lambda: _end_now(begins_so, None, owner)))
+    return await _end(
+        _Wanted(begins_so, owner=owner, claimant=None if owner is None else owner.uid), _PATIENCE_SECONDS
+    )
 
 
-async def end_instance(mark: str, session: int | None, owner: Owner | None) -> int:
-    """Kill all processes with exactly this mark, of the session, and of the owner. Raises StillRunning.
+async def end_marks(exact: Collection[str], patience_seconds: float) -> int:
+    """Kill all processes with exactly one of these marks. Raises StillRunning when the patience is over.
+
+    All in one pass: an application that may invent marks would make a pass for each of them take minutes.
+    """
+    if not exact:
+        return 0
+    wanted = frozenset(exact)
+    return await _end(_Wanted(lambda marks: not wanted.isdisjoint(marks)), patience_seconds)
+
+
+async def end_instance(
+    mark: str, session: int | None, owner: Owner | None, claimant: int | None = None
+) -> int:
+    """Kill all processes with exactly this mark, of the session, and of the owner. `claimant`: the user of those that
+    may claim the mark in their environments; None: any. Raises StillRunning.
 
     Cancellation waits until nothing is left.
     """
-    return await carry_out(in_thread(lambda: _end_now(lambda marks: mark in marks, session, owner)))
+    return await _end(_Wanted(lambda marks: mark in marks, session, owner, claimant), _PATIENCE_SECONDS)
 
 
-def _end_now(is_wanted: Wanted, session: int | None, owner: Owner | None) -> int:
-    uid = None if owner is None else owner.uid
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which processes to end."""
+
+    has_mark: Callable[[frozenset[str]], bool]
+    session: int | None = None
+    owner: Owner | None = None
+    claimant: int | None = None
+
+    def find(self) -> list[Process]:
+        uid = None if self.owner is None else self.owner.uid
+        return find_related(self.has_mark, self.session, uid, self.claimant)
+
+
+async def _end(wanted: _Wanted, patience_seconds: float) -> int:
+    return await carry_out(in_thread(lambda: _end_now(wanted, patience_seconds)))
+
+
+def _end_now(wanted: _Wanted, patience_seconds: float) -> int:
     ended: set[tuple[int, int]] = set()
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     looks_without = 0
     # Twice: a process has no environment for the moment in which it becomes another program.
     while looks_without < 2:
-        if owner is not None and looks_without == 0:
-            _end_owner(owner)
-        found = find_related(is_wanted, session, uid)
+        if wanted.owner is not None and looks_without == 0:
+            _end_owner(wanted.owner)
+        found = wanted.find()
         if found:
             looks_without = 0
             if ended:
                 # More than could be killed at once: stopped, they start no others.
-                found = _stop_all(is_wanted, session, uid)
+                found = _stop_all(wanted)
             send_signal(found, signal.SIGKILL)
             ended.update((each.pid, each.started_ticks) for each in found)
         else:
@@ -122,9 +158,9 @@ def _end_now(is_wanted: Wanted, session: int | None, owner: Owner | None) -> int
     return len(ended)
 
 
-def _stop_all(is_wanted: Wanted, session: int | None, uid: int | None) -> list[Process]:
+def _stop_all(wanted: _Wanted) -> list[Process]:
     for _ in range(_MOST_ROUNDS):
-        found = find_related(is_wanted, session, uid)
+        found = wanted.find()
         running = [each for each in found if not each.is_stopped]
         if not running:
             break

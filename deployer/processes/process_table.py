@@ -11,7 +11,6 @@ from deployer.processes.launcher import MARK_VARIABLE, MOUNT_PREFIX
 
 _MARK = MARK_VARIABLE.encode() + b"="
 _ENDED = frozenset("ZX")
-_LOOKS = 4
 # Half a second, for one that the machine keeps waiting in mid-change.
 _MOST_LOOKS = 250
 _LOOK_AGAIN_SECONDS = 0.002
@@ -64,17 +63,21 @@ class Marks:
         self._by_namespace: dict[str, frozenset[str]] = {_namespace("self"): frozenset()}
 
     def of(self, pid: int) -> frozenset[str]:
-        """Those of its mount namespace and that of its environment; empty where we may not look.
+        """Return the marks of its mount namespace or, where that has none, the mark of its environment. Empty where
+        /proc may not be read.
 
-        Either alone would miss some: `env -i` and programs that write their title over their environment keep the
-        namespace only, and where the kernel grants none there is the environment only. A second one of the namespace
-        comes from a Pharos that runs inside another.
+        A program can give itself any environment, but it cannot change its mount namespace. The environment counts
+        where the kernel grants no namespaces, for git, and for a launcher that has not entered its namespaces yet.
         """
-        found = self._of_namespace(pid)
-        inherited = _of_environment(pid, 1 if found else _LOOKS)
-        return found if inherited is None else found | {inherited}
+        return self.of_namespace(pid) or self.of_environment(pid)
 
-    def _of_namespace(self, pid: int) -> frozenset[str]:
+    def of_environment(self, pid: int) -> frozenset[str]:
+        """Return what the environment claims to be the mark. The program may have written it itself."""
+        claimed = _of_environment(pid)
+        return frozenset() if claimed is None else frozenset({claimed})
+
+    def of_namespace(self, pid: int) -> frozenset[str]:
+        """Return the marks of its mount namespace, unless that is our own. Several: a Pharos runs inside another."""
         namespace = _namespace(str(pid))
         known = self._by_namespace.get(namespace)
         if known is None:
@@ -107,30 +110,30 @@ def _of_mounts(pid: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def _of_environment(pid: int, looks: int) -> str | None:
-    for variable in _read_environment(pid, looks).split(b"\0"):
+def _of_environment(pid: int) -> str | None:
+    for variable in _read_environment(pid).split(b"\0"):
         if variable.startswith(_MARK):
             return variable.removeprefix(_MARK).decode(errors="replace")
     return None
 
 
-def _read_environment(pid: int, looks: int) -> bytes:
-    """Looks again at an empty one: a process has none for the moment in which it becomes another program.
-
-    On a busy machine the moment may be long. More than one look lasts until it is over.
+def _read_environment(pid: int) -> bytes:
+    """Read again while there is none yet: a process has none for the moment in which it becomes another program, which
+    may be long on a busy machine. One that has an empty environment costs no wait: an application may have thousands.
     """
     try:
-        for look in range(1, _MOST_LOOKS + 1):
-            # Asked first: it may be over behind the look.
-            is_changing = look >= looks > 1 and _is_changing(pid)
+        for look in range(_MOST_LOOKS):
+            # Asked before the look: the change may end after it.
+            is_changing = look == 0 or _is_changing(pid)
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if variables := file.read():
                     return variables
-            if look >= looks and not is_changing:
+            if not is_changing:
                 return b""
             # The kernel's own threads have no program, and never an environment.
             os.readlink(f"/proc/{pid}/exe")
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            if look > 0:
+                time.sleep(_LOOK_AGAIN_SECONDS)
     except OSError:
         return b""
     return b""
@@ -168,9 +171,17 @@ def read_namespace_pids(pid: int) -> tuple[int, ...]:
 
 
 def find_related(
-    is_wanted: Callable[[frozenset[str]], bool], session: int | None, uid: int | None
+    is_wanted: Callable[[frozenset[str]], bool],
+    session: int | None,
+    uid: int | None,
+    claimant: int | None = None,
 ) -> list[Process]:
-    """Those with a wanted mark, of that session or of that user, and whatever descends from them; never ourselves."""
+    """Return the processes with a wanted mark, of that session or of that user, and whatever descends from them; never
+    ourselves.
+
+    `claimant`: the user that the wanted ones have. Another user's processes may claim the mark in their environments
+    as well: to wait for their end would let an application delay its neighbour's. None: everybody's count.
+    """
     processes = read_processes()
     marks = Marks()
     found = {
@@ -178,11 +189,16 @@ def find_related(
         for each in processes
         if (session is not None and each.session == session)
         or (uid is not None and read_uid(each.pid) == uid)
-        or is_wanted(marks.of(each.pid))
+        or (is_wanted(marks.of(each.pid)) and _may_have(each.pid, marks, claimant))
     }
     _add_descendants(found, processes)
     found.discard(os.getpid())
     return [each for each in processes if each.pid in found]
+
+
+def _may_have(pid: int, marks: Marks, claimant: int | None) -> bool:
+    # Until it gives up its rights, a launcher is our own user's.
+    return claimant is None or bool(marks.of_namespace(pid)) or read_uid(pid) in (claimant, os.geteuid())
 
 
 def _add_descendants(found: set[int], processes: list[Process]) -> None:

@@ -126,6 +126,6 @@ class _Step:
 
     async def _end(self) -> None:
         if not self._is_ended:
-            await end_instance(self._process.mark, self._process.pid, self._owner)
+            await end_instance(self._process.mark, self._process.pid, self._owner, self._process.uid)
             await self._process.wait()
             self._is_ended = True

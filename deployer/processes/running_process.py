@@ -17,6 +17,7 @@ from deployer.processes.process_table import (
     find_related,
     read_namespace_pids,
     read_process,
+    read_uid,
     send_signal,
 )
 from deployer.processes.threads import in_thread
@@ -31,12 +32,13 @@ class RunningProcess:
     """
 
     def __init__(
-        self, pid: int, mark: str, descriptor: int, started_ticks: int, report: int | None = None
+        self, pid: int, mark: str, uid: int, descriptor: int, started_ticks: int, report: int | None = None
     ) -> None:
-        """`descriptor` is a pidfd of the process, `report` the end to read of what the launcher reports to; both are
-        from now on this object's to close."""
+        """`uid` is the user whose processes may claim the mark. `descriptor` is a pidfd of the process, `report` the
+        end to read of what the launcher reports to; both are from now on this object's to close."""
         self.pid = pid
         self.mark = mark
+        self.uid = uid
         self.started_ticks = started_ticks
         self._descriptor: int | None = descriptor
         self._report = report
@@ -92,7 +94,7 @@ class RunningProcess:
             if self._init is not None:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._init, signal.SIGKILL)
-            await end_instance(self.mark, self.pid if self.is_running else None, None)
+            await end_instance(self.mark, self.pid if self.is_running else None, None, self.uid)
         await self.wait()
         await self._others_ended.wait()
 
@@ -124,7 +126,7 @@ class RunningProcess:
 
     def _find(self) -> list[Process]:
         """All but the init of its PID namespace, which has nobody to wait for and is only killed."""
-        found = find_related(lambda marks: self.mark in marks, None, None)
+        found = find_related(lambda marks: self.mark in marks, None, None, self.uid)
         return [each for each in found if read_namespace_pids(each.pid)[1:] != (INIT_PID,)]
 
     def _on_report(self) -> None:
@@ -247,10 +249,10 @@ def adopt_process(pid: int, mark: str) -> RunningProcess:
     """Take over a process that an earlier deployer started. Raises ProcessLookupError where none with the mark runs."""
     descriptor = os.pidfd_open(pid)
     try:
-        process = read_process(pid)
-        if process is None or mark not in Marks().of(pid):
+        process, uid = read_process(pid), read_uid(pid)
+        if process is None or uid is None or mark not in Marks().of(pid):
             raise ProcessLookupError(f"process {pid} is not {mark}")
-        return RunningProcess(pid, mark, descriptor, process.started_ticks)
+        return RunningProcess(pid, mark, uid, descriptor, process.started_ticks)
     except BaseException:
         os.close(descriptor)
         raise

@@ -74,16 +74,17 @@ def start_process(
         os.close(reported)
     # The pidfd tells of its end from here on. This object would warn of a process that outlives it.
     process.returncode = 0
-    return _watched(process.pid, mark, report)
+    uid = os.geteuid() if confinement.owner is None else confinement.owner.uid
+    return _watched(process.pid, mark, uid, report)
 
 
-def _watched(pid: int, mark: str, report: int) -> RunningProcess:
+def _watched(pid: int, mark: str, uid: int, report: int) -> RunningProcess:
     """Raises OSError, as where no descriptor is left: nothing of it runs then."""
     descriptor = None
     try:
         descriptor = os.pidfd_open(pid)
         seen = read_process(pid)
-        return RunningProcess(pid, mark, descriptor, 0 if seen is None else seen.started_ticks, report)
+        return RunningProcess(pid, mark, uid, descriptor, 0 if seen is None else seen.started_ticks, report)
     except BaseException:
         if descriptor is not None:
             asyncio.get_running_loop().remove_reader(descriptor)

@@ -165,7 +165,7 @@ async def test_the_report_is_read_until_the_init_has_ended() -> None:
     """A short command may have ended before the init reports for the last time."""
     launcher, init, command = (_spawn(text) for text in ("exit 0", "exec sleep 600", "exit 0"))
     report, reported = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    process = RunningProcess(launcher, "test:none", os.pidfd_open(launcher), 0, report)
+    process = RunningProcess(launcher, "test:none", os.geteuid(), os.pidfd_open(launcher), 0, report)
     os.write(reported, f".{init} {command}\n".encode())
     assert await process.wait() == 0
     await process.wait_started()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from deployer.processes.launcher import MARK_VARIABLE
 from deployer.processes.marks import end_all, end_marked, find_marked
 from deployer.processes.process_table import Marks, read_namespace_pids, read_process
 from deployer.processes.running_process import adopt_process
@@ -190,6 +191,43 @@ async def test_a_program_that_overwrites_its_environment_is_found(place: Place, 
     await process.end(0)
 
 
+async def test_a_mark_in_the_environment_does_not_count_in_a_marked_namespace(
+    place: Place, nowhere: int
+) -> None:
+    """A program can give itself any environment, but not leave its mount namespace."""
+    if not await has_namespaces():
+        pytest.skip("this kernel grants no namespaces")
+    forged = f"forged:{place.mark}"
+    process = place.start(f"exec env {MARK_VARIABLE}={forged} /bin/sleep 600", nowhere)
+    await process.wait_started()
+    await until(lambda: Marks().of_environment(process.pid) == {forged})
+    assert Marks().of(process.pid) == {place.mark}
+    assert find_marked(forged) == {}
+    assert all(each.is_sealed for each in find_marked(place.mark)[place.mark])
+    with pytest.raises(ProcessLookupError):
+        adopt_process(process.pid, forged)
+    assert await end_marked(forged) == 0
+    assert process.is_running
+    await process.end(0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+async def test_another_user_who_claims_the_mark_does_not_hold_up_its_end(place: Place, nowhere: int) -> None:
+    """Where there are no namespaces, an application could start such processes again and again."""
+    process = place.start("exec sleep 600", nowhere)
+    await process.wait_started()
+    claimant = _claim(place.mark, process.uid + 1)
+    try:
+        await until(lambda: Marks().of(claimant.pid) == {place.mark})
+        await process.end(5)
+        await end_all(place.mark, place.confinement.owner)
+        assert claimant.poll() is None
+        assert [each.pid for each in find_marked(place.mark)[place.mark]] == [claimant.pid]
+    finally:
+        claimant.kill()
+        claimant.wait()
+
+
 @pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.full)])
 async def test_a_process_is_found_from_its_first_instant(place: Place, nowhere: int, times: int) -> None:
     for _ in range(times):
@@ -207,6 +245,10 @@ async def test_a_process_is_let_go(place: Place, nowhere: int) -> None:
     again = adopt_process(process.pid, place.mark)
     await again.end(1)
     assert await again.wait() in (-signal.SIGTERM, -signal.SIGKILL)
+
+
+def _claim(mark: str, uid: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["/bin/sleep", "600"], env={MARK_VARIABLE: mark}, user=uid)
 
 
 def _running(place: Place) -> int:
