@@ -98,9 +98,12 @@ class ListenerOwners:
             self._source.close()
 
     def expect(self, port: int, expected: Expected) -> None:
-        """Trust this instance alone on the port from now on. Naming the same instance again changes nothing."""
+        """Trust this instance alone on the port from now on. Naming the same instance again changes nothing. While a
+        process of another environment has the port, it stays that environment's: no request is sent to this one."""
         known = self._ports.get(port)
-        if known is None or known.expected.mark != expected.mark:
+        if known is not None and _is_taken(known.expected, expected):
+            logger.error("%s does not get port %d, which %s has", expected.mark, port, known.expected.mark)
+        elif known is None or known.expected.mark != expected.mark:
             self._ports[port] = _Port(expected)
         else:
             known.expected = expected
@@ -139,6 +142,14 @@ class ListenerOwners:
             return Verdict.OWN
         task = self._examine_soon(port, candidates)
         return Verdict.FOREIGN if task is None else await asyncio.shield(task)
+
+    def find_user(self, port: int) -> int | None:
+        """Return the user whose socket takes connections to the port. None: nobody's does, or it is not known."""
+        try:
+            found = None if self._source is None else self._source.find(port)
+        except OSError:
+            return None
+        return None if found is None else found.uid
 
     async def list_listeners(self, port: int) -> list[Listener]:
         """Return all listeners of the instance that the port was given to, on any port. Empty if they are not known."""
@@ -296,6 +307,11 @@ class ListenerOwners:
             self._warned.clear()
         self._warned.add(about)
         logger.warning(message, *values)
+
+
+def _is_taken(had: Expected, wanted: Expected) -> bool:
+    """True if a running process of another environment has the port."""
+    return _environment(had) != _environment(wanted) and had.leader() is not None
 
 
 def _environment(expected: Expected) -> tuple[int, int]:

@@ -25,11 +25,12 @@ from deployer.drivers.local.build import Builder
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.instance import Instance, Mark
+from deployer.drivers.local.orphans import choose_orphans
 from deployer.drivers.local.ports import NoPort, Ports
 from deployer.identity import Identity
 from deployer.listeners.owners import Expected, ListenerOwners
 from deployer.processes.confinement import Confinement, Limits
-from deployer.processes.marks import MarkedProcess, end_all, find_marked
+from deployer.processes.marks import StillRunning, end_all, end_marks, find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
 from deployer.processes.supervised import Supervised
 from deployer.traffic.drain import drain
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 _TOLD_LINES = 20
 _TOLD_BYTES = 8192
 _GRACE_SECONDS = 10.0
+# For what the deployer before has left. Requests wait until then.
+_PATIENCE_SECONDS = 10.0
 
 
 class LocalDriver:
@@ -78,20 +81,21 @@ class LocalDriver:
     async def find_orphans(self) -> None:
         """Look for what an earlier process of this deployer has started: steps are ended, instances are taken over by
         whoever asks for them. Before anything else."""
-        prefix = f"{self._identity.id}/"
-        for text, found in (await asyncio.to_thread(find_marked, prefix)).items():
-            mark = Mark.read(text)
-            leader = None if mark is None else next(filter(partial(self._leads, mark), found), None)
+        marked = await asyncio.to_thread(find_marked, f"{self._identity.id}/")
+        chosen = choose_orphans(marked, self._folders.runner_uid, self._listeners.find_user)
+        for mark, process in chosen.items():
             try:
-                if mark is not None and leader is not None:
-                    self._orphans[mark] = orphan = adopt_process(leader.pid, text)
-                    self._ports.avoid(mark.port)
-                    self._expect(mark, partial(_pid_of, orphan))
-                    continue
+                self._orphans[mark] = orphan = adopt_process(process.pid, str(mark))
             except ProcessLookupError:
                 # It has ended just now; what it has started may not have.
-                pass
-            await end_all(text, None)
+                continue
+            self._ports.avoid(mark.port)
+            self._expect(mark, partial(_pid_of, orphan))
+        try:
+            await end_marks(marked.keys() - {str(mark) for mark in self._orphans}, _PATIENCE_SECONDS)
+        except StillRunning as error:
+            # One application that starts processes again and again must not keep all others from being served.
+            logger.warning("of what an earlier deployer has started, %s", error)
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
         """Where requests go until each environment is kept: to what an earlier process of this deployer has started of
@@ -244,10 +248,6 @@ class LocalDriver:
 
     def _release_lock(self, environment_id: int) -> asyncio.Lock:
         return self._release_locks.setdefault(environment_id, asyncio.Lock())
-
-    def _leads(self, mark: Mark, process: MarkedProcess) -> bool:
-        # A program may write another's mark into its environment, but not become another user.
-        return process.is_leader and process.uid == self._folders.runner_uid(mark.environment_id)
 
     def _fleet(self, tenancy: Tenancy) -> Fleet:
         fleet = self._fleets.get(tenancy.environment_id)

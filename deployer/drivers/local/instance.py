@@ -1,6 +1,7 @@
 """One process of a release: supervised, probed, and told of."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,10 +20,14 @@ _SETTLED_SECONDS = 1.0
 _MOST_RESTARTS = 5
 _EVERYWHERE = ("127.0.0.1", "0.0.0.0", "::")
 _MOST_LISTED = 5
+# As `str(Mark)` writes it. Programs may write others into their environments.
+_NUMBER = "(0|[1-9][0-9]{0,17})"
+_MARK = re.compile(f"([^/]+)/{_NUMBER}/{_NUMBER}/([a-z][a-z0-9-]*)/{_NUMBER}/{_NUMBER}")
+_LAST_PORT = 65_535
 
 
 class Mark(NamedTuple):
-    """What a process carries in its environment, by which it is found again: whose it is, and what."""
+    """Names a process so that it is found again: whose it is, and what."""
 
     deployer_id: str
     environment_id: int
@@ -37,15 +42,13 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Mark | None":
-        """The mark of an instance; None for that of a step."""
-        parts = text.split("/")
-        if len(parts) != len(cls._fields):
+        """Return the mark of an instance; None for that of a step, and for what no instance was given."""
+        parts = _MARK.fullmatch(text)
+        if parts is None:
             return None
-        deployer_id, environment, deployment, process, number, port = parts
-        try:
-            return cls(deployer_id, int(environment), int(deployment), process, int(number), int(port))
-        except ValueError:
-            return None
+        deployer_id, environment, deployment, process, number, port = parts.groups()
+        mark = cls(deployer_id, int(environment), int(deployment), process, int(number), int(port))
+        return mark if mark.port <= _LAST_PORT else None
 
 
 @dataclass(eq=False)

@@ -1,0 +1,278 @@
+"""What a deployer takes over from the one before it: no application gets another's port or requests by a mark that it
+writes into its own environment, and none ends another's processes."""
+
+import os
+import random
+import secrets
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deployer.drivers.interface import LastLive
+from deployer.drivers.local import driver as driver_module
+from deployer.drivers.local.driver import LocalDriver
+from deployer.drivers.local.instance import Mark
+from deployer.drivers.local.orphans import choose_orphans
+from deployer.identity import Identity
+from deployer.listeners.owners import ListenerOwners, Verdict
+from deployer.processes.confinement import Confinement, Limits, Owner
+from deployer.processes.marks import MarkedProcess, StillRunning, end_marked, find_marked
+from deployer.processes.process_table import Marks
+from deployer.processes.start_process import has_namespaces, start_process
+from deployer.traffic.interface import Target
+from tests.deployer.processes.places import PYTHON, until
+from tests.support.engines import free_port
+
+VICTIM, ATTACKER = 7, 8
+RUNNERS = {VICTIM: 107, ATTACKER: 108}
+PORT = 21_007
+
+
+def _process(pid: int, uid: int, *, is_sealed: bool = False, is_leader: bool = True) -> MarkedProcess:
+    return MarkedProcess(pid, is_leader, pid, uid, is_sealed)
+
+
+def _choose(
+    marked: dict[str, list[MarkedProcess]], *, listening: int | None = None, runners: dict[int, int] = RUNNERS
+) -> dict[str, int]:
+    chosen = choose_orphans(marked, runners.get, {PORT: listening}.get)
+    return {str(mark): process.pid for mark, process in chosen.items()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "dpl_x/",
+        "dpl_x/7/",
+        "dpl_x/step/107",
+        "dpl_x/git/107",
+        "dpl_x/7/107/web/0/65536",
+        "dpl_x/7/107/web/0/021007",
+        "dpl_x/7/107/web/0/-1",
+        "dpl_x/7/107/web/0/21_007",
+        "dpl_x/7/107/web/0/ 21007",
+        "dpl_x/7/107/web/0/２１００７",
+        "dpl_x/7/107/web/0/21007\n",
+        "dpl_x/7/107/\x1b[2Jweb/0/21007",
+        f"dpl_x/{'9' * 30}/107/web/0/21007",
+    ],
+)
+def test_a_mark_that_no_instance_was_given_is_none(text: str) -> None:
+    assert Mark.read(text) is None
+    assert _choose({text: [_process(1, RUNNERS[VICTIM])]}) == {}
+
+
+def test_the_mark_of_an_instance_is_read_as_it_was_written() -> None:
+    mark = Mark("dpl_x", 7, 107, "web-2", 0, 0)
+    assert Mark.read(str(mark)) == mark
+
+
+def test_the_command_is_taken_over_and_neither_a_worker_nor_another_user() -> None:
+    mark = "dpl_x/7/107/web/0/21007"
+    worker, stranger = _process(1, 107, is_leader=False), _process(2, 108)
+    assert _choose({mark: [worker, stranger, _process(3, 107), _process(4, 107)]}) == {mark: 3}
+    # A mark that no program can write goes before an older claim.
+    assert _choose({mark: [_process(3, 107), _process(4, 107, is_sealed=True)]}) == {mark: 4}
+    assert _choose({mark: [worker, stranger]}) == {}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    "is_sealed, listening, kept",
+    [
+        (True, None, [VICTIM]),
+        (True, RUNNERS[ATTACKER], [VICTIM]),
+        (False, RUNNERS[VICTIM], [VICTIM]),
+        (False, RUNNERS[ATTACKER], [ATTACKER]),
+        (False, None, []),
+    ],
+)
+def test_of_two_environments_that_claim_a_port_one_gets_it_or_none(
+    is_first: bool, is_sealed: bool, listening: int | None, kept: list[int]
+) -> None:
+    """By the mount namespace, or by who listens: whoever does not listen could not get a request anyway."""
+    marks = {VICTIM: f"dpl_x/7/107/web/0/{PORT}", ATTACKER: f"dpl_x/8/999/web/0/{PORT}"}
+    marked = {
+        marks[VICTIM]: [_process(1, RUNNERS[VICTIM], is_sealed=is_sealed)],
+        marks[ATTACKER]: [_process(2, RUNNERS[ATTACKER])],
+        "dpl_x/8/108/web/0/21008": [_process(3, RUNNERS[ATTACKER])],
+        "dpl_x/8/108/worker/0/0": [_process(4, RUNNERS[ATTACKER])],
+        "dpl_x/7/107/worker/0/0": [_process(5, RUNNERS[VICTIM])],
+    }
+    chosen = _choose(marked if is_first else dict(reversed(marked.items())), listening=listening)
+    disputed = {mark for mark in chosen if mark.endswith(f"/{PORT}")}
+    assert disputed == {marks[number] for number in kept}
+    assert len(chosen) == 3 + len(kept)
+
+
+def test_where_all_are_one_user_nobody_gets_a_port_that_two_claim() -> None:
+    marked = {f"dpl_x/{number}/107/web/0/{PORT}": [_process(number, 1000)] for number in (7, 8)}
+    assert _choose(marked, listening=1000, runners={7: 1000, 8: 1000}) == {}
+
+
+def test_an_environment_that_claims_more_than_it_can_have_gets_nothing() -> None:
+    """Each of them would take a descriptor of the deployer."""
+    marked = {f"dpl_x/8/108/web/{number}/0": [_process(number, 108)] for number in range(2000)}
+    marked["dpl_x/7/107/web/0/21007"] = [_process(3000, 107)]
+    assert _choose(marked) == {"dpl_x/7/107/web/0/21007": 3000}
+
+
+class _Machine:
+    """Processes of two environments that an earlier deployer has started, each in namespaces or without any."""
+
+    def __init__(self, folder: Path, stack: AsyncExitStack, *, in_namespaces: bool) -> None:
+        first_uid = random.SystemRandom().randrange(2_000_000_000, 2_100_000_000, 1000)
+        self.identity = Identity(f"dpl_{secrets.token_hex(8)}", "here", first_uid, folder)
+        self.listeners = ListenerOwners.of_this_machine()
+        self._stack = stack
+        self._in_namespaces = in_namespaces
+        stack.callback(self.listeners.close)
+
+    def start(self, number: int, mark: str, command: str) -> Callable[[], bool]:
+        """Run the command with the mark; return whether it still runs."""
+        uid = self.identity.first_uid + 2 * number + 1
+        if self._in_namespaces:
+            return self._start_confined(Owner(uid, uid), mark, command)
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            env={"PHAROS_INSTANCE": mark},
+            user=uid,
+            group=uid,
+            extra_groups=(),
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return lambda: process.poll() is None
+
+    def _start_confined(self, owner: Owner, mark: str, command: str) -> Callable[[], bool]:
+        folder = Path(self.identity.folder, secrets.token_hex(4))
+        for path in (folder, folder / "app", folder / "home"):
+            path.mkdir()
+            os.chown(path, owner.uid, owner.gid)
+        null = os.open("/dev/null", os.O_WRONLY)
+        process = start_process(
+            command,
+            variables={},
+            confinement=Confinement(folder / "app", folder / "home", owner),
+            mark=mark,
+            stdout=null,
+            stderr=null,
+            dies_with_us=True,
+        )
+        os.close(null)
+        self._stack.push_async_callback(process.end, 0)
+        return lambda: process.is_running
+
+    async def succeed(self) -> LocalDriver:
+        """Return the driver of the next deployer, which has looked for what runs."""
+        traffic: Any = None
+        driver = LocalDriver(
+            self.identity,
+            traffic,
+            lambda *_: None,
+            hidden=(),
+            limits=Limits(),
+            drain_seconds=0,
+            listeners=self.listeners,
+        )
+        await driver.find_orphans()
+        return driver
+
+
+MakeMachine = Callable[[bool], Awaitable[_Machine]]
+
+
+@pytest.fixture
+async def make_machine(tmp_path: Path) -> AsyncIterator[MakeMachine]:
+    async with AsyncExitStack() as stack:
+
+        async def make(in_namespaces: bool) -> _Machine:
+            if in_namespaces and not await has_namespaces():
+                pytest.skip("this kernel grants no namespaces")
+            machine = _Machine(tmp_path, stack, in_namespaces=in_namespaces)
+            stack.push_async_callback(end_marked, f"{machine.identity.id}/")
+            return machine
+
+        yield make
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
+@pytest.mark.parametrize("in_namespaces", [True, False])
+async def test_marks_that_an_application_writes_cost_its_neighbour_neither_port_nor_processes(
+    make_machine: MakeMachine, in_namespaces: bool
+) -> None:
+    machine = await make_machine(in_namespaces)
+    id, port = machine.identity.id, free_port()
+    mark = f"{id}/{VICTIM}/107/web/0/{port}"
+    victim = machine.start(VICTIM, mark, f"exec {PYTHON} -m http.server --bind 127.0.0.1 {port}")
+    claims = [f"{id}/", f"{id}/{VICTIM}/", f"{id}/{ATTACKER}/999/web/0/{port}"]
+    attackers = [
+        machine.start(
+            ATTACKER,
+            f"{id}/{ATTACKER}/108/web/{number}/0",
+            f"exec env PHAROS_INSTANCE={claim} /bin/sleep 1{number}00",
+        )
+        for number, claim in enumerate(claims, 1)
+    ]
+    uid = machine.identity.first_uid + 2 * VICTIM + 1
+    await until(lambda: machine.listeners.find_user(port) == uid)
+    await until(lambda: _count_claims(claims) == len(claims))
+    driver = await machine.succeed()
+    assert victim()
+    # In namespaces, the claims count for nothing, and the attacker's instances go on.
+    assert [each() for each in attackers] == [in_namespaces] * len(claims)
+    assert await machine.listeners.examine(port) is Verdict.OWN
+    routes = driver.first_routes(
+        {VICTIM: LastLive("env_v", 107, ("v.localhost",)), ATTACKER: LastLive("env_a", 999, ("a.localhost",))}
+    )
+    assert {number: route.targets for number, route in routes.items()} == {
+        VICTIM: (Target(port),),
+        ATTACKER: (),
+    }
+
+
+def _count_claims(claims: Sequence[str]) -> int:
+    """How many of these are in the environment of a process: its program has been replaced."""
+    marks = Marks()
+    found = [marks.of_environment(int(name)) for name in os.listdir("/proc") if name.isdecimal()]
+    return sum(frozenset({claim}) in found for claim in claims)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
+async def test_steps_of_the_deployer_before_are_ended(make_machine: MakeMachine) -> None:
+    machine = await make_machine(False)
+    id = machine.identity.id
+    started = [machine.start(ATTACKER, f"{id}/step/{number}", "exec sleep 1000") for number in range(10)]
+    await until(lambda: len(find_marked(f"{id}/step/")) == len(started))
+    await machine.succeed()
+    assert not any(each() for each in started)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
+async def test_processes_that_cannot_be_ended_keep_no_deployer_from_its_start(
+    make_machine: MakeMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where an application starts others with the mark again and again."""
+    machine = await make_machine(False)
+    mark = f"{machine.identity.id}/{VICTIM}/107/web/0/0"
+    victim = machine.start(VICTIM, mark, "exec sleep 1000")
+    await until(lambda: mark in find_marked(mark))
+
+    async def give_up(*_: object) -> int:
+        raise StillRunning("2 processes could not be ended")
+
+    monkeypatch.setattr(driver_module, "end_marks", give_up)
+    driver = await machine.succeed()
+    assert "2 processes could not be ended" in caplog.text
+    assert victim()
+    monkeypatch.undo()
+    await driver.close(stops=True)
+    assert not victim()

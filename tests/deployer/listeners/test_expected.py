@@ -1,0 +1,61 @@
+"""Which instance a port is expected to be of."""
+
+import pytest
+
+from deployer.listeners.interface import Listener
+from deployer.listeners.owners import Expected, ListenerOwners
+from tests.support.engines import free_port
+
+
+class _Source:
+    """Nobody listens, or the lookup fails."""
+
+    def __init__(self, found: Listener | None = None, fails: bool = False) -> None:
+        self._found, self._fails = found, fails
+
+    def find(self, port: int) -> Listener | None:
+        if self._fails:
+            raise OSError
+        return self._found
+
+    def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
+        return [] if self._found is None else [self._found]
+
+    def close(self) -> None: ...
+
+
+async def test_a_port_is_not_taken_from_a_running_process_of_another_environment(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owners = ListenerOwners(_Source(), has_own_users=True)
+    port = free_port()
+    leaders: dict[int, int | None] = {7: 1234, 8: 5678}
+    seven, eight = (
+        Expected(
+            100 + number, f"dpl_x/{number}/1/web/1/{port}", lambda number=number: leaders[number], number
+        )
+        for number in (7, 8)
+    )
+    try:
+        owners.expect(port, seven)
+        owners.expect(port, eight)
+        assert f"{eight.mark} does not get port {port}, which {seven.mark} has" in caplog.text
+        # The entry is still the first one's: as soon as its process has ended, the port may be another's.
+        owners.forget(port, eight.mark)
+        owners.expect(port, eight)
+        assert caplog.text.count("does not get") == 2
+        leaders[7] = None
+        owners.expect(port, eight)
+        owners.expect(port, seven)
+        assert caplog.text.count("does not get") == 3
+        assert f"{seven.mark} does not get port {port}, which {eight.mark} has" in caplog.text
+    finally:
+        owners.close()
+
+
+def test_the_user_who_listens_is_found_where_listeners_can_be_looked_up() -> None:
+    listener = Listener(port=21_007, address="127.0.0.1", cookie=1, uid=107, inode=1)
+    assert ListenerOwners(_Source(listener), has_own_users=True).find_user(21_007) == 107
+    assert ListenerOwners(_Source(), has_own_users=True).find_user(21_007) is None
+    assert ListenerOwners(_Source(fails=True), has_own_users=True).find_user(21_007) is None
+    assert ListenerOwners(None, has_own_users=True).find_user(21_007) is None
