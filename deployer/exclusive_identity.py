@@ -6,9 +6,11 @@ the processes that they would take for theirs; the kernel takes it away with the
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from deployer.processes.process_table import Marks
 
 _LONGEST = 1000
 
@@ -23,32 +25,43 @@ class Holder:
 
 @contextmanager
 def claiming(identity_id: str, folder: str, is_application: Callable[[int], bool]) -> Iterator[Holder | None]:
-    """Claim the ID; gives who has it already. `is_application`: whether processes of this user are applications, which
-    may claim whatever they like."""
+    """Claim the ID; yield the process that has it already. Applications may claim whatever they like, and do not
+    count: `is_application` tells them by their user; where Pharos is not root, they are told by their marks."""
     name = f"pharos-deployer-{identity_id}"
     claim = os.memfd_create(name)
     try:
         os.write(claim, folder.encode(errors="replace")[:_LONGEST])
         # Looked for after the claim: of two that start together, both may find the other, and never neither.
-        yield _find_other(name, claim, is_application)
+        yield _find_other(identity_id, name, claim, is_application)
     finally:
         os.close(claim)
 
 
-def _find_other(name: str, claim: int, is_application: Callable[[int], bool]) -> Holder | None:
+def _find_other(
+    identity_id: str, name: str, claim: int, is_application: Callable[[int], bool]
+) -> Holder | None:
+    marks = Marks()
     own, claimed = str(os.getpid()), f"/memfd:{name} (deleted)"
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            if is_application(os.stat(f"/proc/{pid}").st_uid):
+            # Marked mounts first: an application may have thousands of descriptors.
+            if is_application(os.stat(f"/proc/{pid}").st_uid) or marks.of_namespace(int(pid)):
                 continue
             for number in os.listdir(at := f"/proc/{pid}/fd"):
-                is_own = pid == own and number == str(claim)
-                if not is_own and _read_link(f"{at}/{number}") == claimed:
+                if (pid == own and number == str(claim)) or _read_link(f"{at}/{number}") != claimed:
+                    continue
+                if not _is_started_by(identity_id, marks.of_environment(int(pid))):
                     return Holder(int(pid), _read_folder(f"{at}/{number}"))
         except OSError:
             # It has ended, or is none that this one could end.
             continue
     return None
+
+
+def _is_started_by(identity_id: str, marks: Iterable[str]) -> bool:
+    """True if one of the marks is of this deployer. A mark of another deployer may be that of a copy of this one which
+    runs as an application, without namespaces, and which must be found."""
+    return any(mark.startswith(f"{identity_id}/") for mark in marks)
 
 
 def _read_link(path: str) -> str | None:

@@ -21,6 +21,7 @@ MOST_RANGES = 1000
 _FILES = ("identity.json", "identity.copy.json")
 """The second is for the loss of the first."""
 _USED = ("artefacts", "homes")
+_ANOTHER_FOLDER = "set PHAROS_DEPLOY_FOLDER for `pharos deployer`, or --data for `pharos up`"
 _FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
 
 
@@ -68,7 +69,7 @@ class Identity:
 
 @contextmanager
 def owning(folder: Path) -> Iterator[Identity]:
-    """The deployer of this folder, which nobody else can be meanwhile. Raises `FolderInUse`."""
+    """Hold the identity of this folder's deployer, which no other process can have meanwhile. Raises `FolderInUse`."""
     folder.mkdir(parents=True, exist_ok=True)
     # Its processes may have to enter, and can list nothing.
     folder.chmod(0o711)
@@ -77,15 +78,18 @@ def owning(folder: Path) -> Iterator[Identity]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FolderInUse(
-                f"Another deployer runs on {folder}. Stop it, or give this one another --folder."
+                f"Another deployer uses the folder {folder}: it has locked {folder / 'lock'}, and a folder is for one "
+                f"deployer. Stop that deployer, or give this one another folder: {_ANOTHER_FOLDER}."
             ) from None
         identity = _read(folder)
         with claiming(identity.id, str(identity.folder), identity.has_user) as holder:
             if holder is not None:
                 raise FolderInUse(
-                    f"{identity.folder} and {holder.folder} are copies of one folder, and process {holder.pid} runs on "
-                    "the other one: both would take what runs for their own. Stop that process, or start the copy on "
-                    "another machine; to run both here, remove the deployer folder of the copy."
+                    f"{identity.folder} and {holder.folder} are copies of one folder, and process {holder.pid} runs "
+                    "with the other one. Two deployers with the same ID would end each other's applications. Stop that "
+                    "process, or start one of the copies on another machine. To run both on this machine, delete one "
+                    "of these two folders while its deployer is stopped, start that deployer, and deploy its "
+                    "applications again."
                 )
             yield identity
 
@@ -95,8 +99,10 @@ def _read(folder: Path) -> Identity:
     if known is None:
         if any((folder / name).exists() for name in _FILES + _USED):
             raise FolderInUse(
-                f"{folder} has been used, and {_FILES[0]} is damaged or gone: with a new identity the deployer would "
-                "not find what it runs. Restore the file from a backup, or end what runs and use another --folder."
+                f"The folder {folder} was used before, but {_FILES[0]} and {_FILES[1]} in it are missing or damaged: "
+                "with a new ID the deployer would not find the applications that it started. Restore one of the two "
+                "files from a backup. Without a backup, end these applications (restarting the machine does), use an "
+                f"empty folder ({_ANOTHER_FOLDER}), and deploy them again."
             )
         known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users(()), "more": []}
     if any(_read_file(folder / name) != known for name in _FILES):

@@ -1,10 +1,12 @@
 """A deployer is the same after a restart, and is one at a time."""
 
+import asyncio
 import os
 import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.drivers.local.folders import Folders
 from deployer.identity import MOST_RANGES, USERS, FolderInUse, NoMoreUsers, owning
 from deployer.processes.confinement import Owner
+from deployer.processes.start_process import has_namespaces
 from deployer.write_whole import write_whole
+from tests.deployer.processes.places import PYTHON, make_place
 
 _OWNER = """
 import sys
@@ -52,12 +56,17 @@ def test_one_of_its_files_may_be_lost(tmp_path: Path, damaged: str, content: str
 
 def test_a_used_folder_without_its_identity_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     (tmp_path / "artefacts").mkdir()
-    with pytest.raises(FolderInUse, match=r"Restore the file"), owning(tmp_path):
+    with (
+        pytest.raises(
+            FolderInUse, match=r"identity.json and identity.copy.json .* Restore one of the two files"
+        ),
+        owning(tmp_path),
+    ):
         pass
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    with owning(tmp_path), pytest.raises(FolderInUse, match="--folder"), owning(tmp_path):
+    with owning(tmp_path), pytest.raises(FolderInUse, match="set PHAROS_DEPLOY_FOLDER"), owning(tmp_path):
         pass
     with owning(tmp_path):
         pass
@@ -66,7 +75,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 def test_a_copy_of_its_folder_is_refused_on_the_same_machine_while_it_runs(tmp_path: Path) -> None:
     with owning(tmp_path / "first"):
         shutil.copytree(tmp_path / "first", tmp_path / "copy")
-        told = f"{tmp_path}/copy and {tmp_path}/first are copies .* process {os.getpid()} runs .* Stop that process"
+        told = f"{tmp_path}/copy and {tmp_path}/first are copies .* process {os.getpid()} runs .* Stop that process, or"
         with pytest.raises(FolderInUse, match=told), owning(tmp_path / "copy"):
             pass
     with owning(tmp_path / "copy") as copy:
@@ -83,12 +92,40 @@ def test_a_copy_of_its_folder_is_refused_on_the_same_machine_while_it_runs(tmp_p
         pass
 
 
+_CLAIM = "import os, sys; os.memfd_create('pharos-deployer-{id}'); print(flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_process_with_a_mark_of_the_deployer_cannot_claim_its_identity(
+    tmp_path: Path, is_own: bool
+) -> None:
+    """Where Pharos is not root, applications run as its own user. Here without namespaces."""
+    with owning(tmp_path) as identity:
+        pass
+    mark = f"{identity.id if is_own else 'dpl_outer'}/1/1/web/1/20000"
+    with subprocess.Popen(
+        [sys.executable, "-c", _CLAIM.format(id=identity.id)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PHAROS_INSTANCE": mark},
+    ) as claiming:
+        assert claiming.stdin is not None and claiming.stdout is not None
+        assert claiming.stdout.readline() == b"\n"
+        if is_own:
+            with owning(tmp_path):
+                pass
+        else:
+            # A deployer that is itself an application of another one.
+            with pytest.raises(FolderInUse, match=f"process {claiming.pid} runs"), owning(tmp_path):
+                pass
+        claiming.stdin.close()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has other users")
 def test_an_application_that_claims_its_identity_keeps_nobody_from_starting(tmp_path: Path) -> None:
     with owning(tmp_path) as identity:
         pass
-    claim = f"import os, sys; os.memfd_create('pharos-deployer-{identity.id}'); print(flush=True); sys.stdin.read()"
-    command = ["/usr/bin/env", "python3", "-c", claim]
+    command = ["/usr/bin/env", "python3", "-c", _CLAIM.format(id=identity.id)]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -101,6 +138,27 @@ def test_an_application_that_claims_its_identity_keeps_nobody_from_starting(tmp_
         with owning(tmp_path):
             pass
         application.stdin.close()
+
+
+async def test_an_application_in_namespaces_cannot_claim_its_deployers_identity(tmp_path: Path) -> None:
+    """Where Pharos is not root, it runs as the deployer's user; it may also empty its environment. Here its user is
+    not one of the deployer's."""
+    if not await has_namespaces():
+        pytest.skip("this kernel grants no namespaces")
+    with owning(tmp_path / "deployer") as identity:
+        pass
+    place = replace(make_place(tmp_path / "place"), mark=f"{identity.id}/1/1/web/1/20000")
+    reader, writer = os.pipe()
+    claim = _CLAIM.format(id=identity.id).replace("sys.stdin.read()", "time.sleep(600)")
+    process = place.start(f'exec env -i {PYTHON} -c "import time; {claim}"', writer)
+    os.close(writer)
+    try:
+        assert await asyncio.to_thread(os.read, reader, 1) == b"\n"
+        with owning(tmp_path / "deployer"):
+            pass
+    finally:
+        os.close(reader)
+        await process.end(0)
 
 
 def test_files_are_on_the_disk_before_they_have_their_names(
