@@ -21,7 +21,6 @@ MOST_RANGES = 1000
 _FILES = ("identity.json", "identity.copy.json")
 """The second is for the loss of the first."""
 _USED = ("artefacts", "homes")
-_ANOTHER_FOLDER = "set PHAROS_DEPLOY_FOLDER for `pharos deployer`, or --data for `pharos up`"
 _FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
 
 
@@ -79,7 +78,8 @@ def owning(folder: Path) -> Iterator[Identity]:
         except BlockingIOError:
             raise FolderInUse(
                 f"Another deployer uses the folder {folder}: it has locked {folder / 'lock'}, and a folder is for one "
-                f"deployer. Stop that deployer, or give this one another folder: {_ANOTHER_FOLDER}."
+                "deployer. Stop that deployer, or give this one another folder: set PHAROS_DEPLOY_FOLDER for `pharos "
+                "deployer`, or --data for `pharos up`, which uses the subfolder deployer."
             ) from None
         identity = _read(folder)
         with claiming(identity.id, str(identity.folder), identity.has_user) as holder:
@@ -87,9 +87,8 @@ def owning(folder: Path) -> Iterator[Identity]:
                 raise FolderInUse(
                     f"{identity.folder} and {holder.folder} are copies of one folder, and process {holder.pid} runs "
                     "with the other one. Two deployers with the same ID would end each other's applications. Stop that "
-                    "process, or start one of the copies on another machine. To run both on this machine, delete one "
-                    "of these two folders while its deployer is stopped, start that deployer, and deploy its "
-                    "applications again."
+                    "process, or start this deployer on another machine. To run both on this machine, stop both, "
+                    "delete the folder that is the copy, and deploy its applications again."
                 )
             yield identity
 
@@ -101,8 +100,8 @@ def _read(folder: Path) -> Identity:
             raise FolderInUse(
                 f"The folder {folder} was used before, but {_FILES[0]} and {_FILES[1]} in it are missing or damaged: "
                 "with a new ID the deployer would not find the applications that it started. Restore one of the two "
-                "files from a backup. Without a backup, end these applications (restarting the machine does), use an "
-                f"empty folder ({_ANOTHER_FOLDER}), and deploy them again."
+                "files from a backup. Without a backup, restart the machine to end these applications, rename "
+                f"{folder}, and deploy them again. Files that they kept are in the subfolder homes."
             )
         known = {"id": f"dpl_{secrets.token_hex(8)}", "first_uid": _unused_users(()), "more": []}
     if any(_read_file(folder / name) != known for name in _FILES):
