@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import or_, update
+from sqlalchemy import ColumnElement, case, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions, insert_unless_there
 from control_api.database_clock import database_now
+from control_api.projects.tables import Environment
 from control_api.runtime.tables import EnvironmentLease
 from deployer.identity import Identity
 from deployer.uncut import uncut
@@ -38,16 +39,18 @@ class Lease:
     environment_id: int
     holder: str
     fence: int
+    """Higher each time that the lease is taken again; all who write under the lease share this object."""
+    holder_name: str = ""
     ends_at: float = field(default_factory=_end_of_term, compare=False)
     """By the monotonic clock: until then nobody else can have taken the environment."""
 
 
 @uncut
 async def take_lease(
-    sessions: Sessions, identity: Identity, environment_id: int, address: str
+    sessions: Sessions, identity: Identity, environment_id: int, address: str, *, above: int = 0
 ) -> Lease | None:
     """Take an environment that nobody has, whose lease has run out, or that an earlier process of this deployer had;
-    None where another deployer has it, or it was removed."""
+    None where another deployer has it, or it was removed. The fence is higher than `above`."""
     ends_at = _end_of_term()
     held = {
         "holder": identity.id,
@@ -58,7 +61,7 @@ async def take_lease(
     }
     try:
         async with sessions() as session, session.begin():
-            first = {"environment_id": environment_id, "fence": 1, **held}
+            first = {"environment_id": environment_id, "fence": above + 1, **held}
             made = insert_unless_there(session, EnvironmentLease, first).returning(EnvironmentLease.fence)
             fence = (await session.execute(made)).scalar_one_or_none()
             if fence is None:
@@ -67,46 +70,92 @@ async def take_lease(
                     .where(
                         EnvironmentLease.environment_id == environment_id,
                         or_(
-                            # By its name as well: two copies of one folder would take it from each other, and each
-                            # end what it runs.
-                            (EnvironmentLease.holder == identity.id)
-                            & (EnvironmentLease.holder_name == identity.name),
+                            _is_held_by(identity.id, identity.name),
                             EnvironmentLease.leased_until < database_now(),
                         ),
                     )
-                    .values(fence=EnvironmentLease.fence + 1, **held)
+                    .values(fence=_higher(above) + 1, **held)
                     .returning(EnvironmentLease.fence)
                     .execution_options(synchronize_session=False)
                 )
                 fence = (await session.execute(takes)).scalar_one_or_none()
     except IntegrityError:
         return None
-    return None if fence is None else Lease(environment_id, identity.id, fence, ends_at)
+    return None if fence is None else Lease(environment_id, identity.id, fence, identity.name, ends_at)
+
+
+def _is_held_by(holder: str, holder_name: str) -> ColumnElement[bool]:
+    # By its name as well: two copies of one folder would take it from each other, and each end what it runs.
+    return (EnvironmentLease.holder == holder) & (EnvironmentLease.holder_name == holder_name)
+
+
+def _higher(fence: int) -> ColumnElement[int]:
+    """The row's fence, or `fence` where that is higher: a restored backup has the fences of its time."""
+    return case((EnvironmentLease.fence > fence, EnvironmentLease.fence), else_=fence)
 
 
 @uncut
 async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
-    """Keep them for another while; gives the environments whose lease is lost."""
+    """Extend the leases; return the environments whose row is missing or names another holder."""
     if not leases:
         return set()
     mine = {lease.environment_id: lease.fence for lease in leases}
+    holder, holder_name = leases[0].holder, leases[0].holder_name
     ends_at = _end_of_term()
     async with sessions() as session, session.begin():
         renewed = await session.execute(
             update(EnvironmentLease)
-            .where(
-                EnvironmentLease.environment_id.in_(mine),
-                EnvironmentLease.holder == leases[0].holder,
-            )
+            .where(EnvironmentLease.environment_id.in_(mine), _is_held_by(holder, holder_name))
             .values(leased_until=database_now(LEASE_SECONDS))
             .returning(EnvironmentLease.environment_id, EnvironmentLease.fence)
             .execution_options(synchronize_session=False)
         )
-        kept = {number for number, fence in renewed if mine[number] == fence}
+        fences = {number: fence for number, fence in renewed}
+        # Nobody else took it: the database was restored from a backup of another time.
+        for number in [number for number, fence in fences.items() if fence != mine[number]]:
+            again = await session.execute(
+                update(EnvironmentLease)
+                .where(EnvironmentLease.environment_id == number)
+                .values(fence=_higher(mine[number]) + 1)
+                .returning(EnvironmentLease.fence)
+                .execution_options(synchronize_session=False)
+            )
+            fences[number] = again.scalar_one()
     for lease in leases:
-        if lease.environment_id in kept:
-            lease.ends_at = ends_at
-    return set(mine) - kept
+        if lease.environment_id in fences:
+            lease.fence, lease.ends_at = fences[lease.environment_id], ends_at
+    return mine.keys() - fences.keys()
+
+
+@uncut
+async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, address: str) -> bool:
+    """Take a lease again whose row is missing, or whose other holder has not renewed it. False if it is lost: another
+    deployer has the environment, or it was removed."""
+    taken = await take_lease(sessions, identity, lease.environment_id, address, above=lease.fence)
+    if taken is None:
+        return False
+    lease.fence, lease.ends_at = taken.fence, taken.ends_at
+    return True
+
+
+@uncut
+async def is_lost(sessions: Sessions, lease: Lease) -> bool:
+    """Return True if another deployer has the environment, or it was removed: not if only the fence is another one."""
+    query = (
+        select(
+            EnvironmentLease.fence,
+            _is_held_by(lease.holder, lease.holder_name).label("is_mine"),
+            (EnvironmentLease.leased_until > database_now()).label("is_leased"),
+        )
+        .select_from(Environment)
+        .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Environment.id)
+        .where(Environment.id == lease.environment_id)
+    )
+    async with sessions() as session:
+        row = (await session.execute(query)).one_or_none()
+    if row is None:
+        return True
+    return row.fence is not None and not row.is_mine and row.is_leased
 
 
 @uncut

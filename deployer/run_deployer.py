@@ -28,7 +28,9 @@ from deployer.leases import (
     LeaseLost,
     end_leases,
     hold_lease,
+    is_lost,
     renew_leases,
+    retake_lease,
     take_lease,
 )
 from deployer.uncut import end_tasks, uncut
@@ -55,6 +57,8 @@ class Deployer:
         self._gives_up = gives_up
         self._keepers: dict[int, EnvironmentKeeper] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._leaving: set[int] = set()
+        """Environments whose lease is lost, and whose processes are being ended."""
         self._changed: dict[int, Sequence[InstanceFacts]] = {}
         self._waking: set[int] = set()
         self._news = asyncio.Event()
@@ -216,9 +220,13 @@ class Deployer:
 
     async def _end_what_runs(self, keeper: EnvironmentKeeper) -> None:
         """Another deployer has the environment, or it was removed: but another database would say so, too."""
+        self._leaving.add(keeper.lease.environment_id)
         while True:
             try:
                 await self._guard.check(keeper.lease.environment_id)
+                if not await is_lost(self._shop.sessions, keeper.lease):
+                    # A restored backup has another fence: the next iteration takes the environment again.
+                    return
                 break
             except DatabaseRefused as error:
                 logger.warning("%s is left as it runs: %s", keeper.tenancy.hosts[0], error)
@@ -233,17 +241,27 @@ class Deployer:
             if task.done():
                 await end_tasks(task)
                 del self._tasks[number], self._keepers[number]
+                self._leaving.discard(number)
                 self._changed.pop(number, None)
                 # The end of a removed one leaves a route behind where it was swept before.
                 self._finished = True
 
     async def _renew(self) -> None:
-        leases = [keeper.lease for keeper in self._keepers.values()]
-        for number in await renew_leases(self._shop.sessions, leases):
+        keepers = {
+            number: keeper
+            for number, keeper in self._keepers.items()
+            if number not in self._leaving and not keeper.is_idle
+        }
+        sessions = self._shop.sessions
+        for number in await renew_leases(sessions, [keeper.lease for keeper in keepers.values()]):
+            keeper = keepers[number]
+            if await retake_lease(sessions, self._identity, keeper.lease, keeper.tenancy.address):
+                logger.warning("the lease of environment %d was missing: it is taken again", number)
+                continue
             logger.warning("the lease of environment %d is lost", number)
-            keeper, keeping = self._keepers[number], self._tasks[number]
-            if not keeper.is_idle:
-                self._tasks[number] = asyncio.create_task(self._leave(keeper, keeping))
+            if number not in self._leaving:
+                self._leaving.add(number)
+                self._tasks[number] = asyncio.create_task(self._leave(keeper, self._tasks[number]))
 
     async def _write_instances(self) -> None:
         changed, self._changed = self._changed, {}

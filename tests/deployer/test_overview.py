@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from control_api.audit.operations import Actor
 from control_api.deployments.tables import LiveRelease, Release
@@ -14,7 +14,7 @@ from control_api.runtime.tables import EnvironmentLease
 from deployer.environments.names import Names
 from deployer.environments.overview import Wanted, read_overview
 from deployer.identity import Identity
-from deployer.leases import LEASE_SECONDS, take_lease
+from deployer.leases import LEASE_SECONDS, is_lost, renew_leases, retake_lease, take_lease
 from tests.support.deploy_platform import Platform, Tenant, environment_path
 
 NAME = "shop/production"
@@ -126,6 +126,28 @@ async def test_the_same_deployer_takes_it_again_at_once(platform: Platform) -> N
         assert lease is not None
         fences.append(lease.fence)
     assert fences == [1, 2, 3]
+
+
+@pytest.mark.both_databases
+async def test_only_a_lease_that_another_deployer_has_is_lost(platform: Platform) -> None:
+    """A restored backup has a lower fence, or no row yet."""
+    number = platform.acme.environment(NAME).id
+    lease = await take_lease(platform.sessions, HERE, number, "http://here")
+    assert lease is not None
+    for change in (update(EnvironmentLease).values(fence=0), delete(EnvironmentLease)):
+        before = lease.fence
+        async with platform.sessions() as session, session.begin():
+            await session.execute(change)
+        assert not await is_lost(platform.sessions, lease)
+        if await renew_leases(platform.sessions, [lease]):
+            assert await retake_lease(platform.sessions, HERE, lease, "http://here")
+        assert lease.fence == before + 1
+        assert await renew_leases(platform.sessions, [lease]) == set()
+    await _let_pass(platform, LEASE_SECONDS + 1)
+    assert await take_lease(platform.sessions, THERE, number, "http://there") is not None
+    assert await renew_leases(platform.sessions, [lease]) == {number}
+    assert not await retake_lease(platform.sessions, HERE, lease, "http://here")
+    assert await is_lost(platform.sessions, lease)
 
 
 async def test_only_what_sleeps_and_may_be_woken_is_woken_by_a_request(platform: Platform) -> None:

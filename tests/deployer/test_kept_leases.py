@@ -1,0 +1,156 @@
+"""A deployer keeps its leases, and what runs, while nobody else has them: after a restore, a refusal, on a slow disk."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import delete, update
+
+from control_api.database_clock import database_now
+from control_api.projects.find import Place
+from control_api.runtime.tables import EnvironmentLease
+from deployer import run_deployer
+from deployer.drivers.interface import Run, Tenancy
+from deployer.drivers.local.driver import LocalDriver
+from tests.support.databases import migrated_database
+from tests.support.deploy_stage import ask, open_stage
+from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
+
+_HOST = "production.shop.localhost"
+
+
+class Site(NamedTuple):
+    """A deployer and the environment that it runs."""
+
+    faulty: FaultyDeployer
+    place: Place
+
+    async def change(self, **values: Any) -> None:
+        """Change the row of the environment's lease behind the deployer's back."""
+        async with self.faulty.stage.sessions() as session, session.begin():
+            mine = EnvironmentLease.environment_id == self.place.environment.id
+            await session.execute(update(EnvironmentLease).where(mine).values(**values))
+
+    async def lease(self) -> EnvironmentLease | None:
+        async with self.faulty.stage.sessions() as session:
+            return await session.get(EnvironmentLease, self.place.environment.id)
+
+    async def fence(self) -> int:
+        lease = await self.lease()
+        return 0 if lease is None else lease.fence
+
+    async def serving(self) -> frozenset[int]:
+        """The processes of the application, which has just answered."""
+        answer = await asyncio.to_thread(ask, self.faulty.port, _HOST)
+        assert isinstance(answer, dict), (answer, self.faulty.deployer.failing)
+        return await self.faulty.pids(self.place)
+
+
+@pytest.fixture(scope="module")
+async def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Site]:
+    folder = tmp_path_factory.mktemp("leases")
+    async with (
+        migrated_database("sqlite", request, folder) as url,
+        open_stage(url, folder) as stage,
+        faulty_deployer(stage, folder / "deployer") as faulty,
+    ):
+        place = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
+        assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
+        yield Site(faulty, place)
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while not await is_so():
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("has_row", [True, False])
+async def test_a_restored_backup_has_the_lease_taken_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch, has_row: bool
+) -> None:
+    """The deployer was restarted since the backup, so that its fence is higher; or the backup is older than its lease."""
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.05)
+    await site.faulty.restart()
+    pids, before = await site.serving(), await site.fence()
+    async with site.faulty.stage.sessions() as session, session.begin():
+        mine = EnvironmentLease.environment_id == site.place.environment.id
+        if has_row:
+            await session.execute(update(EnvironmentLease).where(mine).values(fence=before - 1))
+        else:
+            await session.execute(delete(EnvironmentLease).where(mine))
+
+    async def is_taken() -> bool:
+        return await site.fence() > before
+
+    await _until(is_taken)
+    assert await site.serving() == pids
+    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
+
+
+async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes before the next renewal: the keeper begins anew, and what runs goes on."""
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 3600.0)
+    await site.faulty.restart()
+    await site.serving()
+    ended, real = [], LocalDriver.keep
+
+    async def keep(self: LocalDriver, tenancy: Tenancy, run: Run | None, *given: Any, **named: Any) -> None:
+        if run is None:
+            ended.append(tenancy)
+        await real(self, tenancy, run, *given, **named)
+
+    monkeypatch.setattr(LocalDriver, "keep", keep)
+    await site.change(fence=await site.fence() - 1)
+    assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
+    assert await site.serving() and not ended
+
+
+async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
+    await site.faulty.restart()
+    await site.serving()
+    calls, real, renewals = [], LocalDriver.keep, 0
+    may_end = asyncio.Event()
+
+    async def keep(self: LocalDriver, tenancy: Tenancy, run: Run | None, *given: Any, **named: Any) -> None:
+        if run is None:
+            calls.append(tenancy)
+            await may_end.wait()
+        await real(self, tenancy, run, *given, **named)
+
+    renew = run_deployer.renew_leases
+
+    async def count(*given: Any) -> set[int]:
+        nonlocal renewals
+        renewals += bool(calls)
+        return await renew(*given)
+
+    monkeypatch.setattr(LocalDriver, "keep", keep)
+    monkeypatch.setattr(run_deployer, "renew_leases", count)
+    own = await site.lease()
+    assert own is not None
+    await site.change(holder="dpl_other", holder_name="other", leased_until=database_now(3600))
+
+    async def was_renewed() -> bool:
+        return renewals >= 3
+
+    await _until(was_renewed)
+    assert len(calls) == 1
+    may_end.set()
+
+    async def is_ended() -> bool:
+        return not await site.faulty.pids(site.place)
+
+    await _until(is_ended)
+    await site.change(leased_until=database_now())
+
+    async def is_served() -> bool:
+        return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
+
+    await _until(is_served)
