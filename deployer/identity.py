@@ -61,8 +61,10 @@ class Identity:
         if number >= MOST_RANGES * USERS:
             raise NoMoreUsers(f"{number} is beyond the {MOST_RANGES * USERS:,} users of a deployer")
         while (user := self.find_user(number)) is None:
-            self.more.append(_unused_users((self.first_uid, *self.more)))
-            _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": self.more})
+            more = [*self.more, _unused_users((self.first_uid, *self.more))]
+            _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": more})
+            # Only once it is stored: the next process would not find what runs as these users.
+            self.more[:] = more
         return user
 
 

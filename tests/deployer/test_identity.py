@@ -65,6 +65,24 @@ def test_a_used_folder_without_its_identity_is_not_taken_for_a_new_one(tmp_path:
         pass
 
 
+def test_users_that_could_not_be_stored_are_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with owning(tmp_path) as identity:
+        with monkeypatch.context() as patch:
+            patch.setattr("deployer.identity.write_whole", fail)
+            for _ in range(2):
+                with pytest.raises(OSError, match="No space left"):
+                    identity.take_user(USERS)
+        assert identity.find_user(USERS) is None
+        user = identity.take_user(USERS)
+    with owning(tmp_path) as again:
+        assert again.find_user(USERS) == user
+
+
 def test_one_at_a_time(tmp_path: Path) -> None:
     with owning(tmp_path), pytest.raises(FolderInUse, match="set PHAROS_DEPLOY_FOLDER"), owning(tmp_path):
         pass
