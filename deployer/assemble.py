@@ -109,6 +109,7 @@ async def running_local_deployer(
         async with deploying(deployer), _ensured(traffic):
             yield deployer
     finally:
+        await guard.close()
         await driver.close(stops=stops)
         await traffic.close()
         if traffic is not proxy:

@@ -5,11 +5,8 @@ believed it would end all of them. It remembers in `database.json` what it has l
 while the two do not fit.
 """
 
-import asyncio
-import json
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +21,11 @@ from control_api.deployments.tables import Deployment, LiveRelease
 from control_api.migrations.upgrade import newest_revision
 from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import DatabaseToken
+from deployer.database_memory import FILE, DatabaseMemory, Remembered
 from deployer.drivers.interface import LastLive, WorkFailed
 from deployer.environments.overview import Overview
 from deployer.uncut import uncut
-from deployer.write_whole import write_whole
 
-logger = logging.getLogger(__name__)
-
-FILE = "database.json"
 _LEFT_ALONE = "What runs is left as it is, and nothing is deployed."
 _ACCEPT = (
     f"To accept this database and end what it does not know, stop the deployer, remove {FILE} from its folder and "
@@ -44,43 +38,32 @@ class DatabaseRefused(WorkFailed):
     """The database is not the one whose applications run here. The message says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    token: str
-    newest: int = 0
-    """The newest deployment; 0: there was none."""
-    newest_at: str = ""
-    """When it was created: another database gives the same numbers to others."""
-    newest_project: str = ""
-    """Its project, with which it may be removed."""
-    live: Mapping[int, LastLive] = field(default_factory=dict)
-
-
 class DatabaseGuard:
-    """The comparison, and the file."""
+    """The comparison with what the deployer remembers."""
 
     def __init__(self, sessions: Sessions, folder: Path) -> None:
         self._sessions = sessions
-        self._path = folder / FILE
         self._known_revision = newest_revision()
-        self._damage: str | None = None
-        self._writing = asyncio.Lock()
-        self._remembered = self._read_file()
+        self._memory = DatabaseMemory(folder)
 
     @property
     def last_live(self) -> Mapping[int, LastLive]:
         """What was live by environment when the database was last read."""
-        return {} if self._remembered is None else self._remembered.live
+        return {} if self._memory.known is None else self._memory.known.live
+
+    async def close(self) -> None:
+        """Wait until the file is written, or cannot be."""
+        await self._memory.close()
 
     @uncut
     async def check(self, environment_id: int | None = None) -> None:
         """Raise `DatabaseRefused` for another database; with an ID also where an environment has lost its live release.
         Raises what the database raises."""
-        if self._damage is not None:
-            raise DatabaseRefused(self._damage)
+        if self._memory.damage is not None:
+            raise DatabaseRefused(_told_of_damage(self._memory.damage))
         try:
             async with self._sessions() as session:
-                await self._compare(session)
+                known = await self._compare(session)
                 if environment_id is not None:
                     await self._check_lost(session, {environment_id})
         except SQLAlchemyError as error:
@@ -90,22 +73,25 @@ class DatabaseGuard:
                     f"PHAROS_DATABASE_URL. {_LEFT_ALONE}"
                 ) from error
             raise
+        # A comparison that began earlier may end later: what has become live meanwhile stays.
+        self._memory.remember(replace(known, live=self.last_live))
 
-    async def _compare(self, session: AsyncSession) -> None:
+    async def _compare(self, session: AsyncSession) -> Remembered:
+        """Return what is to be remembered of the database."""
         facts = (await session.execute(_FACTS)).one()
         if facts.revision is not None and facts.revision > self._known_revision:
             raise DatabaseRefused(
                 f"A newer version of Pharos has upgraded the database to revision {facts.revision}; this version knows "
                 f"revisions up to {self._known_revision}. {_LEFT_ALONE} Start the newer version of the deployer."
             )
-        known = self._remembered
+        known = self._memory.known
         if facts.token is None or (known is not None and known.token != facts.token):
             raise DatabaseRefused(
                 f"The database is not the one whose applications run here: its token is another one. {_LEFT_ALONE} "
                 f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
             )
         if known is None:
-            known = _Remembered(facts.token)
+            known = Remembered(facts.token)
         newest = facts.newest or 0
         wanted = (
             select(Deployment.id, Deployment.created_at, Project.public_id)
@@ -131,7 +117,7 @@ class DatabaseGuard:
                 f"Wait for a restore that is in progress, or restore the database. {_ACCEPT}"
             )
         newest_at, project = found.get(newest, ("", ""))
-        await self._remember(replace(known, newest=newest, newest_at=newest_at, newest_project=project))
+        return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
 
     async def remember_live(self, overview: Overview) -> None:
         """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
@@ -141,8 +127,8 @@ class DatabaseGuard:
         if vanished:
             async with self._sessions() as session:
                 await self._check_lost(session, vanished)
-        if self._remembered is not None:
-            await self._remember(replace(self._remembered, live=live))
+        if self._memory.known is not None:
+            self._memory.remember(replace(self._memory.known, live=live))
 
     async def _check_lost(self, session: AsyncSession, numbers: set[int]) -> None:
         had = sorted(numbers & self.last_live.keys())
@@ -163,49 +149,13 @@ class DatabaseGuard:
                     f"restore that is in progress, or restore the database. {_ACCEPT}"
                 )
 
-    def _read_file(self) -> _Remembered | None:
-        try:
-            content = self._path.read_bytes()
-            if not content.strip(b"\0 \n"):
-                raise EOFError
-            found = json.loads(content)
-            live = {
-                int(number): LastLive(
-                    str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"]))
-                )
-                for number, one in found["live"].items()
-            }
-            newest = (int(found["newest"]), str(found["newest_at"]), str(found["newest_project"]))
-            return _Remembered(str(found["token"]), *newest, live)
-        except FileNotFoundError:
-            return None
-        except EOFError:
-            # Which database it was nobody can tell any more, so a person has to.
-            reason = "is empty, as a power cut may have left it"
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = f"cannot be read ({type(error).__name__})"
-        self._damage = (
-            f"{FILE} in the deployer's folder {reason}. {_LEFT_ALONE} What does not run is not started either. If "
-            f"PHAROS_DATABASE_URL names the database whose applications run here, and it is no older backup, stop the "
-            f"deployer, remove {FILE} from its folder and start it again; it ends what the database does not know."
-        )
-        return None
 
-    @uncut
-    async def _remember(self, remembered: _Remembered) -> None:
-        if remembered == self._remembered:
-            return
-        self._remembered = remembered
-        # In a thread: requests to applications do not wait for the disk.
-        async with self._writing:
-            await asyncio.to_thread(self._write, self._remembered)
-
-    def _write(self, remembered: _Remembered) -> None:
-        try:
-            # A half-written file would be refused.
-            write_whole(self._path, json.dumps(asdict(remembered)))
-        except OSError as error:
-            logger.warning("%s cannot be written: %s", self._path, error)
+def _told_of_damage(damage: str) -> str:
+    return (
+        f"{FILE} in the deployer's folder {damage}. {_LEFT_ALONE} What does not run is not started either. If "
+        f"PHAROS_DATABASE_URL names the database whose applications run here, and it is no older backup, stop the "
+        f"deployer, remove {FILE} from its folder and start it again; it ends what the database does not know."
+    )
 
 
 def live_of(overview: Overview) -> Mapping[int, LastLive]:

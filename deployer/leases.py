@@ -110,7 +110,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
             .returning(EnvironmentLease.environment_id, EnvironmentLease.fence)
             .execution_options(synchronize_session=False)
         )
-        fences = {number: fence for number, fence in renewed}
+        fences = {row.environment_id: row.fence for row in renewed}
         # Nobody else took it: the database was restored from a backup of another time.
         for number in [number for number, fence in fences.items() if fence != mine[number]]:
             again = await session.execute(

@@ -35,6 +35,7 @@ async def _look(guard: DatabaseGuard, stage: Stage) -> set[int]:
     """As a deployer does; gives the environments that it knows to be live from then on."""
     await guard.check()
     await guard.remember_live(await read_overview(stage.sessions, "dpl_test", Names("localhost", 8090)))
+    await guard.close()
     return set(guard.last_live)
 
 

@@ -1,6 +1,7 @@
-"""A deployer keeps its leases, and what runs, while nobody else has them: after a restore, a refusal, on a slow disk."""
+"""A deployer keeps its leases, and what runs, as long as nobody else has them."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from sqlalchemy import delete, update
 from control_api.database_clock import database_now
 from control_api.projects.find import Place
 from control_api.runtime.tables import EnvironmentLease
-from deployer import run_deployer
+from deployer import database_memory, run_deployer
 from deployer.drivers.interface import Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from tests.support.databases import migrated_database
@@ -72,7 +73,7 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 async def test_a_restored_backup_has_the_lease_taken_again(
     site: Site, monkeypatch: pytest.MonkeyPatch, has_row: bool
 ) -> None:
-    """The deployer was restarted since the backup, so that its fence is higher; or the backup is older than its lease."""
+    """The deployer was restarted since the backup and has a higher fence, or the backup has no row of it yet."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.05)
     await site.faulty.restart()
     pids, before = await site.serving(), await site.fence()
@@ -154,3 +155,35 @@ async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.Monkey
         return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
 
     await _until(is_served)
+
+
+async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
+    await site.faulty.restart()
+    await site.serving()
+    may_write, writing = threading.Event(), threading.Event()
+    real, renew, renewals = database_memory.write_whole, run_deployer.renew_leases, 0
+
+    def write_late(*given: Any) -> None:
+        writing.set()
+        may_write.wait(60)
+        real(*given)
+
+    async def count(*given: Any) -> set[int]:
+        nonlocal renewals
+        renewals += writing.is_set()
+        return await renew(*given)
+
+    async def was_renewed() -> bool:
+        return renewals >= 3
+
+    monkeypatch.setattr(database_memory, "write_whole", write_late)
+    monkeypatch.setattr(run_deployer, "renew_leases", count)
+    try:
+        number = await site.faulty.stage.deploy(site.place)
+        await _until(was_renewed)
+        assert await site.faulty.stage.wait_final(number) == "succeeded"
+    finally:
+        may_write.set()

@@ -1,0 +1,95 @@
+"""What a deployer remembers of its database over restarts: `database.json` in its folder."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from deployer.drivers.interface import LastLive
+from deployer.write_whole import write_whole
+
+logger = logging.getLogger(__name__)
+
+FILE = "database.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A database as it was when it was last read."""
+
+    token: str
+    newest: int = 0
+    """The newest deployment; 0: there was none."""
+    newest_at: str = ""
+    """When it was created: another database gives the same numbers to others."""
+    newest_project: str = ""
+    """Its project, with which it may be removed."""
+    live: Mapping[int, LastLive] = field(default_factory=dict)
+
+
+class DatabaseMemory:
+    """The file, and its content in memory. A background task writes changes: a slow disk must not delay a renewal of
+    leases, nor requests to applications."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self.damage: str | None = None
+        """Why the file cannot be used, to follow its name in a sentence."""
+        self._is_stored = True
+        self._fault: str | None = None
+        self._storing: asyncio.Task[None] | None = None
+        self.known: Remembered | None = self._read()
+
+    def remember(self, known: Remembered) -> None:
+        """Have this in memory at once, and in the file soon. What could not be written is written again with the next
+        call."""
+        if known != self.known:
+            self.known, self._is_stored = known, False
+        if not self._is_stored and (self._storing is None or self._storing.done()):
+            self._storing = asyncio.create_task(self._store(), name=FILE)
+
+    async def close(self) -> None:
+        """Wait until the file is written, or cannot be."""
+        if self._storing is not None:
+            await self._storing
+
+    async def _store(self) -> None:
+        while not self._is_stored:
+            known = self.known
+            assert known is not None
+            try:
+                await asyncio.to_thread(self._write, known)
+            except OSError as error:
+                if str(error) != self._fault:
+                    logger.warning("%s cannot be written, and is tried again: %s", self._path, error)
+                self._fault = str(error)
+                return
+            self._is_stored, self._fault = self.known is known, None
+
+    def _write(self, known: Remembered) -> None:
+        # A half-written file would be refused.
+        write_whole(self._path, json.dumps(asdict(known)))
+
+    def _read(self) -> Remembered | None:
+        try:
+            content = self._path.read_bytes()
+            if not content.strip(b"\0 \n"):
+                # Nothing tells any more which database it was, so a person has to.
+                self.damage = "is empty, as a power cut may have left it"
+                return None
+            found = json.loads(content)
+            live = {
+                int(number): LastLive(
+                    str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"]))
+                )
+                for number, one in found["live"].items()
+            }
+            newest = (int(found["newest"]), str(found["newest_at"]), str(found["newest_project"]))
+            return Remembered(str(found["token"]), *newest, live)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self.damage = f"cannot be read ({type(error).__name__})"
+            return None
