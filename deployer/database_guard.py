@@ -21,15 +21,15 @@ from control_api.deployments.tables import Deployment, LiveRelease
 from control_api.migrations.upgrade import newest_revision
 from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import DatabaseToken
-from deployer.database_memory import FILE, DatabaseMemory, Remembered
+from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, Remembered
 from deployer.drivers.interface import LastLive, WorkFailed
 from deployer.environments.overview import Overview
 from deployer.uncut import uncut
 
 _LEFT_ALONE = "What runs is left as it is, and nothing is deployed."
 _ACCEPT = (
-    f"To accept this database and end what it does not know, stop the deployer, remove {FILE} from its folder and "
-    "start it again."
+    f"To accept this database and end what it does not know, stop the deployer, write `{ACCEPT}` into {FILE} in its "
+    "folder and start it again."
 )
 _AT_ONCE = 500
 
@@ -91,6 +91,8 @@ class DatabaseGuard:
                 f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
             )
         if known is None:
+            if not self._memory.is_accepting:
+                await self._check_homes(session)
             known = Remembered(facts.token)
         newest = facts.newest or 0
         wanted = (
@@ -118,6 +120,22 @@ class DatabaseGuard:
             )
         newest_at, project = found.get(newest, ("", ""))
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
+
+    async def _check_homes(self, session: AsyncSession) -> None:
+        """Without the file, compare with what is in the folder: what runs, or ever ran, has a home there."""
+        homes = self._memory.homes
+        missing = set(homes)
+        for first in range(0, len(homes), _AT_ONCE):
+            some = homes[first : first + _AT_ONCE]
+            query = select(Environment.public_id).where(Environment.public_id.in_(some))
+            missing.difference_update((await session.execute(query)).scalars())
+        lost = await _not_removed(session, "environment", sorted(missing))
+        if lost:
+            raise DatabaseRefused(
+                f"The database does not know {len(lost)} of the {len(homes)} environments that have a home in the "
+                f"deployer's folder, such as {min(lost)}, and {FILE} is not there to compare it with. {_LEFT_ALONE} "
+                f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
+            )
 
     async def remember_live(self, overview: Overview) -> None:
         """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
@@ -154,7 +172,7 @@ def _told_of_damage(damage: str) -> str:
     return (
         f"{FILE} in the deployer's folder {damage}. {_LEFT_ALONE} What does not run is not started either. If "
         f"PHAROS_DATABASE_URL names the database whose applications run here, and it is no older backup, stop the "
-        f"deployer, remove {FILE} from its folder and start it again; it ends what the database does not know."
+        f"deployer, remove {FILE} from its folder and start it again."
     )
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from deployer.write_whole import write_whole
 logger = logging.getLogger(__name__)
 
 FILE = "database.json"
+ACCEPT = "accept"
+"""What a person writes into the file to have the deployer accept any database."""
+_ENVIRONMENT = "env_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,11 @@ class DatabaseMemory:
         self._is_stored = True
         self._fault: str | None = None
         self._storing: asyncio.Task[None] | None = None
+        self.is_accepting = False
+        """A person has written `ACCEPT`."""
         self.known: Remembered | None = self._read()
+        self.homes = () if self.known is not None else _read_homes(folder)
+        """Without a file that is read: the public IDs of the environments that have homes in the folder."""
 
     def remember(self, known: Remembered) -> None:
         """Have this in memory at once, and in the file soon. What could not be written is written again with the next
@@ -79,6 +87,9 @@ class DatabaseMemory:
                 # Nothing tells any more which database it was, so a person has to.
                 self.damage = "is empty, as a power cut may have left it"
                 return None
+            if content.strip() == ACCEPT.encode():
+                self.is_accepting = True
+                return None
             found = json.loads(content)
             live = {
                 int(number): LastLive(
@@ -93,3 +104,10 @@ class DatabaseMemory:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.damage = f"cannot be read ({type(error).__name__})"
             return None
+
+
+def _read_homes(folder: Path) -> Sequence[str]:
+    try:
+        return sorted(name for name in os.listdir(folder / "homes") if name.startswith(_ENVIRONMENT))
+    except FileNotFoundError:
+        return ()

@@ -111,3 +111,28 @@ async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path:
     await _lose_audit(stage, "project")
     with pytest.raises(DatabaseRefused, match="older than what runs here"):
         await guard.check()
+
+
+async def test_without_its_file_the_homes_tell_which_database_it_is(stage: Stage, tmp_path: Path) -> None:
+    """As on the first start after an upgrade: an environment that has a home is in the database, or was removed."""
+    places = await _bring_live(stage, "shop")
+    for place in places.values():
+        (tmp_path / "homes" / place.environment.public_id).mkdir(parents=True)
+    file = tmp_path / "database.json"
+    live = {place.environment.id for place in places.values()}
+    assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+    await stage.remove(places["staging"])
+    live.remove(places["staging"].environment.id)
+    file.unlink()
+    assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+    await _lose_audit(stage, "environment")
+    file.unlink()
+    for _ in range(2):
+        guard = DatabaseGuard(stage.sessions, tmp_path)
+        with pytest.raises(DatabaseRefused, match="does not know 1 of the 2 environments"):
+            await guard.check()
+        await guard.close()
+        assert not file.exists()
+    file.write_text("accept\n")
+    for _ in range(2):
+        assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live

@@ -125,6 +125,10 @@ def _empty_memory(site: Site) -> None:
     (site.faulty.folder / "database.json").write_text("")
 
 
+def _forget(site: Site) -> None:
+    (site.faulty.folder / "database.json").rename(site.folder / "database.json")
+
+
 def _damaged_identity(site: Site) -> None:
     (site.faulty.folder / "identity.json").write_text("{")
 
@@ -181,6 +185,7 @@ _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
         _empty_memory,
         "database.json in the deployer's folder is empty, as a power cut",
     ),
+    "no memory": (_forget, None),
     "a damaged identity": (_damaged_identity, None),
     "another port of applications": (_another_port, None),
 }
@@ -231,6 +236,29 @@ async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
     await _wait_told(site, None)
     assert await _serving(site) == pids
     assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
+
+
+async def test_an_empty_database_on_the_first_start_of_this_version_ends_nothing(site: Site) -> None:
+    """Without `database.json` nothing tells which hosts there are: requests find nothing meanwhile."""
+    faulty = site.faulty
+    await _wait_told(site, None)
+    pids = await _serving(site)
+    await faulty.stop()
+    _forget(site)
+    site.use(site.empty)
+    await faulty.start()
+    try:
+        await _wait_told(site, "does not know 1 of the 1 environments")
+        # Several iterations, and what they lead to.
+        await asyncio.sleep(_LOOKS_SECONDS)
+        assert await faulty.pids(site.place) == pids and site.home.is_dir() and any(site.artefact.iterdir())
+        assert not (faulty.folder / "database.json").exists()
+    finally:
+        await faulty.stop()
+        await _heal(site)
+        await faulty.start()
+    await _wait_told(site, None)
+    assert await _serving(site) == pids
 
 
 async def test_another_database_under_a_running_deployer_ends_nothing(
