@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import exists, func, literal_column, select
+from sqlalchemy import exists, func, literal_column, or_, select
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -92,7 +92,7 @@ class DatabaseGuard:
             )
         if known is None:
             if not self._memory.is_accepting:
-                await self._check_homes(session)
+                await self._check_folder(session)
             known = Remembered(facts.token)
         newest = facts.newest or 0
         wanted = (
@@ -121,9 +121,9 @@ class DatabaseGuard:
         newest_at, project = found.get(newest, ("", ""))
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
 
-    async def _check_homes(self, session: AsyncSession) -> None:
+    async def _check_folder(self, session: AsyncSession) -> None:
         """Without the file, compare with what is in the folder: what runs, or ever ran, has a home there."""
-        homes = self._memory.homes
+        homes, newest = self._memory.homes, self._memory.newest_artefact
         missing = set(homes)
         for first in range(0, len(homes), _AT_ONCE):
             some = homes[first : first + _AT_ONCE]
@@ -135,6 +135,15 @@ class DatabaseGuard:
                 f"The database does not know {len(lost)} of the {len(homes)} environments that have a home in the "
                 f"deployer's folder, such as {min(lost)}, and {FILE} is not there to compare it with. {_LEFT_ALONE} "
                 f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
+            )
+        # Deployments go with their project alone; of which project one was, nothing tells any more.
+        removed = exists(select(AuditEntry.id).where(AuditEntry.action == "project.remove"))
+        known = exists(select(Deployment.id).where(Deployment.id == newest))
+        if newest and not (await session.execute(select(or_(known, removed)))).scalar_one():
+            raise DatabaseRefused(
+                f"The database does not have deployment {newest}, which has an artefact in the deployer's folder, and "
+                f"{FILE} is not there to compare it with. {_LEFT_ALONE} Correct PHAROS_DATABASE_URL, or restore a "
+                f"newer backup. {_ACCEPT}"
             )
 
     async def remember_live(self, overview: Overview) -> None:

@@ -16,7 +16,6 @@ logger = logging.getLogger(__name__)
 FILE = "database.json"
 ACCEPT = "accept"
 """What a person writes into the file to have the deployer accept any database."""
-_ENVIRONMENT = "env_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,11 @@ class DatabaseMemory:
         self.is_accepting = False
         """A person has written `ACCEPT`."""
         self.known: Remembered | None = self._read()
-        self.homes = () if self.known is not None else _read_homes(folder)
-        """Without a file that is read: the public IDs of the environments that have homes in the folder."""
+        has_file = self.known is not None
+        self.homes = () if has_file else sorted(one for one in _names(folder / "homes") if one[:4] == "env_")
+        """Without a file that could be read: the public IDs of the environments that have homes in the folder."""
+        self.newest_artefact = 0 if has_file else max(map(_number, _names(folder / "artefacts")), default=0)
+        """Likewise: the newest deployment that an artefact is of; 0: there is none."""
 
     def remember(self, known: Remembered) -> None:
         """Have this in memory at once, and in the file soon. What could not be written is written again with the next
@@ -106,8 +108,12 @@ class DatabaseMemory:
             return None
 
 
-def _read_homes(folder: Path) -> Sequence[str]:
+def _names(folder: Path) -> Sequence[str]:
     try:
-        return sorted(name for name in os.listdir(folder / "homes") if name.startswith(_ENVIRONMENT))
+        return os.listdir(folder)
     except FileNotFoundError:
         return ()
+
+
+def _number(artefact: str) -> int:
+    return int(artefact) if artefact.isdecimal() else 0

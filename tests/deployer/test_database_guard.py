@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, func, select
 
 from control_api.accounts.tables import Account
 from control_api.audit.tables import AuditEntry
+from control_api.deployments.tables import Deployment
 from control_api.projects.find import Place
 from control_api.projects.remove_project import remove_project
 from control_api.projects.tables import Project
@@ -113,6 +114,13 @@ async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path:
         await guard.check()
 
 
+async def _check_without_file(stage: Stage, folder: Path) -> None:
+    guard = DatabaseGuard(stage.sessions, folder)
+    await guard.check()
+    await guard.close()
+    (folder / "database.json").unlink()
+
+
 async def test_without_its_file_the_homes_tell_which_database_it_is(stage: Stage, tmp_path: Path) -> None:
     """As on the first start after an upgrade: an environment that has a home is in the database, or was removed."""
     places = await _bring_live(stage, "shop")
@@ -136,3 +144,22 @@ async def test_without_its_file_the_homes_tell_which_database_it_is(stage: Stage
     file.write_text("accept\n")
     for _ in range(2):
         assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+
+
+async def test_without_its_file_the_newest_artefact_tells_of_an_older_backup(
+    stage: Stage, tmp_path: Path
+) -> None:
+    places = await _bring_live(stage, "shop")
+    async with stage.sessions() as session:
+        newest = (await session.execute(select(func.max(Deployment.id)))).scalar_one()
+    (tmp_path / "artefacts" / str(newest)).mkdir(parents=True)
+    await _check_without_file(stage, tmp_path)
+    (tmp_path / "artefacts" / str(newest + 1)).mkdir()
+    with pytest.raises(
+        DatabaseRefused, match=f"does not have deployment {newest + 1}, which has an artefact"
+    ):
+        await _check_without_file(stage, tmp_path)
+    for place in places.values():
+        await stage.remove(place)
+    await _remove_project(stage, places["staging"].project)
+    await _check_without_file(stage, tmp_path)
