@@ -128,6 +128,27 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
 
 
 @uncut
+async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
+    """Extend what this deployer holds just now, and take nothing: for a database that it does not work with otherwise.
+
+    `leases`: those that it knows; after a restart it holds more.
+    """
+    ends_at = _end_of_term()
+    async with sessions() as session, session.begin():
+        held = await session.execute(
+            update(EnvironmentLease)
+            .where(_is_held_by(identity.id, identity.name), EnvironmentLease.leased_until > database_now())
+            .values(leased_until=database_now(LEASE_SECONDS))
+            .returning(EnvironmentLease.environment_id, EnvironmentLease.fence)
+            .execution_options(synchronize_session=False)
+        )
+        fences = {row.environment_id: row.fence for row in held}
+    for lease in leases:
+        if fences.get(lease.environment_id) == lease.fence:
+            lease.ends_at = ends_at
+
+
+@uncut
 async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, address: str) -> bool:
     """Take a lease again whose row is missing, or whose other holder has not renewed it. False if it is lost: another
     deployer has the environment, or it was removed."""

@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from sqlalchemy import delete, insert
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from control_api.audit.operations import Actor
 from control_api.environments.operations import wake_environment
-from control_api.runtime.tables import Instance
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.deployments.log import utc_now
@@ -21,13 +19,13 @@ from deployer.drivers.interface import InstanceFacts, Kept
 from deployer.environments.keep_environment import EnvironmentKeeper
 from deployer.environments.names import Names
 from deployer.environments.overview import Wanted, read_kept, read_overview
+from deployer.environments.write_instances import write_instances
 from deployer.identity import Identity
 from deployer.leases import (
     RENEW_SECONDS,
-    Lease,
     LeaseLost,
     end_leases,
-    hold_lease,
+    hold_leases,
     is_lost,
     renew_leases,
     retake_lease,
@@ -146,8 +144,15 @@ class Deployer:
     async def _look(self) -> None:
         sessions = self._shop.sessions
         loop_time = asyncio.get_running_loop().time()
-        await self._guard.check()
-        if loop_time - self._renewed_at >= RENEW_SECONDS:
+        is_due = loop_time - self._renewed_at >= RENEW_SECONDS
+        try:
+            await self._guard.check()
+        except DatabaseRefused:
+            if is_due:
+                await self._hold()
+                self._renewed_at = loop_time
+            raise
+        if is_due:
             # First, and again with the next look where it fails: nothing else that fails may cost the leases.
             await self._renew()
             self._renewed_at = loop_time
@@ -263,6 +268,15 @@ class Deployer:
                 self._leaving.add(number)
                 self._tasks[number] = asyncio.create_task(self._leave(keeper, self._tasks[number]))
 
+    async def _hold(self) -> None:
+        """Renew while the database is refused: another deployer would have neither artefacts nor homes."""
+        try:
+            leases = [keeper.lease for keeper in self._keepers.values()]
+            await hold_leases(self._shop.sessions, self._identity, leases)
+        except SQLAlchemyError as error:
+            # A database of another version may not have the columns.
+            logger.warning("the leases are not renewed: %s", error)
+
     async def _write_instances(self) -> None:
         changed, self._changed = self._changed, {}
         for number, instances in changed.items():
@@ -270,28 +284,13 @@ class Deployer:
             if keeper is None:
                 continue
             try:
-                await self._write(keeper.lease, instances)
+                await write_instances(self._shop.sessions, keeper.lease, instances)
             except (LeaseLost, IntegrityError) as error:
                 # It was removed, or is another's by now.
                 logger.info("instances of environment %d are not written: %s", number, error)
             except SQLAlchemyError:
                 self._changed = {**changed, **self._changed}
                 raise
-
-    @uncut
-    async def _write(self, lease: Lease, instances: Sequence[InstanceFacts]) -> None:
-        rows = [
-            {
-                "environment_id": lease.environment_id,
-                **{name: getattr(facts, name) for name in InstanceFacts.__slots__},
-            }
-            for facts in instances
-        ]
-        async with self._shop.sessions() as session, session.begin():
-            await hold_lease(session, lease)
-            await session.execute(delete(Instance).where(Instance.environment_id == lease.environment_id))
-            if rows:
-                await session.execute(insert(Instance), rows)
 
     @uncut
     async def _wake_asked(self) -> None:

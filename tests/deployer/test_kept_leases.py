@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, text, update
 
 from control_api.database_clock import database_now
 from control_api.projects.find import Place
@@ -155,6 +156,57 @@ async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.Monkey
         return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
 
     await _until(is_served)
+
+
+async def _wait_renewed(site: Site, told: str) -> None:
+    """Until the deployer says so, and its lease was extended twice since."""
+    ends: list[datetime] = []
+
+    async def is_renewed() -> bool:
+        lease = await site.lease()
+        if told in (site.faulty.deployer.failing or "") and lease is not None:
+            ends.append(lease.leased_until)
+        return len(set(ends)) >= 3
+
+    await _until(is_renewed)
+
+
+async def test_a_lease_is_kept_while_a_newer_schema_is_refused(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another deployer would take the environment, and has not what was built for it."""
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
+    await site.faulty.restart()
+    pids, before = await site.serving(), await site.fence()
+    async with site.faulty.stage.sessions() as session, session.begin():
+        known = (await session.execute(text("SELECT version_num FROM alembic_version"))).scalar_one()
+        await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    try:
+        await _wait_renewed(site, "newer version")
+    finally:
+        async with site.faulty.stage.sessions() as session, session.begin():
+            await session.execute(text("UPDATE alembic_version SET version_num = :known"), {"known": known})
+    assert await site.serving() == pids and await site.fence() == before
+
+
+async def test_a_lease_is_kept_while_the_memory_is_damaged(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leases of before the start, of which no keeper knows."""
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
+    await site.serving()
+    await site.faulty.stop()
+    file = site.faulty.folder / "database.json"
+    content = file.read_text()
+    file.write_text("{")
+    await site.faulty.start()
+    try:
+        await _wait_renewed(site, "database.json in the deployer's folder cannot be read")
+    finally:
+        await site.faulty.stop()
+        file.write_text(content)
+        await site.faulty.start()
+    await site.serving()
 
 
 async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(

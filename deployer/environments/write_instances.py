@@ -1,0 +1,28 @@
+"""Writes the instances of an environment for those who ask what runs."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, insert
+
+from control_api.database import Sessions
+from control_api.runtime.tables import Instance
+from deployer.drivers.interface import InstanceFacts
+from deployer.leases import Lease, hold_lease
+from deployer.uncut import uncut
+
+
+@uncut
+async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[InstanceFacts]) -> None:
+    """Replace the environment's rows. Raises `LeaseLost`, and `IntegrityError` for an environment that was removed."""
+    rows = [
+        {
+            "environment_id": lease.environment_id,
+            **{name: getattr(facts, name) for name in InstanceFacts.__slots__},
+        }
+        for facts in instances
+    ]
+    async with sessions() as session, session.begin():
+        await hold_lease(session, lease)
+        await session.execute(delete(Instance).where(Instance.environment_id == lease.environment_id))
+        if rows:
+            await session.execute(insert(Instance), rows)
