@@ -101,7 +101,11 @@ async def running_local_deployer(
     try:
         deployer.missing_confinement = await _describe_missing_confinement()
         await driver.find_orphans()
-        routes = driver.first_routes(await _read_live(sessions, guard, identity, names))
+        live = await _read_live(sessions, guard, identity, names)
+        # Requests go to what runs here until the other deployer runs it as well, and do not wait for what does not run.
+        moved = driver.first_routes(guard.last_moved).items()
+        routes = {number: route for number, route in moved if route.targets}
+        routes.update(driver.first_routes(live))
         await proxy.set_routes(routes)
         await proxy.serve(server)
         if traffic is not proxy:

@@ -51,6 +51,11 @@ class DatabaseGuard:
         """What was live by environment when the database was last read."""
         return {} if self._memory.known is None else self._memory.known.live
 
+    @property
+    def last_moved(self) -> Mapping[int, LastLive]:
+        """What was live here of environments that another deployer has taken since."""
+        return {} if self._memory.known is None else self._memory.known.moved
+
     async def close(self) -> None:
         """Wait until the file is written, or cannot be."""
         await self._memory.close()
@@ -74,7 +79,7 @@ class DatabaseGuard:
                 ) from error
             raise
         # A comparison that began earlier may end later: what has become live meanwhile stays.
-        self._memory.remember(replace(known, live=self.last_live))
+        self._memory.remember(replace(known, live=self.last_live, moved=self.last_moved))
 
     async def _compare(self, session: AsyncSession) -> Remembered:
         """Return what is to be remembered of the database."""
@@ -155,7 +160,9 @@ class DatabaseGuard:
             async with self._sessions() as session:
                 await self._check_lost(session, vanished)
         if self._memory.known is not None:
-            self._memory.remember(replace(self._memory.known, live=live))
+            before = {**self.last_moved, **self.last_live}
+            moved = {number: one for number, one in before.items() if number in overview.elsewhere}
+            self._memory.remember(replace(self._memory.known, live=live, moved=moved))
 
     async def _check_lost(self, session: AsyncSession, numbers: set[int]) -> None:
         had = sorted(numbers & self.last_live.keys())

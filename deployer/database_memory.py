@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deployer.drivers.interface import LastLive
 from deployer.write_whole import write_whole
@@ -30,6 +31,8 @@ class Remembered:
     newest_project: str = ""
     """Its project, with which it may be removed."""
     live: Mapping[int, LastLive] = field(default_factory=dict)
+    moved: Mapping[int, LastLive] = field(default_factory=dict)
+    """What was live here before another deployer took the environment: it may still run here alone."""
 
 
 class DatabaseMemory:
@@ -93,19 +96,21 @@ class DatabaseMemory:
                 self.is_accepting = True
                 return None
             found = json.loads(content)
-            live = {
-                int(number): LastLive(
-                    str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"]))
-                )
-                for number, one in found["live"].items()
-            }
             newest = (int(found["newest"]), str(found["newest_at"]), str(found["newest_project"]))
-            return Remembered(str(found["token"]), *newest, live)
+            live, moved = _read_live(found["live"]), _read_live(found.get("moved", {}))
+            return Remembered(str(found["token"]), *newest, live, moved)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.damage = f"cannot be read ({type(error).__name__})"
             return None
+
+
+def _read_live(found: Any) -> Mapping[int, LastLive]:
+    return {
+        int(number): LastLive(str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"])))
+        for number, one in found.items()
+    }
 
 
 def _names(folder: Path) -> Sequence[str]:

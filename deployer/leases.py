@@ -9,14 +9,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import ColumnElement, case, or_, select, update
+from sqlalchemy import ColumnElement, case, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.database import Sessions, insert_unless_there
 from control_api.database_clock import database_now
 from control_api.projects.tables import Environment
-from control_api.runtime.tables import EnvironmentLease
+from control_api.runtime.tables import EnvironmentLease, Instance
 from deployer.identity import Identity
 from deployer.uncut import uncut
 
@@ -65,6 +65,10 @@ async def take_lease(
             made = insert_unless_there(session, EnvironmentLease, first).returning(EnvironmentLease.fence)
             fence = (await session.execute(made)).scalar_one_or_none()
             if fence is None:
+                others = select(EnvironmentLease.environment_id).where(
+                    EnvironmentLease.environment_id == environment_id, EnvironmentLease.holder != identity.id
+                )
+                is_others = await session.scalar(others.with_for_update()) is not None
                 takes = (
                     update(EnvironmentLease)
                     .where(
@@ -79,6 +83,9 @@ async def take_lease(
                     .execution_options(synchronize_session=False)
                 )
                 fence = (await session.execute(takes)).scalar_one_or_none()
+                if fence is not None and is_others:
+                    # From here on the rows tell what the present holder runs.
+                    await session.execute(delete(Instance).where(Instance.environment_id == environment_id))
     except IntegrityError:
         return None
     return None if fence is None else Lease(environment_id, identity.id, fence, identity.name, ends_at)
@@ -177,6 +184,14 @@ async def is_lost(sessions: Sessions, lease: Lease) -> bool:
     if row is None:
         return True
     return row.fence is not None and not row.is_mine and row.is_leased
+
+
+def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
+    """SQL for leases of other deployers that run instances of the environment."""
+    runs = exists().where(
+        Instance.environment_id == EnvironmentLease.environment_id, Instance.state == "running"
+    )
+    return (EnvironmentLease.holder != holder) & (EnvironmentLease.leased_until > database_now()) & runs
 
 
 @uncut

@@ -189,7 +189,7 @@ class Deployer:
 
     async def _read_kept(self) -> Kept:
         await self._guard.check()
-        return await read_kept(self._shop.sessions)
+        return await read_kept(self._shop.sessions, self._identity.id)
 
     async def _take(self, number: int, wanted: Wanted) -> None:
         address = wanted.tenancy.address

@@ -110,6 +110,8 @@ class Kept:
     """Of releases that are live, retained, or being brought."""
     deployments: Set[int]
     """The active ones, each of which may be making an artefact."""
+    moved: Set[int] = frozenset()
+    """Environments that another deployer runs by now. Their folders are kept."""
 
 
 ReadKept = Callable[[], Awaitable[Kept]]

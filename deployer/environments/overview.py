@@ -15,6 +15,7 @@ from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import EnvironmentLease
 from deployer.drivers.interface import Kept, Tenancy
 from deployer.environments.names import Names
+from deployer.leases import is_run_elsewhere
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
 
@@ -124,8 +125,8 @@ def _wanted(row: Any, names: Names) -> Wanted:
 
 
 @uncut
-async def read_kept(sessions: Sessions) -> Kept:
-    """What the database wants kept just now."""
+async def read_kept(sessions: Sessions, holder: str | None = None) -> Kept:
+    """What the database wants kept just now. With a holder also which environments others run by now."""
     async with sessions() as session:
         # First: one that ends meanwhile has its release by then.
         active = select(Deployment).where(Deployment.status.in_(ACTIVE))
@@ -136,7 +137,11 @@ async def read_kept(sessions: Sessions) -> Kept:
         live = select(LiveRelease.release_id)
         wanted = or_(Release.removed_at.is_(None), Release.id.in_(live), Release.deployment_id.in_(brought))
         artefacts = set((await session.execute(select(Release.artefact).where(wanted))).scalars())
-    return Kept(environments, artefacts, {deployment.id for deployment in deployments})
+        moved: set[int] = set()
+        if holder is not None:
+            query = select(EnvironmentLease.environment_id).where(is_run_elsewhere(holder))
+            moved = set((await session.execute(query)).scalars())
+    return Kept(environments, artefacts, {deployment.id for deployment in deployments}, moved)
 
 
 async def _brought(session: AsyncSession, active: Sequence[Deployment]) -> set[int]:

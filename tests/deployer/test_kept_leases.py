@@ -13,8 +13,11 @@ from control_api.database_clock import database_now
 from control_api.projects.find import Place
 from control_api.runtime.tables import EnvironmentLease
 from deployer import database_memory, run_deployer
-from deployer.drivers.interface import Run, Tenancy
+from deployer.drivers.interface import InstanceFacts, Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver
+from deployer.environments.write_instances import write_instances
+from deployer.identity import Identity
+from deployer.leases import take_lease
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ask, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
@@ -150,6 +153,52 @@ async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.Monkey
         return not await site.faulty.pids(site.place)
 
     await _until(is_ended)
+    await site.change(leased_until=database_now())
+
+    async def is_served() -> bool:
+        return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
+
+    await _until(is_served)
+
+
+async def test_what_runs_here_is_served_until_another_deployer_runs_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one took the environment while this one was stopped, and may lack what was built for it."""
+    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.05)
+    pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
+    await site.faulty.stop()
+    await site.change(leased_until=database_now())
+    other = Identity("dpl_other", "other", 1, site.faulty.folder)
+    number, sessions = site.place.environment.id, site.faulty.stage.sessions
+    lease = await take_lease(sessions, other, number, "http://other")
+    assert lease is not None
+    await site.change(leased_until=database_now(3600))
+    sweeps, read = 0, run_deployer.read_kept
+
+    async def count(*given: Any) -> Any:
+        nonlocal sweeps
+        kept = await read(*given)
+        sweeps += 1
+        return kept
+
+    async def is_swept() -> bool:
+        return sweeps > 4
+
+    monkeypatch.setattr(run_deployer, "read_kept", count)
+    for _ in range(2):
+        await site.faulty.restart()
+        sweeps = 0
+        await _until(is_swept)
+        assert await site.serving() == pids
+    facts = InstanceFacts(live, "web", 1, "running", 20_000, 1, 0, None, None)
+    await write_instances(sessions, lease, [facts])
+
+    async def is_ended() -> bool:
+        return not await site.faulty.pids(site.place)
+
+    await _until(is_ended)
+    assert await asyncio.to_thread(ask, site.faulty.port, _HOST) == 404
     await site.change(leased_until=database_now())
 
     async def is_served() -> bool:

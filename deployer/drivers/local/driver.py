@@ -206,10 +206,13 @@ class LocalDriver:
         return is_spared
 
     async def _end_removed(self, read_kept: ReadKept) -> None:
-        """End what runs of environments that are removed."""
+        """End what runs of environments that are removed, and what an earlier process has started of those that
+        another deployer runs by now."""
         running = {*self._fleets, *(mark.environment_id for mark in self._orphans)}
-        kept = (await read_kept()).environments
-        removed = running - set(kept)
+        kept = await read_kept()
+        moved = {mark.environment_id for mark in self._orphans} & kept.moved - set(self._fleets)
+        await asyncio.gather(*map(self._end_moved, moved))
+        removed = running - set(kept.environments)
         leaving = [mark for mark in self._orphans if mark.environment_id in removed]
         await asyncio.gather(*(self._end_orphan(mark) for mark in leaving))
         for number in removed:
@@ -220,6 +223,10 @@ class LocalDriver:
                 self._fleets.pop(number, None)
                 self._release_locks.pop(number, None)
             await self._traffic.remove_route(number)
+
+    async def _end_moved(self, environment_id: int) -> None:
+        await self._traffic.remove_route(environment_id)
+        await self._end_orphans(environment_id)
 
     def _used_artefacts(self) -> set[str]:
         """What something runs from, or is about to."""
