@@ -22,6 +22,7 @@ from deployer.uncut import uncut
 
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
+_MARGIN_SECONDS = 1.0
 
 
 class LeaseLost(Exception):
@@ -132,6 +133,21 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
         if lease.environment_id in fences:
             lease.fence, lease.ends_at = fences[lease.environment_id], ends_at
     return mine.keys() - fences.keys()
+
+
+@uncut
+async def shorten_leases(sessions: Sessions) -> None:
+    """Let no lease, of any deployer, last for longer than from now: the database's clock may have been set back.
+
+    Not to be taken at once: until its next renewal a deployer at work has such a lease as well.
+    """
+    async with sessions() as session, session.begin():
+        await session.execute(
+            update(EnvironmentLease)
+            .where(EnvironmentLease.leased_until > database_now(LEASE_SECONDS + _MARGIN_SECONDS))
+            .values(leased_until=database_now(LEASE_SECONDS))
+            .execution_options(synchronize_session=False)
+        )
 
 
 @uncut

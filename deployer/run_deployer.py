@@ -29,6 +29,7 @@ from deployer.leases import (
     is_lost,
     renew_leases,
     retake_lease,
+    shorten_leases,
     take_lease,
 )
 from deployer.uncut import end_tasks, uncut
@@ -267,6 +268,7 @@ class Deployer:
             if number not in self._leaving:
                 self._leaving.add(number)
                 self._tasks[number] = asyncio.create_task(self._leave(keeper, self._tasks[number]))
+        await shorten_leases(sessions)
 
     async def _hold(self) -> None:
         """Renew while the database is refused: another deployer would have neither artefacts nor homes."""

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, select, text, update
 
+from control_api.database import Sessions
 from control_api.database_clock import database_now
 from control_api.projects.find import Place
 from control_api.runtime.tables import EnvironmentLease
@@ -30,6 +31,8 @@ class Site(NamedTuple):
 
     faulty: FaultyDeployer
     place: Place
+    idle: Place
+    """An environment with nothing to run."""
 
     async def change(self, **values: Any) -> None:
         """Change the row of the environment's lease behind the deployer's back."""
@@ -62,9 +65,14 @@ async def site(
         open_stage(url, folder) as stage,
         faulty_deployer(stage, folder / "deployer") as faulty,
     ):
-        place = (await stage.add_project("shop", "https://git.example/shop.git"))["production"]
+        places = await stage.add_project("shop", "https://git.example/shop.git")
+        place = places["production"]
         assert await stage.wait_final(await stage.deploy(place)) == "succeeded"
-        yield Site(faulty, place)
+        yield Site(faulty, place, places["staging"])
+
+
+async def _leave_as_they_are(_sessions: Sessions) -> None:
+    """Instead of `shorten_leases`: the lease of another deployer that a test holds."""
 
 
 async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -117,6 +125,7 @@ async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
 
 
 async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.faulty.restart()
     await site.serving()
@@ -165,6 +174,7 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one took the environment while this one was stopped, and may lack what was built for it."""
+    monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
     monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.05)
     pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
     await site.faulty.stop()
@@ -205,6 +215,27 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it(
         return isinstance(await asyncio.to_thread(ask, site.faulty.port, _HOST), dict)
 
     await _until(is_served)
+
+
+async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database's clock was set back, and the deployer that has the lease is gone."""
+    monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
+    await site.faulty.restart()
+    number, sessions = site.idle.environment.id, site.faulty.stage.sessions
+    lease = await take_lease(
+        sessions, Identity("dpl_other", "other", 1, site.faulty.folder), number, "http://other"
+    )
+    assert lease is not None
+    mine = EnvironmentLease.environment_id == number
+    async with sessions() as session, session.begin():
+        await session.execute(update(EnvironmentLease).where(mine).values(leased_until=database_now(3600)))
+
+    async def is_shortened() -> bool:
+        async with sessions() as session:
+            query = select(EnvironmentLease).where(mine, EnvironmentLease.leased_until <= database_now(60))
+            return (await session.execute(query)).first() is not None
+
+    await _until(is_shortened)
 
 
 async def _wait_renewed(site: Site, told: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Boolean, literal, select
+from sqlalchemy import Boolean, literal, select, update
 
 from control_api.configuration import application_leases
 from control_api.configuration.application_leases import Holder
@@ -74,6 +74,24 @@ async def test_a_machine_whose_clock_is_off_neither_steals_a_lease_nor_keeps_it(
     await leases.end_leases(platform.sessions, [taken])
     assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is not None
     await _check_lasts(platform, leases.LEASE_SECONDS)
+
+
+@pytest.mark.both_databases
+async def test_a_lease_of_before_the_databases_clock_was_set_back_ends_in_its_time(
+    platform: Platform,
+) -> None:
+    number = platform.acme.environment("shop/production").id
+    taken = await leases.take_lease(platform.sessions, _THERE, number, "http://there")
+    assert taken is not None
+    for step in (3600, 60):
+        async with platform.sessions() as session, session.begin():
+            changed = update(EnvironmentLease).values(leased_until=database_now(leases.LEASE_SECONDS + step))
+            await session.execute(changed)
+        await leases.shorten_leases(platform.sessions)
+        await _check_lasts(platform, leases.LEASE_SECONDS)
+        # Its deployer may be at work, and has not renewed it yet.
+        assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is None
+    assert await leases.renew_leases(platform.sessions, [taken]) == set()
 
 
 async def _check_lasts(platform: Platform, seconds: float) -> None:
