@@ -180,6 +180,16 @@ async def hold_row(
     return held.first() is not None
 
 
+async def read_as_of_now(session: AsyncSession) -> None:
+    """Have all reads of the session see the database as it is at the first of them, whoever writes meanwhile. Call this
+    before anything else; nothing is to be written."""
+    if session.get_bind().dialect.name == "postgresql":
+        await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+    else:
+        # The driver begins a transaction before a write alone.
+        await session.execute(text("BEGIN"))
+
+
 def open_sessions(engine: AsyncEngine) -> Sessions:
     """Makes sessions whose objects stay readable after the commit."""
     return async_sessionmaker(engine, expire_on_commit=False)

@@ -64,13 +64,17 @@ class DatabaseGuard:
     async def check(self, environment_id: int | None = None) -> None:
         """Raise `DatabaseRefused` for another database; with an ID also where an environment has lost its live release.
         Raises what the database raises."""
+        async with self._sessions() as session:
+            await self.check_in(session, environment_id)
+
+    async def check_in(self, session: AsyncSession, environment_id: int | None = None) -> None:
+        """As `check`, for what is read in this session."""
         if self._memory.damage is not None:
             raise DatabaseRefused(_told_of_damage(self._memory.damage))
         try:
-            async with self._sessions() as session:
-                known = await self._compare(session)
-                if environment_id is not None:
-                    await self._check_lost(session, {environment_id})
+            known = await self._compare(session)
+            if environment_id is not None:
+                await self._check_lost(session, {environment_id})
         except SQLAlchemyError as error:
             if "no such table" in str(error) or isinstance(error, ProgrammingError) and is_behind(error):
                 raise DatabaseRefused(

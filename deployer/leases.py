@@ -6,14 +6,14 @@ written and compared by the database's clock alone: the machines of two deployer
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import ColumnElement, case, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions, insert_unless_there
+from control_api.database import Sessions, insert_unless_there, read_as_of_now
 from control_api.database_clock import database_now
 from control_api.projects.tables import Environment
 from control_api.runtime.tables import EnvironmentLease, Instance
@@ -23,6 +23,9 @@ from deployer.uncut import uncut
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
 _MARGIN_SECONDS = 1.0
+
+Check = Callable[[AsyncSession], Awaitable[None]]
+"""Raises where the session's database is not to be believed."""
 
 
 class LeaseLost(Exception):
@@ -183,8 +186,11 @@ async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, add
 
 
 @uncut
-async def is_lost(sessions: Sessions, lease: Lease) -> bool:
-    """Return True if another deployer has the environment, or it was removed: not if only the fence is another one."""
+async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) -> bool:
+    """Return True if another deployer has the environment, or it was removed: not if only the fence is another one.
+
+    Raises what `check` raises, which sees the database as it is read here: a restore may begin at any time.
+    """
     query = (
         select(
             EnvironmentLease.fence,
@@ -196,6 +202,9 @@ async def is_lost(sessions: Sessions, lease: Lease) -> bool:
         .where(Environment.id == lease.environment_id)
     )
     async with sessions() as session:
+        if check is not None:
+            await read_as_of_now(session)
+            await check(session)
         row = (await session.execute(query)).one_or_none()
     if row is None:
         return True

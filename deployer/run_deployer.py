@@ -189,8 +189,7 @@ class Deployer:
             logger.exception("what is left over could not be removed")
 
     async def _read_kept(self) -> Kept:
-        await self._guard.check()
-        return await read_kept(self._shop.sessions, self._identity.id)
+        return await read_kept(self._shop.sessions, self._identity.id, self._guard.check_in)
 
     async def _take(self, number: int, wanted: Wanted) -> None:
         address = wanted.tenancy.address
@@ -204,8 +203,8 @@ class Deployer:
         self._tasks[number] = asyncio.create_task(self._run(keeper), name=wanted.name)
 
     async def _read_one(self, number: int) -> Wanted | None:
-        await self._guard.check(number)
-        overview = await read_overview(self._shop.sessions, self._identity.id, self._names, number)
+        check = partial(self._guard.check_in, environment_id=number)
+        overview = await read_overview(self._shop.sessions, self._identity.id, self._names, number, check)
         if number in overview.elsewhere:
             raise LeaseLost(f"environment {number} has another deployer")
         self._finished = True
@@ -227,10 +226,10 @@ class Deployer:
     async def _end_what_runs(self, keeper: EnvironmentKeeper) -> None:
         """Another deployer has the environment, or it was removed: but another database would say so, too."""
         self._leaving.add(keeper.lease.environment_id)
+        check = partial(self._guard.check_in, environment_id=keeper.lease.environment_id)
         while True:
             try:
-                await self._guard.check(keeper.lease.environment_id)
-                if not await is_lost(self._shop.sessions, keeper.lease):
+                if not await is_lost(self._shop.sessions, keeper.lease, check):
                     # A restored backup has another fence: the next iteration takes the environment again.
                     return
                 break

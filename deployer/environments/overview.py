@@ -8,14 +8,14 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
-from control_api.database import Sessions
+from control_api.database import Sessions, read_as_of_now
 from control_api.database_clock import database_now
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.projects.tables import Environment, Project
 from control_api.runtime.tables import EnvironmentLease
 from deployer.drivers.interface import Kept, Tenancy
 from deployer.environments.names import Names
-from deployer.leases import is_run_elsewhere
+from deployer.leases import Check, is_run_elsewhere
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
 
@@ -59,11 +59,21 @@ class Overview:
 
 @uncut
 async def read_overview(
-    sessions: Sessions, holder: str, names: Names, environment_id: int | None = None
+    sessions: Sessions,
+    holder: str,
+    names: Names,
+    environment_id: int | None = None,
+    check: Check | None = None,
 ) -> Overview:
-    """What is wanted now, of all environments or of one. Those whose lease another deployer has are only named."""
+    """What is wanted now, of all environments or of one. Those whose lease another deployer has are only named.
+
+    Raises what `check` raises, which sees the database as it is read here: a restore may begin at any time.
+    """
     query = _QUERY if environment_id is None else _QUERY.where(Environment.id == environment_id)
     async with sessions() as session:
+        if check is not None:
+            await read_as_of_now(session)
+            await check(session)
         rows = (await session.execute(query)).all()
     elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.is_leased}
     return Overview(
@@ -125,10 +135,15 @@ def _wanted(row: Any, names: Names) -> Wanted:
 
 
 @uncut
-async def read_kept(sessions: Sessions, holder: str | None = None) -> Kept:
-    """What the database wants kept just now. With a holder also which environments others run by now."""
+async def read_kept(sessions: Sessions, holder: str | None = None, check: Check | None = None) -> Kept:
+    """What the database wants kept just now. With a holder also which environments others run by now.
+
+    `check`: as for `read_overview`.
+    """
     async with sessions() as session:
-        # First: one that ends meanwhile has its release by then.
+        await read_as_of_now(session)
+        if check is not None:
+            await check(session)
         active = select(Deployment).where(Deployment.status.in_(ACTIVE))
         deployments = (await session.execute(active)).scalars().all()
         brought = await _brought(session, deployments)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Account
 from control_api.audit.tables import AuditEntry
@@ -15,7 +16,7 @@ from control_api.projects.remove_project import remove_project
 from control_api.projects.tables import Project
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.environments.names import Names
-from deployer.environments.overview import read_overview
+from deployer.environments.overview import read_kept, read_overview
 from tests.support.carried_out import begin, bring_live
 from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, open_stage
@@ -112,6 +113,26 @@ async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path:
     await _lose_audit(stage, "project")
     with pytest.raises(DatabaseRefused, match="older than what runs here"):
         await guard.check()
+
+
+async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: Stage, tmp_path: Path) -> None:
+    """A restore that begins between the two would make everything look removed."""
+    places = await _bring_live(stage, "shop")
+    guard = DatabaseGuard(stage.sessions, tmp_path)
+    live = await _look(guard, stage)
+
+    async def check(session: AsyncSession) -> None:
+        await guard.check_in(session)
+        for place in places.values():
+            await stage.remove(place)
+
+    assert set((await read_kept(stage.sessions, "dpl_test", check)).environments) == live
+    await _lose_audit(stage, "environment")
+    with pytest.raises(DatabaseRefused, match="no environments any more"):
+        await read_kept(stage.sessions, "dpl_test", guard.check_in)
+    # The connection of before has no transaction of that kind any more.
+    assert not (await read_kept(stage.sessions)).environments
+    await guard.close()
 
 
 async def _check_without_file(stage: Stage, folder: Path) -> None:

@@ -40,6 +40,15 @@ class Site(NamedTuple):
             mine = EnvironmentLease.environment_id == self.place.environment.id
             await session.execute(update(EnvironmentLease).where(mine).values(**values))
 
+    async def restart(self) -> None:
+        """Return once it has taken the environment."""
+        await self.faulty.restart()
+
+        async def is_well() -> bool:
+            return self.faulty.deployer.failing is None
+
+        await _until(is_well)
+
     async def lease(self) -> EnvironmentLease | None:
         async with self.faulty.stage.sessions() as session:
             return await session.get(EnvironmentLease, self.place.environment.id)
@@ -87,7 +96,7 @@ async def test_a_restored_backup_has_the_lease_taken_again(
 ) -> None:
     """The deployer was restarted since the backup and has a higher fence, or the backup has no row of it yet."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.05)
-    await site.faulty.restart()
+    await site.restart()
     pids, before = await site.serving(), await site.fence()
     async with site.faulty.stage.sessions() as session, session.begin():
         mine = EnvironmentLease.environment_id == site.place.environment.id
@@ -109,7 +118,7 @@ async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
 ) -> None:
     """It comes before the next renewal: the keeper begins anew, and what runs goes on."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 3600.0)
-    await site.faulty.restart()
+    await site.restart()
     await site.serving()
     ended, real = [], LocalDriver.keep
 
@@ -127,7 +136,7 @@ async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
 async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
-    await site.faulty.restart()
+    await site.restart()
     await site.serving()
     calls, real, renewals = [], LocalDriver.keep, 0
     may_end = asyncio.Event()
@@ -256,7 +265,7 @@ async def test_a_lease_is_kept_while_a_newer_schema_is_refused(
 ) -> None:
     """Another deployer would take the environment, and has not what was built for it."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
-    await site.faulty.restart()
+    await site.restart()
     pids, before = await site.serving(), await site.fence()
     async with site.faulty.stage.sessions() as session, session.begin():
         known = (await session.execute(text("SELECT version_num FROM alembic_version"))).scalar_one()
@@ -293,7 +302,7 @@ async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
-    await site.faulty.restart()
+    await site.restart()
     await site.serving()
     may_write, writing = threading.Event(), threading.Event()
     real, renew, renewals = database_memory.write_whole, run_deployer.renew_leases, 0
