@@ -71,10 +71,12 @@ class DatabaseGuard:
         """As `check`, for what is read in this session."""
         if self._memory.damage is not None:
             raise DatabaseRefused(_told_of_damage(self._memory.damage))
+        # Before the first query: the session may see the database as it was then, without what is remembered since.
+        before = self._memory.known
         try:
-            known = await self._compare(session)
+            known = await self._compare(session, before)
             if environment_id is not None:
-                await self._check_lost(session, {environment_id})
+                await self._check_lost(session, {environment_id}, known.live)
         except SQLAlchemyError as error:
             if "no such table" in str(error) or isinstance(error, ProgrammingError) and is_behind(error):
                 raise DatabaseRefused(
@@ -82,10 +84,11 @@ class DatabaseGuard:
                     f"PHAROS_DATABASE_URL. {_LEFT_ALONE}"
                 ) from error
             raise
-        # A comparison that began earlier may end later: what has become live meanwhile stays.
-        self._memory.remember(replace(known, live=self.last_live, moved=self.last_moved))
+        # A comparison that began earlier may end later: what is remembered since then is newer.
+        if self._memory.known is before:
+            self._memory.remember(known)
 
-    async def _compare(self, session: AsyncSession) -> Remembered:
+    async def _compare(self, session: AsyncSession, known: Remembered | None) -> Remembered:
         """Return what is to be remembered of the database."""
         facts = (await session.execute(_FACTS)).one()
         if facts.revision is not None and facts.revision > self._known_revision:
@@ -93,7 +96,6 @@ class DatabaseGuard:
                 f"A newer version of Pharos has upgraded the database to revision {facts.revision}; this version knows "
                 f"revisions up to {self._known_revision}. {_LEFT_ALONE} Start the newer version of the deployer."
             )
-        known = self._memory.known
         if facts.token is None or (known is not None and known.token != facts.token):
             raise DatabaseRefused(
                 f"The database is not the one whose applications run here: its token is another one. {_LEFT_ALONE} "
@@ -103,7 +105,17 @@ class DatabaseGuard:
             if not self._memory.is_accepting:
                 await self._check_folder(session)
             known = Remembered(facts.token)
-        newest = facts.newest or 0
+        known = await self._check_newest(session, known, facts.newest or 0)
+        had = [one.public_id for one in known.live.values()]
+        if had and not facts.has_environments and await _not_removed(session, "environment", had):
+            raise DatabaseRefused(
+                f"The database has no environments any more, and {len(known.live)} had a live release. {_LEFT_ALONE} "
+                f"Wait for a restore that is in progress, or restore the database. {_ACCEPT}"
+            )
+        return known
+
+    async def _check_newest(self, session: AsyncSession, known: Remembered, newest: int) -> Remembered:
+        """Return what is known, with this newest deployment. Raises where the one of before is missing."""
         wanted = (
             select(Deployment.id, Deployment.created_at, Project.public_id)
             .outerjoin(Project, Project.id == Deployment.project_id)
@@ -120,12 +132,6 @@ class DatabaseGuard:
                 f"The database is older than what runs here, such as a restored backup: it does not have deployment "
                 f"{known.newest}. {_LEFT_ALONE} Restore a newer backup. {_ACCEPT} Then deploy each application again "
                 "whose newest release the database does not know."
-            )
-        had = [one.public_id for one in known.live.values()]
-        if had and not facts.has_environments and await _not_removed(session, "environment", had):
-            raise DatabaseRefused(
-                f"The database has no environments any more, and {len(known.live)} had a live release. {_LEFT_ALONE} "
-                f"Wait for a restore that is in progress, or restore the database. {_ACCEPT}"
             )
         newest_at, project = found.get(newest, ("", ""))
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
@@ -162,14 +168,16 @@ class DatabaseGuard:
         vanished = self.last_live.keys() - live.keys() - overview.elsewhere
         if vanished:
             async with self._sessions() as session:
-                await self._check_lost(session, vanished)
+                await self._check_lost(session, vanished, self.last_live)
         if self._memory.known is not None:
             before = {**self.last_moved, **self.last_live}
             moved = {number: one for number, one in before.items() if number in overview.elsewhere}
             self._memory.remember(replace(self._memory.known, live=live, moved=moved))
 
-    async def _check_lost(self, session: AsyncSession, numbers: set[int]) -> None:
-        had = sorted(numbers & self.last_live.keys())
+    async def _check_lost(
+        self, session: AsyncSession, numbers: set[int], live: Mapping[int, LastLive]
+    ) -> None:
+        had = sorted(numbers & live.keys())
         for first in range(0, len(had), _AT_ONCE):
             some = had[first : first + _AT_ONCE]
             query = (
@@ -178,7 +186,7 @@ class DatabaseGuard:
                 .where(Environment.id.in_(some))
             )
             found = {row.id: row.release_id for row in await session.execute(query)}
-            gone = [self.last_live[number].public_id for number in some if number not in found]
+            gone = [live[number].public_id for number in some if number not in found]
             lost = list(found.values()).count(None) + len(await _not_removed(session, "environment", gone))
             if lost:
                 told = "1 environment" if lost == 1 else f"{lost} environments"

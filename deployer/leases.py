@@ -6,8 +6,9 @@ written and compared by the database's clock alone: the machines of two deployer
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
@@ -69,30 +70,33 @@ async def take_lease(
             made = insert_unless_there(session, EnvironmentLease, first).returning(EnvironmentLease.fence)
             fence = (await session.execute(made)).scalar_one_or_none()
             if fence is None:
-                others = select(EnvironmentLease.environment_id).where(
-                    EnvironmentLease.environment_id == environment_id, EnvironmentLease.holder != identity.id
+                fence = await _take_row(
+                    session, identity, environment_id, {"fence": _higher(above) + 1, **held}
                 )
-                is_others = await session.scalar(others.with_for_update()) is not None
-                takes = (
-                    update(EnvironmentLease)
-                    .where(
-                        EnvironmentLease.environment_id == environment_id,
-                        or_(
-                            _is_held_by(identity.id, identity.name),
-                            EnvironmentLease.leased_until < database_now(),
-                        ),
-                    )
-                    .values(fence=_higher(above) + 1, **held)
-                    .returning(EnvironmentLease.fence)
-                    .execution_options(synchronize_session=False)
-                )
-                fence = (await session.execute(takes)).scalar_one_or_none()
-                if fence is not None and is_others:
-                    # From here on the rows tell what the present holder runs.
-                    await session.execute(delete(Instance).where(Instance.environment_id == environment_id))
     except IntegrityError:
         return None
     return None if fence is None else Lease(environment_id, identity.id, fence, identity.name, ends_at)
+
+
+async def _take_row(
+    session: AsyncSession, identity: Identity, environment_id: int, values: Mapping[str, Any]
+) -> int | None:
+    mine = EnvironmentLease.environment_id == environment_id
+    others = select(EnvironmentLease.environment_id).where(mine, EnvironmentLease.holder != identity.id)
+    is_others = await session.scalar(others.with_for_update()) is not None
+    is_free = EnvironmentLease.leased_until < database_now()
+    taken = await session.execute(
+        update(EnvironmentLease)
+        .where(mine, or_(_is_held_by(identity.id, identity.name), is_free))
+        .values(values)
+        .returning(EnvironmentLease.fence)
+        .execution_options(synchronize_session=False)
+    )
+    fence: int | None = taken.scalar_one_or_none()
+    if fence is not None and is_others:
+        # From here on the rows say what the present holder runs.
+        await session.execute(delete(Instance).where(Instance.environment_id == environment_id))
+    return fence
 
 
 def _is_held_by(holder: str, holder_name: str) -> ColumnElement[bool]:
