@@ -15,7 +15,8 @@ from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.deployments.log import utc_now
 from deployer.deployments.look_up_commits import CommitLookUps
-from deployer.drivers.interface import InstanceFacts, Kept
+from deployer.describe_failure import describe_database_error, describe_problems, describe_untaken
+from deployer.drivers.interface import InstanceFacts
 from deployer.environments.keep_environment import EnvironmentKeeper
 from deployer.environments.names import Names
 from deployer.environments.overview import Wanted, read_kept, read_overview
@@ -37,7 +38,6 @@ from deployer.uncut import end_tasks, uncut
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.4
-_AWAY = "the database does not answer"
 _SWEEP_SECONDS = 60.0
 _SWEEP_AGAIN_SECONDS = 2.0
 
@@ -75,18 +75,9 @@ class Deployer:
         if self._failing is not None:
             return self._failing
         if self._untaken:
-            untaken = len(self._untaken)
-            return (
-                f"{untaken} {'environment is' if untaken == 1 else 'environments are'} held by a deployer "
-                "with this identity and another name: after a move or with a new container this ends by itself in "
-                "15 s; only if the folder was copied and the other deployer is to go on, give this one an empty folder"
-            )
+            return describe_untaken(len(self._untaken))
         problems = [keeper.problem for keeper in self._keepers.values() if keeper.problem is not None]
-        if not problems:
-            return None
-        return (
-            f"left as they are: {len(problems)} of {len(self._keepers)} environments, such as: {problems[0]}"
-        )
+        return describe_problems(problems, len(self._keepers)) if problems else None
 
     def report(self, environment_id: int, instances: Sequence[InstanceFacts]) -> None:
         """Takes the driver's word of what runs."""
@@ -111,9 +102,9 @@ class Deployer:
                     logger.error("%s", error)
                 self._failing = str(error)
             except SQLAlchemyError as error:
-                if self._failing != _AWAY:
+                if self._failing != (failing := describe_database_error(error)):
                     logger.warning("the database cannot be asked what is wanted: %s", error)
-                self._failing = _AWAY
+                self._failing = failing
             except Exception:
                 # One bad row must not end all environments.
                 self._failing = "failed, see its log"
@@ -179,7 +170,8 @@ class Deployer:
     async def _sweep(self) -> None:
         """Beside the looks: what has to be ended may take its time for it."""
         try:
-            if await self._shop.driver.sweep(self._read_kept):
+            read = partial(read_kept, self._shop.sessions, self._identity.id, self._guard.check_in)
+            if await self._shop.driver.sweep(read):
                 again_at = asyncio.get_running_loop().time() + _SWEEP_AGAIN_SECONDS
                 self._swept_at = again_at - _SWEEP_SECONDS
         except (SQLAlchemyError, DatabaseRefused) as error:
@@ -187,9 +179,6 @@ class Deployer:
         except Exception:
             self._shop.metrics.failures += 1
             logger.exception("what is left over could not be removed")
-
-    async def _read_kept(self) -> Kept:
-        return await read_kept(self._shop.sessions, self._identity.id, self._guard.check_in)
 
     async def _take(self, number: int, wanted: Wanted) -> None:
         address = wanted.tenancy.address

@@ -106,6 +106,12 @@ def _no_database(site: Site) -> None:
     site.use(f"sqlite+aiosqlite:///{site.folder}/nowhere/control.sqlite")
 
 
+def _damaged_database(site: Site) -> None:
+    damaged = site.folder / "damaged.sqlite"
+    damaged.write_bytes(b"no database" * 1000)
+    site.use(f"sqlite+aiosqlite:///{damaged}")
+
+
 def _no_artefact(site: Site) -> None:
     site.artefact.rename(site.folder / "artefacts aside")
 
@@ -153,7 +159,8 @@ _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
     "the key of variables": (_wrong_key, "not among PHAROS_VARIABLES_KEY"),
     "an empty database": (_empty_database, "not the one whose applications run here"),
     "a database without this version's tables": (_changed("DROP TABLE database_token"), "pharos migrate"),
-    "no database": (_no_database, "does not answer"),
+    "no database": (_no_database, "does not answer now (unable to open database file)"),
+    "a damaged database": (_damaged_database, "does not work (file is not a database)"),
     "a backup from before the newest deployment": (
         _changed("DELETE FROM live_releases", "DELETE FROM releases", "DELETE FROM deployments"),
         "older than what runs here",

@@ -1,0 +1,29 @@
+"""Readiness gives the cause that the driver gives, and never a statement with its values."""
+
+import sqlite3
+
+import pytest
+from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from control_api.database_errors import DatabaseAway
+from deployer.describe_failure import describe_database_error
+
+_STATEMENT = ("SELECT secret", ("value",))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (DatabaseAway("The database does not answer now (database or disk is full)."), "disk is full"),
+        (
+            DatabaseError(*_STATEMENT, sqlite3.DatabaseError("database disk image is malformed")),
+            "database disk image is malformed",
+        ),
+        (IntegrityError(*_STATEMENT, sqlite3.IntegrityError("value is not unique")), "refused a statement"),
+        (PoolTimeout("QueuePool limit"), "does not answer"),
+    ],
+)
+def test_the_cause_is_given_without_the_statement(error: SQLAlchemyError, told: str) -> None:
+    described = describe_database_error(error)
+    assert told in described and "secret" not in described and "value" not in described
