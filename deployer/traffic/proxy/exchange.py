@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 # These change nothing, so that it does not matter whether the instance that died had carried them out.
 _REPEATABLE = ("GET", "HEAD", "OPTIONS")
 _REPEATS = 2
-_INTERIM_ANSWERS = 16
 
 
 class Exchange:
@@ -158,13 +157,11 @@ class Exchange:
             raise
 
     async def _read_final(self, upstream: Upstream) -> tuple[RawResponseMessage, StreamReader]:
-        # Nobody waits until the caller has taken them, so there may not be many.
-        for _ in range(_INTERIM_ANSWERS):
+        while True:
             message, body = await upstream.read_head()
             if is_final(message):
                 return message, body
             relay_interim(self._caller, message, expects_continue=self._head.expects_continue)
-        raise AnswerInvalid("The application sent too many interim answers.")
 
     async def _switch(self, connected: Connected, message: RawResponseMessage) -> Relayed:
         upgrade = message.headers.get("Upgrade", "").lower()

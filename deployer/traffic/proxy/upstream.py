@@ -26,6 +26,10 @@ _UNSENT_BYTES = 32 * 1024
 # Each beyond what one read brings. aiohttp bounds each header, not their sum; what it keeps of trailers is not used.
 _HEADS_BYTES = 2 * HEAD_BYTES
 _TRAILER_BYTES = 16 * 1024
+# The parser takes a piece as a whole, and this one may consist of the shortest heads there are.
+_HEAD_PIECE_BYTES = 1024
+# Nobody waits until the caller has taken them.
+_INTERIM_ANSWERS = 15
 # What has been written to a WebSocket's end is given this long to leave.
 _CLOSE_SECONDS = 10.0
 
@@ -50,6 +54,10 @@ class AnswerTruncated(Exception):
     """The body ended before its end."""
 
 
+class _AnswerEnded(Exception):
+    """Stops the parser where the answer ends. aiohttp takes it for an error of the connection, and closes it."""
+
+
 class Upstream(ResponseHandler):
     """Made by `open_upstream`; must be ended by `abort` or `end_tunnel`."""
 
@@ -57,7 +65,9 @@ class Upstream(ResponseHandler):
         super().__init__(loop)
         self._body: StreamReader | None = None
         self._head_bytes = 0
+        self._interim_answers = 0
         self._trailer_bytes = 0
+        self._is_body_parsed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -65,29 +75,58 @@ class Upstream(ResponseHandler):
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Take a head from the parser. The first one that is not interim is the last one."""
-        super().feed_data(data, size)
         message, body = data
-        if message.code >= 200 and self._body is None:
+        if self._body is not None or self._has_too_many_interim:
+            return
+        super().feed_data(data, size)
+        if message.code >= 200:
             self._body = body
+        elif message.code != 101:
+            self._interim_answers += 1
 
     def data_received(self, data: bytes) -> None:
-        """Have it parsed, while what the parser keeps is bounded."""
+        """Have it parsed, while what the parser keeps and how many heads it parses at once are bounded."""
         if self._parser is None or self._upgraded:
             super().data_received(data)
-        elif self._body is None:
-            self._head_bytes += len(data)
-            super().data_received(data)
-            if self._head_bytes > _HEADS_BYTES and self._body is None and not self._upgraded:
-                self.cut()
-        elif self._body.is_eof():
-            # What follows an answer was not asked for.
-            self.hold()
-        else:
+        elif self._body is not None:
             self._read_body(data, self._body)
+        elif len(data) <= _HEAD_PIECE_BYTES:
+            self._read_heads(data)
+        else:
+            self._read_pieces(data)
+
+    def _read_pieces(self, data: bytes) -> None:
+        """Have heads parsed piece by piece, and what follows them as a whole."""
+        position = 0
+        while position < len(data) and self._body is None and not self._upgraded:
+            if self._parser is None or self.transport is None or self.transport.is_closing():
+                return
+            self._read_heads(data[position : position + _HEAD_PIECE_BYTES])
+            position += _HEAD_PIECE_BYTES
+        if position < len(data):
+            self.data_received(data[position:])
+
+    def _read_heads(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._body is not None or self._upgraded:
+            return
+        if self._head_bytes > _HEADS_BYTES or self._has_too_many_interim:
+            self.cut()
+
+    @property
+    def _has_too_many_interim(self) -> bool:
+        return self._interim_answers > _INTERIM_ANSWERS
 
     def _read_body(self, data: bytes, body: StreamReader) -> None:
+        if body.is_eof():
+            # What follows an answer was not asked for.
+            self.hold()
+            return
         before = body.total_bytes
+        self._is_body_parsed = True
         super().data_received(data)
+        self._is_body_parsed = False
         if body.total_bytes != before:
             self._trailer_bytes = 0
             return
@@ -95,6 +134,13 @@ class Upstream(ResponseHandler):
         self._trailer_bytes += len(data)
         if self._trailer_bytes > _TRAILER_BYTES and not body.is_eof():
             self.cut()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on. The parser calls this without `resume_parser` at the end of a body, and would go on with whatever
+        follows: a read may bring more than a thousand further answers."""
+        super().resume_reading(resume_parser)
+        if self._is_body_parsed and not resume_parser:
+            raise _AnswerEnded
 
     def send(self, data: bytes) -> None:
         """Write, or raise `ConnectionError`."""
@@ -114,12 +160,14 @@ class Upstream(ResponseHandler):
         )
 
     async def read_head(self) -> tuple[RawResponseMessage, StreamReader]:
-        """The next head, which may be one of 1xx, and the body behind it. Raises `UpstreamDied`, `AnswerInvalid`."""
+        """The next head, which may be one of 1xx, and the body after it. Raises `UpstreamDied`, `AnswerInvalid`."""
         try:
             return await self.read()
         except HttpProcessingError as error:
             raise AnswerInvalid(str(error.message)) from None
         except (ClientError, OSError) as error:
+            if self._has_too_many_interim:
+                raise AnswerInvalid(f"Over {_INTERIM_ANSWERS} interim answers.") from None
             if self._head_bytes > _HEADS_BYTES:
                 raise AnswerTooLong(f"Over {_HEADS_BYTES:,} bytes.") from None
             raise UpstreamDied(str(error)) from None

@@ -1,0 +1,105 @@
+"""How much of what an application sends is parsed before it is found to be too much."""
+
+import asyncio
+
+import pytest
+from aiohttp import StreamReader
+from aiohttp.http import RawResponseMessage
+
+from deployer.traffic.proxy.bounded_reads import READ_BYTES
+from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, read_body
+
+INTERIM = b"HTTP/1.1 100 \r\n\r\n"
+EMPTY = b"HTTP/1.1 204 \r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+# What one read brings may have more than a thousand heads. They are parsed in pieces of 1 KiB.
+MOST_HEADS = 1024 // len(EMPTY) + 1
+
+
+class Wire(asyncio.Transport):
+    """A connection to an application that a test speaks for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_closed = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+
+class Counting(Upstream):
+    """Counts the heads that the parser hands over."""
+
+    heads = 0
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        self.heads += 1
+        super().feed_data(data, size)
+
+
+def connected() -> Counting:
+    upstream = Counting(asyncio.get_running_loop())
+    upstream.connection_made(Wire())
+    upstream.expect_answer(to_head=False)
+    return upstream
+
+
+def one_read(head: bytes, before: bytes = b"") -> bytes:
+    return (before + head * READ_BYTES)[:READ_BYTES]
+
+
+async def test_a_read_of_interim_answers_is_parsed_no_further_than_they_are_taken() -> None:
+    upstream = connected()
+    upstream.data_received(one_read(INTERIM))
+    assert upstream.heads <= MOST_HEADS and upstream.transport is not None and upstream.transport.is_closing()
+    upstream.connection_lost(None)
+    for _ in range(16):
+        message, _ = await upstream.read_head()
+        assert message.code == 100
+    with pytest.raises(AnswerInvalid):
+        await upstream.read_head()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "body"),
+    [
+        ([one_read(EMPTY)], b""),
+        ([one_read(EMPTY, CHUNKED + b"1\r\nx\r\n0\r\n\r\n")], b"x"),
+        ([CHUNKED, one_read(EMPTY, b"1\r\nx\r\n0\r\n\r\n")], b"x"),
+        ([CHUNKED, one_read(INTERIM, b"0\r\n\r\n")], b""),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx", one_read(EMPTY, b"y"), one_read(EMPTY)], b"xy"),
+    ],
+)
+async def test_what_follows_an_answer_is_not_parsed(pieces: list[bytes], body: bytes) -> None:
+    upstream = connected()
+    for piece in pieces:
+        upstream.data_received(piece)
+    assert upstream.heads <= MOST_HEADS
+    _, reader = await upstream.read_head()
+    got = b""
+    while data := await read_body(reader):
+        got += data
+    assert got == body
+    upstream.connection_lost(None)
+
+
+async def test_a_large_answer_after_interim_ones_arrives_whole() -> None:
+    for interim in (0, 1, 15):
+        upstream = connected()
+        head = INTERIM * interim + b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\nX-Long: %s\r\n\r\n" % (
+            b"x" * 3000
+        )
+        upstream.data_received(head + bytes(range(200)) * 100)
+        messages = [(await upstream.read_head()) for _ in range(interim + 1)]
+        assert await read_body(messages[-1][1]) == bytes(range(200)) * 100
+        upstream.connection_lost(None)
