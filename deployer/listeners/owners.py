@@ -17,7 +17,7 @@ from deployer.listeners.turns import Turn, Turns
 
 logger = logging.getLogger(__name__)
 
-# A listener of somebody else is looked at again no sooner: requests that are held ask every 50 ms.
+# A listener of somebody else is looked at again no sooner: held requests ask up to 20 times a second.
 _FOREIGN_SECONDS = 0.5
 # More than one: a user's many processes may take seconds. No environment uses more than one of them at a time.
 _THREADS = 4

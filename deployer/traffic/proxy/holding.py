@@ -9,8 +9,6 @@ from deployer.traffic.proxy.refusals import NotFound, Unavailable
 from deployer.traffic.proxy.routes import Routed, RouteTable
 from deployer.traffic.proxy.upstream import Upstream, UpstreamRefused, open_upstream
 
-# Nothing tells when a target takes connections again, or when its new listener has been examined.
-_REFUSED_SECONDS = 0.05
 _RETRY_AFTER_SECONDS = 5
 
 
@@ -55,20 +53,25 @@ class Holding:
         the route was removed.
         """
         refused = {avoided}
+        # One that has just come does not try a target that refuses others: one retry at a time is made for all.
+        may_try = not routed.held.are_retried
+        is_new = True
         while True:
             route = routed.route
             if route is None:
                 raise NotFound("No environment answers at this host any more.")
-            left = [target for target in route.targets if target not in refused]
+            left = [target for target in route.targets if target not in refused] if may_try else []
             if left:
                 target = self._least_busy(routed.environment_id, left) if len(left) > 1 else left[0]
                 connected = await self._try(routed, target)
                 if connected is not None:
+                    routed.held.wake_after_success()
                     return connected
                 refused.add(target)
             else:
-                await self._wait(routed, route, ends_at)
+                await self._wait(routed, route, ends_at, is_new=is_new)
                 refused.clear()
+                may_try, is_new = True, False
 
     def _least_busy(self, environment_id: int, targets: list[Target]) -> Target:
         return min(targets, key=lambda target: self._table.in_work(environment_id, target))
@@ -91,29 +94,20 @@ class Holding:
         self._table.give_back(routed.environment_id, target)
         return None
 
-    async def _wait(self, routed: Routed, route: Route, ends_at: float) -> None:
-        """Until the route has changed or a target that refused may be asked again."""
+    async def _wait(self, routed: Routed, route: Route, ends_at: float, *, is_new: bool) -> None:
+        """Wait until the route has changed, or it is this request's turn to try a target that refused."""
         now = asyncio.get_running_loop().time()
         if not (route.targets or route.wakes or route.is_awaited):
             raise Unavailable("The application is not running.", retry_after=_RETRY_AFTER_SECONDS)
-        if now >= ends_at:
+        if is_new and len(routed.held) >= self._held_at_once:
+            raise Unavailable(f"{len(routed.held):,} requests wait for the application already.")
+        if route.wakes and not route.targets:
+            self._wake(routed, now, ends_at)
+        if not await routed.held.wait(ends_at - now, is_retried=bool(route.targets)):
             raise Unavailable(
                 f"No instance of the application took the request within {self._hold_seconds:g} s.",
                 retry_after=_RETRY_AFTER_SECONDS,
             )
-        if routed.held >= self._held_at_once:
-            raise Unavailable(f"{routed.held:,} requests wait for the application already.")
-        if route.wakes and not route.targets:
-            self._wake(routed, now, ends_at)
-        pause = min(ends_at - now, _REFUSED_SECONDS) if route.targets else ends_at - now
-        routed.held += 1
-        try:
-            async with asyncio.timeout(pause):
-                await routed.changed.wait()
-        except TimeoutError:
-            return
-        finally:
-            routed.held -= 1
 
     def _wake(self, routed: Routed, now: float, ends_at: float) -> None:
         # Again only when the one who asked for it has given up.

@@ -1,33 +1,29 @@
 """Which environment answers at a host, and how many requests each of its targets has in work."""
 
-import asyncio
 import math
 
 from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.held_requests import HeldRequests
 
 
 class Routed:
     """One environment's route, as the requests that are on their way see it."""
 
-    __slots__ = ("changed", "environment_id", "held", "route", "woken_until")
+    __slots__ = ("environment_id", "held", "route", "woken_until")
 
     def __init__(self, environment_id: int, route: Route) -> None:
         self.environment_id = environment_id
         self.route: Route | None = route
         """None: the route was removed."""
-        self.changed = asyncio.Event()
-        """Set when `route` is not any more what it was; each change brings a new event."""
         self.woken_until = -math.inf
         """Until when the request waits that last asked for the environment to be woken, by the loop's clock."""
-        self.held = 0
-        """Requests that wait for a target."""
+        self.held = HeldRequests()
 
     def change(self, route: Route | None) -> None:
-        """Put the route in force, and let those go on who wait for it."""
-        changed, self.changed = self.changed, asyncio.Event()
+        """Put the route in force, and wake the requests that wait for it."""
         self.route = route
         self.woken_until = -math.inf
-        changed.set()
+        self.held.wake_all()
 
 
 class RouteTable:

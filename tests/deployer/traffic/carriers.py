@@ -129,7 +129,7 @@ def held(proxy: Traffic, host: str = "a.localhost") -> int:
     """How many requests wait for the environment at this host."""
     assert isinstance(proxy, StreamingProxy)
     routed = proxy._table.find(host)
-    return 0 if routed is None else routed.held
+    return 0 if routed is None else len(routed.held)
 
 
 @asynccontextmanager

@@ -1,0 +1,136 @@
+"""How many connections are tried for requests that wait for a target which refuses."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from deployer.traffic.interface import Route, Target
+from deployer.traffic.proxy.holding import Connected, Holding
+from deployer.traffic.proxy.refusals import Unavailable
+from deployer.traffic.proxy.routes import Routed, RouteTable
+from deployer.traffic.proxy.upstream import Upstream, UpstreamRefused
+from tests.deployer.traffic.applications import until
+
+HOST = "a.localhost"
+ROUTE = Route((HOST,), (Target(1),), is_awaited=True)
+HELD = 200
+# Retries come by time, so on a busy machine a few more may be made than the test waits for.
+FEW = 20
+
+
+class Refusing:
+    """Refuses connections, but for as many as it is told to take."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+        self.takes = 0
+
+    async def open(self, _target: Target, _listeners: object) -> Upstream:
+        self.tried += 1
+        # As a connection does that is refused by this machine.
+        await asyncio.sleep(0)
+        if not self.takes:
+            raise UpstreamRefused
+        self.takes -= 1
+        return Upstream(asyncio.get_running_loop())
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Refusing:
+    target = Refusing()
+    monkeypatch.setattr("deployer.traffic.proxy.holding.open_upstream", target.open)
+    return target
+
+
+class Requests:
+    """Those that are on their way to the environment."""
+
+    def __init__(self) -> None:
+        self.table = RouteTable()
+        self.table.set(1, ROUTE)
+        routed = self.table.find(HOST)
+        assert routed is not None
+        self.routed: Routed = routed
+        self._holding = Holding(self.table, lambda _: None, 30.0, held_at_once=HELD)
+        self._tasks: list[asyncio.Task[Connected]] = []
+
+    def begin(self, seconds: float = 30.0) -> asyncio.Task[Connected]:
+        ends_at = asyncio.get_running_loop().time() + seconds
+        self._tasks.append(asyncio.create_task(self._holding.connect(self.routed, ends_at)))
+        return self._tasks[-1]
+
+    async def hold(self, count: int) -> None:
+        self.begin()
+        await until(lambda: len(self.routed.held) == 1)
+        for _ in range(count - 1):
+            self.begin()
+        await until(lambda: len(self.routed.held) == count)
+
+    @property
+    def connected(self) -> int:
+        return sum(task.done() for task in self._tasks)
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def requests() -> AsyncIterator[Requests]:
+    requests = Requests()
+    yield requests
+    await requests.end()
+
+
+async def test_one_retry_at_a_time_is_made_for_all_who_wait(target: Refusing, requests: Requests) -> None:
+    await requests.hold(HELD)
+    await until(lambda: target.tried >= 3)
+    assert target.tried < FEW
+    await until(lambda: len(requests.routed.held) == HELD)
+
+
+async def test_a_target_that_is_back_gets_all_who_wait(target: Refusing, requests: Requests) -> None:
+    await requests.hold(HELD)
+    target.takes = HELD
+    await until(lambda: requests.connected == HELD)
+    assert target.tried < HELD + FEW and not requests.routed.held
+
+
+async def test_each_connection_that_is_taken_has_two_more_tried(target: Refusing, requests: Requests) -> None:
+    """A target that takes one and refuses the next is not tried by all."""
+    await requests.hold(HELD)
+    target.takes = 3
+    await until(lambda: requests.connected == 3 and len(requests.routed.held) == HELD - 3)
+    assert 3 <= target.tried < FEW
+
+
+async def test_who_waits_goes_on_though_the_one_who_was_to_retry_has_left(
+    target: Refusing, requests: Requests
+) -> None:
+    await requests.hold(2)
+    first, second = requests._tasks
+    first.cancel()
+    target.takes = 1
+    await until(second.done)
+    assert (await second).target == Target(1)
+
+
+async def test_all_who_wait_are_told_of_a_changed_route(target: Refusing, requests: Requests) -> None:
+    await requests.hold(HELD)
+    requests.table.set(1, Route((HOST,), (), is_awaited=False))
+    await until(lambda: requests.connected == HELD)
+    for task in requests._tasks:
+        with pytest.raises(Unavailable):
+            await task
+
+
+async def test_a_request_is_refused_when_its_time_is_over_or_too_many_wait(
+    target: Refusing, requests: Requests
+) -> None:
+    with pytest.raises(Unavailable, match="within"):
+        await requests.begin(seconds=0.0)
+    await requests.hold(HELD)
+    with pytest.raises(Unavailable, match="wait for the application already"):
+        await requests.begin()
