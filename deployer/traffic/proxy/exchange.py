@@ -10,6 +10,7 @@ from deployer.traffic.interface import Target
 from deployer.traffic.proxy.answers import Answer, is_final, relay_interim
 from deployer.traffic.proxy.caller import Caller, Relayed
 from deployer.traffic.proxy.endless import Endless
+from deployer.traffic.proxy.frame_turns import FrameTurns
 from deployer.traffic.proxy.heads import LAST_CHUNK, RequestHead, write_answer, write_chunk
 from deployer.traffic.proxy.holding import Connected, Holding
 from deployer.traffic.proxy.refusals import BadGateway, BadRequest, GatewayTimeout, RequestTimeout
@@ -29,9 +30,16 @@ class Exchange:
     """A request on its way. `think_seconds`: from its end to the answer's head."""
 
     def __init__(
-        self, caller: Caller, head: RequestHead, think_seconds: float, watch: Watch, endless: Endless
+        self,
+        caller: Caller,
+        head: RequestHead,
+        think_seconds: float,
+        watch: Watch,
+        endless: Endless,
+        turns: FrameTurns,
     ) -> None:
         self._caller = caller
+        self._turns = turns
         self._endless = endless
         self._head = head
         self._watch = watch
@@ -178,7 +186,8 @@ class Exchange:
             raise BadGateway("The application's answer has headers that cannot be passed on.")
         self._caller.has_answer = True
         self._caller.write(head)
-        tunnel = Tunnel(self._caller, connected.upstream, self._watch)
-        with self._endless.opened(connected.environment_id, connected.target, tunnel.end, is_web_socket=True):
+        environment_id = connected.environment_id
+        tunnel = Tunnel(self._caller, connected.upstream, self._watch, self._turns, environment_id)
+        with self._endless.opened(environment_id, connected.target, tunnel.end, is_web_socket=True):
             await tunnel.run()
         return Relayed(101, keep_alive=False)

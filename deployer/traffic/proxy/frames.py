@@ -6,8 +6,14 @@ _GOING_AWAY = (1001).to_bytes(2, "big")
 _CLOSE = 8
 _FIN_CLOSE = 0x80 | _CLOSE
 _MASKED = 0x80
-_LENGTH_BYTES = {126: 2, 127: 8}
 _KEY_BYTES = 4
+_LENGTH_BYTES = {126: 2, 127: 8}
+# By a frame's second byte: how long the frame is as a whole. 0: the length stands in the bytes that follow.
+_SIZES = tuple(
+    0 if length in _LENGTH_BYTES else 2 + key_bytes + length
+    for key_bytes in (0, _KEY_BYTES)
+    for length in range(128)
+)
 
 
 class Frames:
@@ -26,39 +32,45 @@ class Frames:
         """Whether all that has come are whole frames."""
         return not (self._left or self._header)
 
-    def feed(self, data: bytes) -> int:
-        """Return how many bytes of `data` belong to frames that are complete by its end."""
-        before = len(self._header)
-        data = self._header + data
-        self._header = b""
-        size, position, complete = len(data), self._left, 0
-        while position < size:
-            if position > before:
-                complete = position
-            after = self._read_header(data, position)
-            if not after:
-                self._left = 0
-                self._header = data[position:]
-                return max(0, complete - before)
-            position = after + self._left
-        self._left = position - size
-        return size - before if not self._left else max(0, complete - before)
+    def feed(self, data: bytes, most: int) -> tuple[int, int, int]:
+        """Follow up to `most` further frames, as far as `data` goes.
 
-    def _read_header(self, data: bytes, start: int) -> int:
-        """Return where the key or the payload begins, 0 where the header is incomplete."""
-        if len(data) < start + 2:
-            return 0
-        length = data[start + 1] & ~_MASKED
-        end = start + 2
-        if more := _LENGTH_BYTES.get(length):
-            end += more
-            if len(data) < end:
-                return 0
-            length = int.from_bytes(data[end - more : end], "big")
-        if data[start] & 0x0F == _CLOSE:
-            self.has_closed = True
-        self._left = length + (_KEY_BYTES if data[start + 1] & _MASKED else 0)
-        return end
+        Return how many bytes of `data` were followed, how many of these belong to frames that are complete by then,
+        and how many frames began.
+        """
+        before = len(self._header)
+        if before:
+            data, self._header = self._header + data, b""
+        size, position, boundary, count = len(data), self._left, 0, 0
+        self._left = 0
+        while position + 1 < size and count < most:
+            boundary = position
+            frame = _SIZES[data[position + 1]] or _read_size(data, position)
+            if not frame:
+                self._header = data[position:]
+                return size - before, max(0, boundary - before), count
+            if data[position] & 0x0F == _CLOSE:
+                self.has_closed = True
+            position += frame
+            count += 1
+        if position > size:
+            self._left = position - size
+            return size - before, max(0, boundary - before), count
+        if position + 1 == size:
+            self._header = data[position:]
+            return size - before, max(0, position - before), count
+        return position - before, max(0, position - before), count
+
+
+def _read_size(data: bytes, start: int) -> int:
+    """Return the size of a frame whose length does not fit into its second byte; 0 where its header is incomplete."""
+    second = data[start + 1]
+    end = start + 2 + _LENGTH_BYTES[second & ~_MASKED]
+    if len(data) < end:
+        return 0
+    return (
+        end - start + int.from_bytes(data[start + 2 : end], "big") + (_KEY_BYTES if second & _MASKED else 0)
+    )
 
 
 def write_going_away(*, masked: bool) -> bytes:

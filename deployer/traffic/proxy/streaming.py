@@ -15,6 +15,7 @@ from deployer.traffic.proxy.bounded_head import BoundedServer, CallerLimits
 from deployer.traffic.proxy.caller import Caller, CallerGone, Relayed
 from deployer.traffic.proxy.endless import Endless
 from deployer.traffic.proxy.exchange import Exchange
+from deployer.traffic.proxy.frame_turns import FrameTurns
 from deployer.traffic.proxy.heads import RequestHead, read_host, write_request
 from deployer.traffic.proxy.holding import Holding
 from deployer.traffic.proxy.refusals import NotFound, Unavailable, answer_refusal
@@ -74,6 +75,7 @@ class StreamingProxy:
         self._watch = Watch(silent_seconds)
         self._watching: asyncio.Task[None] | None = None
         self._endless = Endless()
+        self._turns = FrameTurns()
         self._is_closing = False
         self._slots = Slots(requests_at_once, reserved)
         self._grace_seconds = grace_seconds
@@ -189,9 +191,8 @@ class StreamingProxy:
         self._slots.take(routed.environment_id)
         self._watch.enter(caller)
         try:
-            return await Exchange(caller, head, self._think_seconds, self._watch, self._endless).run(
-                self._holding, routed, self._hold_seconds
-            )
+            exchange = Exchange(caller, head, self._think_seconds, self._watch, self._endless, self._turns)
+            return await exchange.run(self._holding, routed, self._hold_seconds)
         finally:
             self._watch.leave(caller)
             self._slots.give_back(routed.environment_id)

@@ -6,25 +6,37 @@ codes pass as they are.
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from functools import partial
 
 from aiohttp.base_protocol import BaseProtocol
 
 from deployer.traffic.proxy.caller import Caller
 from deployer.traffic.proxy.endless import CLOSING_SECONDS
+from deployer.traffic.proxy.frame_turns import FRAMES_AT_ONCE, FrameTurns
 from deployer.traffic.proxy.frames import Frames, write_going_away
 from deployer.traffic.proxy.upstream import Upstream
 from deployer.traffic.proxy.watch import Watch
 
+_Enter = Callable[["_Pipe"], None]
+
 
 class _Pipe:
-    """One direction. aiohttp hands it what has come, as it would a reader of frames."""
+    """One direction. aiohttp hands it what has come, as it would a reader of frames.
 
-    def __init__(self, source: BaseProtocol, sink: BaseProtocol, watch: Watch, ended: asyncio.Event) -> None:
+    The source is not read from while the sink is full, or while frames wait for their turn to be followed.
+    """
+
+    def __init__(
+        self, source: BaseProtocol, sink: BaseProtocol, watch: Watch, ended: asyncio.Event, enter: _Enter
+    ) -> None:
         self._source = source
         self._sink = sink
         self._watch = watch
         self._ended = ended
+        self._enter = enter
         self._full = asyncio.Event()
+        self._waiting = b""
         self._last = b""
         self._is_shut = False
         self._frames = Frames()
@@ -32,18 +44,55 @@ class _Pipe:
         """Set when the source has ended the WebSocket."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        if self._waiting:
+            self._waiting += data
+        elif data:
+            followed, _ = self._pass_on(data, FRAMES_AT_ONCE)
+            if followed < len(data):
+                self._waiting = data[followed:]
+                self._source.pause_reading()
+                if self.needs_turn:
+                    self._enter(self)
+        return False, b""
+
+    @property
+    def needs_turn(self) -> bool:
+        """True if frames wait, and the sink takes them."""
+        return bool(self._waiting) and not self._full.is_set()
+
+    def take_turn(self, most: int) -> int:
+        """Pass on up to `most` of the frames that wait. Return how many were passed on."""
+        if not self.needs_turn:
+            return 0
+        followed, count = self._pass_on(self._waiting, most)
+        self._waiting = self._waiting[followed:]
+        if not self._waiting and not self._full.is_set():
+            self._source.resume_reading()
+        return count
+
+    def finish(self) -> None:
+        """Pass on what still waits, as far as the WebSocket may go on: the tunnel has ended."""
+        waiting, self._waiting = self._waiting, b""
+        transport = self._sink.transport
+        if waiting and not self._last and transport is not None and not transport.is_closing():
+            transport.write(waiting)
+
+    def _pass_on(self, data: bytes, most: int) -> tuple[int, int]:
+        """Return how many bytes were followed, and how many frames."""
         transport = self._sink.transport
         if transport is None or transport.is_closing():
             self._ended.set()
-        elif data:
-            complete = self._follow(data)
-            if self._last:
-                data = self._cut_behind(data, complete)
-            transport.write(data)
-            if self._sink.writing_paused and not self._full.is_set():
-                self._source.pause_reading()
-                self._full.set()
-        return False, b""
+            return len(data), 0
+        followed, complete, count = self._follow(data, most)
+        if followed < len(data):
+            data = data[:followed]
+        if self._last:
+            data = self._cut_behind(data, complete)
+        transport.write(data)
+        if self._sink.writing_paused and not self._full.is_set():
+            self._source.pause_reading()
+            self._full.set()
+        return followed, count
 
     def feed_eof(self) -> None:
         self._ended.set()
@@ -59,13 +108,14 @@ class _Pipe:
             self._is_shut = True
             transport.write(last)
 
-    def _follow(self, data: bytes) -> int:
+    def _follow(self, data: bytes, most: int) -> tuple[int, int, int]:
+        """See `Frames.feed`."""
         if self._frames.has_closed:
-            return 0
-        complete = self._frames.feed(data)
+            return len(data), 0, 0
+        progress = self._frames.feed(data, most)
         if self._frames.has_closed:
             self.closed.set()
-        return complete
+        return progress
 
     def _cut_behind(self, data: bytes, complete: int) -> bytes:
         """What is still passed on of `data`: the rest of a frame that has begun, and then the last one."""
@@ -80,7 +130,10 @@ class _Pipe:
             await self._full.wait()
             await self._watch.drain(self._sink)
             self._full.clear()
-            self._source.resume_reading()
+            if self._waiting:
+                self._enter(self)
+            else:
+                self._source.resume_reading()
 
 
 class Tunnel:
@@ -89,14 +142,17 @@ class Tunnel:
     Then the other side is closed after it has got its backlog.
     """
 
-    def __init__(self, caller: Caller, upstream: Upstream, watch: Watch) -> None:
+    def __init__(
+        self, caller: Caller, upstream: Upstream, watch: Watch, turns: FrameTurns, environment_id: int
+    ) -> None:
         self._caller = caller
         self._upstream = upstream
         self._ended = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         protocol = caller.request.protocol
-        self._up = _Pipe(protocol, upstream, watch, self._ended)
-        self._down = _Pipe(upstream, protocol, watch, self._ended)
+        enter = partial(turns.enter, environment_id)
+        self._up = _Pipe(protocol, upstream, watch, self._ended, enter)
+        self._down = _Pipe(upstream, protocol, watch, self._ended, enter)
 
     async def run(self) -> None:
         """Carry."""
@@ -115,6 +171,8 @@ class Tunnel:
                 task.cancel()
             # Looked at, so that nothing is said of a side that went away in mid-write.
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._up.finish()
+            self._down.finish()
             self._upstream.end_tunnel()
             self._caller.end_early(reset=False)
 

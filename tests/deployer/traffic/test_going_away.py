@@ -177,10 +177,11 @@ def test_frames_are_told_apart_in_whatever_pieces_they_come(masked: bool) -> Non
         followed, position = Frames(), 0
         while position < len(data):
             piece = data[position : position + randomness.randint(1, most)]
-            complete = followed.feed(piece)
-            after = position + len(piece)
+            size, complete, count = followed.feed(piece, randomness.choice((1, 2, 100)))
+            after = position + size
             inside = [end for end in ends if position < end <= after]
             assert complete == (max(inside) - position if inside else 0)
+            assert size == len(piece) or (size == complete and count)
             position = after
             assert followed.is_between == (position in ends) and not followed.has_closed
 
@@ -189,8 +190,9 @@ def test_the_frame_that_ends_a_web_socket_is_seen_and_written() -> None:
     for masked in (True, False):
         followed = Frames()
         data = frame(10, masked=masked) + write_going_away(masked=masked)
-        assert followed.feed(data[:-1]) == len(frame(10, masked=masked)) and followed.has_closed
-        assert followed.feed(data[-1:]) == 1
+        size = len(frame(10, masked=masked))
+        assert followed.feed(data[:-1], 10) == (len(data) - 1, size, 2) and followed.has_closed
+        assert followed.feed(data[-1:], 10) == (1, 1, 0)
     assert write_going_away(masked=False) == b"\x88\x02\x03\xe9"
     masked_frame = write_going_away(masked=True)
     assert masked_frame[:2] == b"\x88\x82"
