@@ -12,7 +12,6 @@ removed/                    what is being deleted
 import asyncio
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,6 +21,8 @@ from pathlib import Path
 from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
+from deployer.trees.give_tree import give_tree
+from deployer.trees.remove_tree import remove_tree
 from deployer.uncut import uncut
 
 # Of an environment two users: what it builds cannot touch what it runs.
@@ -121,7 +122,7 @@ class Folders:
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
         """Give the tree to whoever builds in it."""
         if owner is not None:
-            await asyncio.to_thread(_give, folder, owner)
+            await asyncio.to_thread(give_tree, folder, owner)
 
     @uncut
     async def seal(self, folder: Path, owner: Owner | None) -> None:
@@ -144,8 +145,8 @@ class Folders:
 
     @uncut
     async def remove(self, folder: Path) -> None:
-        """Delete a tree, whatever is in it."""
-        await asyncio.to_thread(_remove, folder)
+        """Delete a tree, whatever is in it, also while a tenant changes it."""
+        await asyncio.to_thread(remove_tree, folder)
 
     def names(self, kind: str) -> list[str]:
         """What there is under `artefacts`, `homes` or `outputs`."""
@@ -153,14 +154,6 @@ class Folders:
             return os.listdir(self.root / kind)
         except FileNotFoundError:
             return []
-
-
-def _give(folder: Path, owner: Owner) -> None:
-    # By file descriptors, and never through a link: what is in the tree is somebody else's choice.
-    for _, folders, files, handle in os.fwalk(folder):
-        os.chown(handle, owner.uid, owner.gid)
-        for name in (*folders, *files):
-            os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
 
 
 def _seal(folder: Path, gid: int | None) -> None:
@@ -177,20 +170,3 @@ def _seal(folder: Path, gid: int | None) -> None:
     if gid is not None:
         os.chown(folder, 0, gid)
     folder.chmod(0o750)
-
-
-def _remove(folder: Path) -> None:
-    def allow(function: object, path: str, _error: object) -> None:
-        # Where Pharos is not root, a build may have taken rights away from its own folders.
-        parent = os.path.dirname(path)
-        os.chmod(parent, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder, onerror=allow)

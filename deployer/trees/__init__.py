@@ -1,0 +1,1 @@
+"""Folder trees that a tenant may still write while Pharos walks them."""
