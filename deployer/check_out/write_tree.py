@@ -2,6 +2,9 @@
 
 They run where the build does, so they bring what git needs along. That user has none of Pharos' credentials: a
 repository names its submodules, and could have others fetched for it that Pharos may read.
+
+Git's own settings are not read from that user's home, which an earlier build has written: filters and attributes there
+would change the files of a commit. Those of the machine (/etc/gitconfig) count. Known ssh hosts stay in the home.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,9 +14,12 @@ from deployer.check_out.run_git import OLD_MISTAKES, OWNER_SSH_COMMAND
 AsOwner = Callable[[str], Awaitable[None]]
 """Runs a command of the shell in the folder, confined, as the build's own user; what it prints goes to the log."""
 
+# Git reads attributes in XDG_CONFIG_HOME or HOME even where GIT_CONFIG_GLOBAL names another file.
+_NO_HOME = "GIT_CONFIG_GLOBAL=/dev/null HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent"
 _GIT = (
     "LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= SSH_ASKPASS= GIT_TEMPLATE_DIR= GIT_ALLOW_PROTOCOL=https:ssh "
-    f"GIT_SSH_COMMAND='{OWNER_SSH_COMMAND}' "
+    # In double quotes: the shell puts the home in before the next words set another.
+    f'GIT_SSH_COMMAND="{OWNER_SSH_COMMAND}" {_NO_HOME} '
     "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false "
     "-c protocol.version=2 -c advice.detachedHead=false"
 )

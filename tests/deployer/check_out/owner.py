@@ -35,7 +35,12 @@ class Owner:
             subprocess.run,
             ["/bin/sh", "-c", command],
             cwd=self.folder,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.home),
+                # In the place of /etc/gitconfig.
+                "GIT_CONFIG_SYSTEM": str(self.home.parent / "gitconfig"),
+            },
             user=self.number,
             capture_output=True,
             text=True,

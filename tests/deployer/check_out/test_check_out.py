@@ -194,6 +194,21 @@ async def test_the_time_counts_for_both_halves(work: Work, owner: Owner) -> None
     assert f"files could not be written within {seconds:g} seconds" in str(failed.value)
 
 
+@pytest.mark.parametrize("attributes", [".config/git/attributes", "own"])
+async def test_the_builds_home_changes_no_file_of_the_commit(
+    work: Work, owner: Owner, tmp_path: Path, attributes: str
+) -> None:
+    """What an earlier build left there. Git reads attributes in the home also where no settings name them."""
+    builds = owner.home = tmp_path / "builds"
+    (builds / attributes).parent.mkdir(parents=True)
+    (builds / attributes).write_text("* filter=change\n")
+    (builds / ".gitconfig").write_text(
+        f'[core]\n\tattributesFile = {builds / attributes}\n[filter "change"]\n\tsmudge = echo changed\n'
+    )
+    await owner.check_out(work.url, work.commit(a="approved"))
+    assert (owner.folder / "a").read_text() == "approved"
+
+
 async def test_the_history_is_removed_whatever_it_became(work: Work, owner: Owner, tmp_path: Path) -> None:
     await owner.check_out(work.url, work.commit(a="1"))
     await remove_history(owner.folder)
