@@ -14,6 +14,7 @@ from control_api.deployments.frozen import freeze, present_inputs
 from control_api.deployments.moves import add_line
 from control_api.deployments.tables import Deployment
 from control_api.environments.check_open import check_open
+from control_api.environments.hold import hold_environment
 from control_api.git_refs import is_commit
 from control_api.projects.find import Place
 from control_api.repositories.operations import connected_repository
@@ -48,7 +49,8 @@ async def queue_deployment(
     """A new deployment, queued; where the environment wants a second person, it waits for one at once.
 
     A rollback needs none: it brings back what was live, with the variables that it had. Raises what `check_open`
-    raises, `EnvironmentNotReady` where the project has no repository, and `DeployRunning`.
+    raises, `EnvironmentNotReady` where the project has no repository, `DeployRunning`, and `NotFound` where the
+    environment was removed meanwhile.
     """
     environment, project = place
     await check_open(session, environment, now)
@@ -62,6 +64,11 @@ async def queue_deployment(
             )
         repository_id, branch = repository.id, branch or repository.branch
     needs_approval = environment.deploys_need_approval and wish.trigger != "rollback"
+    if needs_approval:
+        # Until the end of the transaction: a push calls off the older ones of its branch, and of two at once neither
+        # would see the other. The settings are read again; the gate may be off by now.
+        await hold_environment(session, environment)
+        needs_approval = environment.deploys_need_approval
     deployment = await _insert(session, place, repository_id, wish, needs_approval, actor, now)
     details = {
         "environment": environment.public_id,

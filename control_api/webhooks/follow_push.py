@@ -32,6 +32,8 @@ async def follow_push(
     left = [change for change in changes if change.after is not None]
     if left:
         triggers = await find_triggers(session, target.project)
+        # Each push locks its environments in the same order: two that have several would deadlock otherwise.
+        left.sort(key=lambda change: triggers.push.get(change.branch, ""))
         outcomes += [await _follow(session, target, triggers, push, one, actor, now) for one in left]
     return sum_up(outcomes)
 
@@ -55,7 +57,7 @@ async def _follow(
     slug = triggers.push.get(branch)
     if slug is None:
         return ignored(f"No trigger of the workflow follows the branch {branch}.")
-    place = await find_place(session, target.project, slug)
+    place = await find_place(session, target.project, slug, to_deploy=True)
     if is_skipped(triggers, change.message):
         return Outcome("skipped", reason=f"The head commit of {branch} has {triggers.skip}.")
     if await is_held(session, place.environment):

@@ -131,12 +131,16 @@ async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
     )
 
 
-async def find_place(session: AsyncSession, project: Project, slug: str) -> Place:
-    """The environment that a trigger names, which nobody removes until the end of the transaction. Raises
-    `RepositoryNotReady` where the project has none of that slug."""
+async def find_place(session: AsyncSession, project: Project, slug: str, *, to_deploy: bool = False) -> Place:
+    """Return the environment that a trigger names, which nobody removes until the end of the transaction.
+
+    `to_deploy`: no other push is deployed to it, and its settings do not change, until then either. Raises
+    `RepositoryNotReady` where the project has none of that slug.
+    """
     query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
-    # Before what refers to it is locked: on Postgres whoever removes it would wait crosswise.
-    query = query.with_for_update(read=True, key_share=True)
+    # Before the rows that refer to it are locked, and with the final strength: on Postgres a transaction that removes
+    # the environment would deadlock with one that locks it more weakly first.
+    query = query.with_for_update(read=not to_deploy, key_share=True)
     environment = (await session.execute(query)).scalar_one_or_none()
     if environment is None:
         raise RepositoryNotReady(

@@ -58,11 +58,14 @@ async def drop_waiting(session: AsyncSession, environment: Environment, branch: 
 
 async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, branch: str) -> None:
     """Deploy the pushes of this branch no more, whatever environments they wait for."""
-    dropped = delete(WaitingPush).where(
+    waiting = select(WaitingPush.id).where(
         WaitingPush.repository_id == repository_id,
         WaitingPush.branch == branch,
         WaitingPush.trigger == "push",
     )
+    # A push that is locked is being queued or replaced just now. Waiting for that transaction could deadlock: it holds
+    # its environment, which another change of this delivery may need.
+    dropped = delete(WaitingPush).where(WaitingPush.id.in_(waiting.with_for_update(skip_locked=True)))
     await session.execute(dropped.execution_options(synchronize_session=False))
 
 
@@ -119,8 +122,13 @@ def _wish(waiting: WaitingPush) -> Wish:
 
 
 async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
-    """A waiting push, its environment and its repository, both of which nobody removes until the end of the
-    transaction."""
+    """Return a waiting push, its environment and its repository, both of which nobody removes until the end of the
+    transaction; no other push is deployed to the environment until then."""
+    # As webhooks do, before the push itself: on Postgres a transaction that removes one of them would deadlock.
+    held = select(Environment.id).join(WaitingPush, WaitingPush.environment_id == Environment.id)
+    await session.execute(
+        held.where(WaitingPush.id == number).with_for_update(key_share=True, of=Environment)
+    )
     row = (
         await session.execute(
             select(WaitingPush, Environment, Project, Repository)
@@ -128,8 +136,7 @@ async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place,
             .join(Project, Project.id == Environment.project_id)
             .join(Repository, Repository.id == WaitingPush.repository_id)
             .where(WaitingPush.id == number)
-            # As webhooks do, before the push itself: on Postgres whoever removes one of them would wait crosswise.
-            .with_for_update(read=True, key_share=True, of=(Environment, Repository))
+            .with_for_update(read=True, key_share=True, of=Repository)
         )
     ).one_or_none()
     return None if row is None else (row[0], Place(row[1], row[2]), row[3])

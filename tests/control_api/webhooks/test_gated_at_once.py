@@ -1,0 +1,75 @@
+"""Pushes at the same moment to an environment whose deploys wait for approval: one is left, and nothing deadlocks."""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import select
+
+from control_api.audit.operations import Actor
+from control_api.deployments.tables import Deployment
+from control_api.environments.remove_environment import remove_environment
+from control_api.projects.find import Place
+from control_api.projects.tables import Environment
+from control_api.webhooks.worker import WebhookWorker
+from storage_backends.key_directory.in_process import InProcessKeyDirectory
+from tests.support.webhooks import Hooked, as_sent, bitbucket_change, push
+
+PRODUCTION = "shop/production"
+
+
+async def _statuses(hooked: Hooked) -> list[str]:
+    """Of the pushes to production, the oldest first."""
+    mine = hooked.platform.acme.environment(PRODUCTION).id
+    query = select(Deployment.status).where(Deployment.trigger == "push", Deployment.environment_id == mine)
+    async with hooked.platform.sessions() as session:
+        return list((await session.execute(query.order_by(Deployment.id))).scalars())
+
+
+@pytest.mark.both_databases
+async def test_of_pushes_at_once_one_waits_for_approval(github: Hooked) -> None:
+    await github.platform.change(PRODUCTION, deploys_need_approval=True)
+    # The first delivery teaches the repository's ID, and lets all others wait for that.
+    await github.told(push("github"))
+    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 9)]
+    assert set(await asyncio.gather(*pushes)) == {(202, "queued")}
+    assert await _statuses(github) == ["canceled"] * 8 + ["awaiting_approval"]
+
+
+@pytest.mark.both_databases
+async def test_an_environment_with_a_gate_is_removed_while_pushes_come(github: Hooked) -> None:
+    await github.platform.change(PRODUCTION, deploys_need_approval=True)
+    place = github.platform.acme.places[PRODUCTION]
+
+    await github.told(push("github"))
+
+    async def remove() -> None:
+        await asyncio.sleep(0)
+        async with github.platform.sessions() as session, session.begin():
+            mine = await session.get_one(Environment, place.environment.id)
+            await remove_environment(session, Place(mine, place.project), Actor("test"), datetime.now(UTC))
+
+    pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 21)]
+    looks = [WebhookWorker(github.platform.sessions, InProcessKeyDirectory()).look() for _ in range(5)]
+    told, *_ = await asyncio.gather(asyncio.gather(*pushes), remove(), *looks)
+    assert set(told) <= {(202, "queued"), (202, "waiting"), (409, "repository-not-ready")}
+
+
+@pytest.mark.both_databases
+async def test_pushes_of_several_branches_in_any_order(github: Hooked) -> None:
+    await github.become("bitbucket")
+    for name in (PRODUCTION, "shop/staging"):
+        await github.platform.change(name, deploys_need_approval=True)
+
+    await github.told(push("bitbucket"))
+
+    def both(number: int) -> Awaitable[tuple[int, str]]:
+        branches = ["main", "develop"] if number % 2 else ["develop", "main"]
+        changes = [bitbucket_change(branch, after=f"{number:040x}") for branch in branches]
+        payload = {**json.loads(push("bitbucket").body), "push": {"changes": changes}}
+        return github.told(as_sent("repo:push", payload))
+
+    assert set(await asyncio.gather(*(both(number) for number in range(1, 13)))) == {(202, "queued")}
+    assert (await _statuses(github)).count("awaiting_approval") == 1
