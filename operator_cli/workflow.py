@@ -38,6 +38,12 @@ def _add_arguments(action: argparse.ArgumentParser, name: str) -> None:
         action.add_argument(
             "file", metavar="FILE", help="YAML of up to 50,000 characters; - reads standard input"
         )
+    if name == "set":
+        action.add_argument(
+            "--by",
+            metavar="EMAIL",
+            help="who sets it; another person approves the deployments that wait for approval",
+        )
     if name != "check":
         add_project_argument(action, "prj_…, its number or slug; may be left out where there is only one")
 
@@ -56,7 +62,8 @@ def _set(arguments: argparse.Namespace) -> int:
     _, faults = _find_faults(text)
     if faults:
         return _tell_faults(arguments, faults)
-    told = ask(arguments, "workflows/set", {"project_id": arguments.project_id, "text": text})
+    wanted = {"project_id": arguments.project_id, "text": text, "by": arguments.by}
+    told = ask(arguments, "workflows/set", wanted)
     return tell(arguments, told, _show_set)
 
 

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.accounts.tables import Person
 from control_api.audit.operations import Actor, record
+from control_api.deployments.check_authors import check_authors
 from control_api.deployments.frozen import check_shown, freeze, inputs_of
 from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.queue_deployment import deploy_running
@@ -33,8 +34,9 @@ async def approve_deployment(
 
     `revision` names the commit that the person has looked at; needed while Pharos does not know it, and refused where
     it is another. `shown` is the digest of the inputs that the person has seen, or its beginning; without it, the
-    inputs have to be those of the moment at which the deployment began to wait. Raises `Refused`, `ForbiddenMove`,
-    `DeployRunning`, and what `check_open` raises.
+    inputs have to be those of the moment at which the deployment began to wait. The person is neither the one who asked
+    nor the one who changed an input since. Raises `Refused`, `ForbiddenMove`, `DeployRunning`, and what `check_open`
+    raises.
     """
     check_second(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
@@ -44,6 +46,7 @@ async def approve_deployment(
     await check_open(session, environment, now)
     inputs = await inputs_of(session, deployment, environment, deployment.revision or revision)
     check_shown(deployment, inputs, shown)
+    await check_authors(session, deployment, inputs, person)
     approved = {
         **freeze(inputs, now),
         "revision": inputs.revision,

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from control_api.accounts.tables import Person
-from control_api.audit.operations import operator
 from control_api.engines import Action, Engines, Wanted
 from control_api.projects.choose import choose_project
 from control_api.projects.describe import name_project
+from control_api.projects.members import choose_asker
 from control_api.refusals import Refused, refusing
 from control_api.workflows import operations
 from control_api.workflows.document import to_json
@@ -19,12 +19,14 @@ from pipeline_contracts.times import format_time
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: text (YAML), project_id (may be left out where there is one)."""
+    """`wanted`: text (YAML), project_id (may be left out where there is one), by (an e-mail address; may be left
+    out)."""
     text = str(wanted.get("text") or "")
     async with engines.sessions() as session, session.begin():
         project = await choose_project(session, wanted.get("project_id"))
+        actor = await choose_asker(session, project, wanted)
         with _reading(), refusing("The project", "run the command again."):
-            version, document = await operations.set_workflow(session, project, text, operator(wanted), now)
+            version, document = await operations.set_workflow(session, project, text, actor, now)
         return {"project": name_project(project), "version": version, "document": to_json(document)}
 
 

@@ -56,7 +56,8 @@ async def _set_variables(platform: Platform, values: Mapping[str, str]) -> None:
         environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
         place = Place(environment, await session.get_one(Project, environment.project_id))
         now = datetime.now(UTC)
-        await replace_variables(session, VARIABLE_KEYS, place, values, Actor("operator test"), now)
+        actor = Actor("operator test", platform.acme.people["deployer"].id)
+        await replace_variables(session, VARIABLE_KEYS, place, values, actor, now)
 
 
 async def _queue(platform: Platform) -> int:

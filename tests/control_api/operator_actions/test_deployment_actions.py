@@ -117,7 +117,7 @@ async def test_a_commit_that_is_known_need_not_be_named(operated: Operated) -> N
 async def test_what_waits_is_shown_with_all_that_an_approval_is_bound_to(operated: Operated) -> None:
     number = await _wait(operated, revision=REVISION)
     workflow = "version: 1\nprocesses: {web: {command: python app.py}}\n"
-    await operated.act("workflows/set", text=workflow)
+    await operated.act("workflows/set", text=workflow, by="deployer@acme.example")
     await operated.act("variables/set", environment_id="production", text="A=1", by="deployer@acme.example")
     (waiting,) = await operated.act("deployments/waiting")
     assert waiting["changed_since_asked"] == "variables and workflow"

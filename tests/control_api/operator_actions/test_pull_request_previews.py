@@ -66,6 +66,7 @@ async def _values(operated: Operated, environment: Environment) -> dict[str, str
 
 async def _deploy(operated: Operated, place: Place, wish: Wish | None = None) -> Deployment:
     async with operated.engines.sessions() as session, session.begin():
+        place = await choose_place(session, place.environment.public_id)
         return await deploy_preview(session, place, ACTOR, NOW, wish)
 
 
