@@ -85,7 +85,8 @@ def show_approvals(deployments: list[dict[str, Any]], changes: list[dict[str, An
 
 def tell_inputs(deployment: dict[str, Any]) -> list[tuple[str, str]]:
     """What an approval of the deployment is bound to, by name."""
-    told = [("commit", _commit(deployment)), ("variables", _version(deployment["variables"], "none"))]
+    told = [("repository", deployment["repository_url"]), ("commit", _commit(deployment))]
+    told.append(("variables", _version(deployment["variables"], "none")))
     told.append(("workflow", _workflow(deployment["workflow"], deployment["project"])))
     if deployment["digest"] is not None:
         told.append(("digest", deployment["digest"]))

@@ -23,7 +23,8 @@ _ACTIONS = {
     "new-secret": "give its webhook another secret; what is signed with the old one is refused from then on",
     "set-branch": "deploy another branch where neither a deploy nor its environment names one",
     "set": "say whether its webhooks are listened to, whether pull requests from forks get previews, and its ID",
-    "disconnect": "deploy its project from it no more; not while a deployment is active",
+    "disconnect": "deploy its project from it no more; not while a deployment is active, and those that wait for "
+    "approval are canceled",
 }
 _KINDS = ("github", "gitlab", "bitbucket", "git")
 

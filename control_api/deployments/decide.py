@@ -16,6 +16,7 @@ from control_api.environments.check_open import check_open
 from control_api.projects.members import check_second
 from control_api.projects.tables import Environment
 from control_api.refusals import Refused
+from control_api.repositories.operations import is_disconnected
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 
@@ -45,6 +46,11 @@ async def approve_deployment(
         raise Refused(f"Deployment {deployment.id} is of the commit {deployment.revision}, not {revision}.")
     await check_open(session, environment, now)
     inputs = await inputs_of(session, deployment, environment, deployment.revision or revision)
+    if inputs.brings_id is None and await is_disconnected(session, deployment.repository_id):
+        raise Refused(
+            f"The repository of deployment {deployment.id} was disconnected, and nothing is checked out of it any "
+            f"more: cancel it with `pharos cancel {deployment.id}`, and deploy from the connected one."
+        )
     check_shown(deployment, inputs, shown)
     await check_authors(session, deployment, inputs, person)
     approved = {

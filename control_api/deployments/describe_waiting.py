@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.accounts.tables import Person
 from control_api.deployments.frozen import SHORTEST_DIGEST, Inputs, tell_changed
 from control_api.deployments.tables import Deployment, Release
+from control_api.repositories.tables import Repository
 from control_api.variables.tables import VariableSet
 from control_api.workflows.tables import Workflow
 from pipeline_contracts.times import format_time
@@ -18,10 +19,11 @@ from pipeline_contracts.times import format_time
 async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping[int, dict[str, Any]]:
     """Return by deployment what it would run if it was approved now.
 
-    `digest` names all of it in an approval; null while the commit is not known. `changed_since_asked` names what is
-    not as it was when the deployment was asked for, or approved last; `not known` where nobody kept that; null where
-    nothing is. `workflow` is null where the commit has its own; else it has the `text`, its SHA-256, and either the
-    project's `version` or `release_of`, the deployment whose release is brought.
+    `repository_url` is where the commit comes from. `digest` names all of it in an approval; null while the commit is
+    not known. `changed_since_asked` names what is not as it was when the deployment was asked for, or approved last;
+    `not known` where nobody kept that; null where nothing is. `workflow` is null where the commit has its own; else it
+    has the `text`, its SHA-256, and either the project's `version` or `release_of`, the deployment whose release is
+    brought.
     """
     variables = (
         select(VariableSet.id)
@@ -37,18 +39,23 @@ async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping
         .limit(1)
         .scalar_subquery()
     )
-    query = select(Deployment, variables, workflow).where(Deployment.id.in_(list(ids)))
+    query = (
+        select(Deployment, Repository.url, variables, workflow)
+        .join(Repository, Repository.id == Deployment.repository_id)
+        .where(Deployment.id.in_(list(ids)))
+    )
     waiting = {}
-    for deployment, variables_id, workflow_id in await session.execute(query):
+    for deployment, url, variables_id, workflow_id in await session.execute(query):
         brings_id = deployment.rolled_back_to_id or deployment.promoted_from_id
         own = None if brings_id is not None else workflow_id
         source = deployment.repository_id, deployment.revision
-        waiting[deployment.id] = (deployment, Inputs(*source, variables_id, own, brings_id))
-    all_inputs = [inputs for _, inputs in waiting.values()]
+        waiting[deployment.id] = (deployment, url, Inputs(*source, variables_id, own, brings_id))
+    all_inputs = [inputs for *_, inputs in waiting.values()]
     variables_told = await _versions(session, VariableSet, [one.variables_id for one in all_inputs])
     workflows_told = await _workflows(session, all_inputs)
     return {
         number: {
+            "repository_url": url,
             "digest": None if inputs.revision is None else inputs.digest()[:SHORTEST_DIGEST],
             "commit_subject": deployment.commit_subject,
             "commit_author": deployment.commit_author,
@@ -57,7 +64,7 @@ async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping
             "workflow": workflows_told.get(inputs),
             "changed_since_asked": tell_changed(deployment, inputs),
         }
-        for number, (deployment, inputs) in waiting.items()
+        for number, (deployment, url, inputs) in waiting.items()
     }
 
 

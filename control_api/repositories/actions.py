@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import operator, record
+from control_api.deployments.moves import add_line, move_deployment
 from control_api.deployments.tables import Deployment
 from control_api.engines import Action, Engines, Wanted, read_id
 from control_api.git_refs import read_branch
@@ -24,7 +25,7 @@ from control_api.repositories.tables import Repository
 from control_api.webhooks.notices import WebhookSecret
 from control_api.webhooks.secrets import has_webhook, make_secret, read_secret, set_secret, signing_key
 from control_api.webhooks.tables import SealedWebhookSecret
-from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _AUTO = "auto"
@@ -213,7 +214,7 @@ def _check_host_id(kind: str, given: str | None) -> None:
 
 
 async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Refused while a deployment of the project is active. `wanted`: id."""
+    """Refused while a deployment of the project is active; those that wait for approval are canceled. `wanted`: id."""
     async with _changing(engines, wanted) as (session, chosen):
         await _disconnect_one(session, wanted, chosen, now)
         return {**_describe(chosen._replace(secret_kind=None)), "disconnected": True}
@@ -221,6 +222,8 @@ async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen, now: datetime) -> None:
     repository, project, _ = chosen
+    # Before the active ones: an approval that is under way has then ended, and is found among them.
+    canceled = await _cancel_waiting(session, repository, now)
     active = select(Deployment.id, Deployment.status).where(
         Deployment.project_id == project.id, Deployment.status.in_(ACTIVE)
     )
@@ -231,8 +234,28 @@ async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen
             f"it with `pharos cancel {found[0]}`."
         )
     await operations.disconnect_repository(session, repository, now)
-    _record(session, wanted, chosen, "repository.disconnect", now, {"url": repository.url})
+    details = {"url": repository.url, "canceled": canceled}
+    _record(session, wanted, chosen, "repository.disconnect", now, details)
     await session.flush()
+
+
+async def _cancel_waiting(session: AsyncSession, repository: Repository, now: datetime) -> int:
+    """Cancel the deployments that wait for approval and would check the repository out; return how many."""
+    query = (
+        select(Deployment)
+        .where(
+            Deployment.repository_id == repository.id,
+            Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
+            Deployment.promoted_from_id.is_(None),
+        )
+        .order_by(Deployment.id)
+        .with_for_update()
+    )
+    waiting = (await session.execute(query)).scalars().all()
+    for deployment in waiting:
+        await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
+        add_line(session, deployment.id, "Canceled: the repository was disconnected.", now)
+    return len(waiting)
 
 
 @asynccontextmanager

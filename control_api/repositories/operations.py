@@ -20,6 +20,13 @@ async def connected_repository(session: AsyncSession, project_id: int) -> Reposi
     return (await session.execute(query)).scalar_one_or_none()
 
 
+async def is_disconnected(session: AsyncSession, number: int) -> bool:
+    """Whether nothing is checked out of the repository any more. Releases that it was built into can still be brought
+    to an environment."""
+    query = select(Repository.disconnected_at).where(Repository.id == number)
+    return (await session.execute(query)).scalar_one_or_none() is not None
+
+
 async def connect_repository(
     session: AsyncSession, project_id: int, kind: str, url: str, branch: str, now: datetime
 ) -> Repository:

@@ -140,6 +140,7 @@ class CommitLookUps:
             .join(Environment, Environment.id == Deployment.environment_id)
             .where(
                 due.c.place == 1,
+                Repository.disconnected_at.is_(None),
                 Deployment.account_id.not_in([one.account_id for one in self._running.values()]),
             )
             .order_by(*order)

@@ -96,7 +96,7 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
             step = DeploymentStep.SWITCH if is_live else DeploymentStep.START
         revision = deployment.approved_revision or deployment.revision
         inputs = await inputs_of(session, deployment, environment, revision)
-        refusal = await _refusal(session, deployment, environment, inputs, now)
+        refusal = await _refusal(session, deployment, environment, repository, inputs, now)
         if refusal is None and not is_first:
             refusal = _given_up(deployment, step)
         if refusal is None and not is_live and (is_first or deployment.frozen_at is None):
@@ -122,7 +122,12 @@ class _Refusal:
 
 
 async def _refusal(
-    session: AsyncSession, deployment: Deployment, environment: Environment, inputs: Inputs, now: datetime
+    session: AsyncSession,
+    deployment: Deployment,
+    environment: Environment,
+    repository: Repository,
+    inputs: Inputs,
+    now: datetime,
 ) -> _Refusal | None:
     """Why it may not begin after all: what was allowed when it was asked for may not be any more."""
     if deployment.status != DeploymentStatus.QUEUED:
@@ -131,6 +136,8 @@ async def _refusal(
         await check_open(session, environment, now)
     except Problem as problem:
         return _Refusal(DeploymentStatus.CANCELED, f"Canceled: {problem.detail}")
+    if repository.disconnected_at is not None and inputs.brings_id is None:
+        return _Refusal(DeploymentStatus.CANCELED, "Canceled: the repository was disconnected.")
     if deployment.trigger == "rollback":
         return None
     if not (deployment.needs_approval or environment.deploys_need_approval):

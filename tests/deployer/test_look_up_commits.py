@@ -85,6 +85,13 @@ async def _look(platform: Platform, number: int) -> Deployment:
         return await session.get_one(Deployment, number)
 
 
+async def test_a_disconnected_repository_is_asked_nothing(platform: Platform, repository: Path) -> None:
+    number = await _waiting(platform, str(repository))
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Repository).values(disconnected_at=datetime.now(UTC)))
+    assert (await _look(platform, number)).commit_looked_up_at is None
+
+
 async def test_the_commit_its_subject_and_its_author_are_written_down(
     platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from control_api.deployments.tables import Deployment, LiveRelease, Release
 from control_api.environments.locks import lock_environment
 from control_api.projects.find import Place
 from control_api.projects.tables import Environment
+from control_api.repositories.tables import Repository
 from control_api.variables.operations import present_variables, replace_variables
 from control_api.variables.sealing import SealingKeys
 from deployer.deployments.take_up import Job, Pushed, take_up
@@ -76,7 +77,8 @@ async def _place(session: AsyncSession, platform: Platform, name: str) -> Place:
 async def _set_variables(platform: Platform, name: str = NAME, **values: str) -> None:
     async with platform.sessions() as session, session.begin():
         place = await _place(session, platform, name)
-        await replace_variables(session, VARIABLE_KEYS, place, values, ACTOR, datetime.now(UTC))
+        actor = Actor("operator test", platform.acme.people["deployer"].id)
+        await replace_variables(session, VARIABLE_KEYS, place, values, actor, datetime.now(UTC))
 
 
 async def _approve(platform: Platform, number: int, revision: str | None = COMMIT) -> None:
@@ -128,6 +130,22 @@ async def test_hibernated_meanwhile_it_is_called_off(platform: Platform) -> None
     await platform.change(NAME, state="hibernated")
     assert await _take(platform, number) is None
     assert (await read_outcome(platform, number))[0] == "canceled"
+
+
+async def _disconnect(platform: Platform) -> None:
+    async with platform.sessions() as session, session.begin():
+        await session.execute(update(Repository).values(disconnected_at=NOW))
+
+
+async def test_from_a_disconnected_repository_only_releases_are_brought(platform: Platform) -> None:
+    number = await _queued(platform)
+    await _disconnect(platform)
+    assert await _take(platform, number) is None
+    canceled = ("canceled", "Canceled: the repository was disconnected.")
+    assert await read_outcome(platform, number) == canceled
+    source = platform.acme.deployments["production"].id
+    answer = await platform.call("POST", f"/v1/deployments/{source}/rollback")
+    assert await _take(platform, answer.data["id"]) is not None
 
 
 async def test_an_environment_that_wants_a_second_person_by_now_gets_one(platform: Platform) -> None:
