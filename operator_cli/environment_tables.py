@@ -81,6 +81,11 @@ def show_environment(environment: dict[str, Any]) -> None:
             "deployment": _active(environment["active_deployment"]),
             "waiting": _waiting(environment["awaiting_approval"]),
         }
+    if environment.get("gated_previews"):
+        previews = ", ".join(environment["gated_previews"])
+        facts["previews"] = (
+            f"deploys to {previews} wait for a second person too: they have copies of its variables"
+        )
     print_facts(environment["name"], facts, most=1000)
 
 

@@ -13,6 +13,7 @@ from control_api.audit.operations import operator, record
 from control_api.database_errors import BrokenReference
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import operations, read_wanted
+from control_api.environments.gate_copies import gate_copies
 from control_api.environments.gates import choose_second, find_lowered, gate_of
 from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
@@ -95,7 +96,8 @@ async def _changing(
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     """`wanted`: id, and what is to be another: see `read_changes`; where that lowers the gate, by and approved_by as
-    well."""
+    well. `gated_previews`, where deploys wait for approval from now on: the slugs of those that have copies of the
+    environment's variables, and wait too."""
     changes = read_wanted.read_changes(wanted)
     async with _changing(engines, wanted) as (session, place):
         before, gate = describe_settings(place.environment), gate_of(place.environment)
@@ -112,7 +114,10 @@ async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
             account, subject = place.project.account_id, f"environment {place.environment.public_id}"
             record(session, operator(wanted), account, "environment.set", subject, now, details)
         await session.flush()
-        return await _described(session, place)
+        described = await _described(session, place)
+        if gate.deploys or not place.environment.deploys_need_approval:
+            return described
+        return {**described, "gated_previews": await gate_copies(session, place, operator(wanted), now)}
 
 
 async def _scale(engines: Engines, wanted: Wanted, now: datetime) -> Any:

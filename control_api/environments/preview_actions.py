@@ -12,6 +12,7 @@ from control_api.deployments.choose import Chosen, describe_chosen
 from control_api.deployments.queue_actions import check_asked
 from control_api.engines import Action, Engines, Wanted
 from control_api.environments import previews
+from control_api.environments.gate_copies import keep_source
 from control_api.environments.gates import choose_second, find_lowered, gate_of
 from control_api.environments.removed_keys import forget_keys
 from control_api.environments.show_environment import describe_settings
@@ -33,9 +34,12 @@ async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         project = await choose_project(session, wanted.get("project_id"))
         actor = await choose_asker(session, project, wanted)
         with refusing(f"The preview of {branch}", "run the command again."):
-            place = await previews.open_preview(session, project, branch, actor, now)
+            source = None
             if wanted.get("from") is not None:
                 source = Place(await choose_environment(session, str(wanted["from"]), project), project)
+                await keep_source(session, source.environment)
+            place = await previews.open_preview(session, project, branch, actor, now)
+            if source is not None:
                 try:
                     await previews.copy_variables(session, engines.sealing_keys(), source, place, actor, now)
                 except CannotOpen as error:

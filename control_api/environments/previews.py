@@ -15,6 +15,7 @@ from control_api.database_errors import BrokenReference
 from control_api.deployments.decide import cancel_deployment
 from control_api.deployments.queue_deployment import Wish, queue_deployment
 from control_api.deployments.tables import Deployment
+from control_api.environments.gate_copies import add_gate
 from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.operations import change_state
 from control_api.environments.remove_environment import Removed, remove_environment
@@ -88,12 +89,11 @@ async def open_pull_request_preview(
             # It was closed since it was looked for. The next one may get its number.
             session.expunge(found)
     values = await _open_for_pull_request(session, keys, source)
-    is_gated = await _is_gated(session, source)
     made = await _make(session, project, f"Pull request {number}", slug, ref, actor, now)
     if made is None:
         raise RepositoryNotReady(f"Somebody else has just made the environment {project.slug}/{slug}.")
     await replace_variables(session, keys, made, values, actor, now)
-    await _gate(session, made, is_gated and bool(values), source, actor, now)
+    await _note_source(session, made, values, source, actor, now)
     return made, True
 
 
@@ -203,34 +203,31 @@ async def copy_variables(
     """Give `place` the variables that `source` has now, for its next release, without those that are protected; gives
     how many.
 
-    They are opened and sealed anew: sealed ones open for their own environment alone. Raises `CannotOpen`.
+    They are opened and sealed anew: sealed ones open for their own environment alone. Call `keep_source` before `place`
+    is made or held. Raises `CannotOpen`.
     """
     values = await open_for_preview(session, keys, source.environment)
-    is_gated = await _is_gated(session, source)
     await replace_variables(session, keys, place, values, actor, now)
-    await _gate(session, place, is_gated and bool(values), source, actor, now)
+    await _note_source(session, place, values, source, actor, now)
     return len(values)
 
 
-async def _is_gated(session: AsyncSession, source: Place) -> bool:
-    """Whether deploys to the environment wait for a second person. Ask after its variables were read: a gate that was
-    set before the variables is then seen."""
-    query = select(Environment.deploys_need_approval).where(Environment.id == source.environment.id)
-    return bool(await session.scalar(query))
-
-
-async def _gate(
-    session: AsyncSession, place: Place, is_gated: bool, source: Place, actor: Actor, now: datetime
+async def _note_source(
+    session: AsyncSession,
+    place: Place,
+    values: Mapping[str, str],
+    source: Place,
+    actor: Actor,
+    now: datetime,
 ) -> None:
-    """Let deploys to a preview wait for a second person too, where it got variables of an environment whose deploys do:
-    no code gets them that nobody approved."""
-    environment = place.environment
-    if not is_gated or environment.deploys_need_approval:
+    """Remember where a preview has its variables from, and let its deploys wait for a second person where those of the
+    source do: no code gets them that nobody approved."""
+    if not values:
         return
-    environment.deploys_need_approval = True
-    details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": source.environment.slug}
-    account, subject = place.project.account_id, f"environment {environment.public_id}"
-    record(session, actor, account, "environment.set", subject, now, details)
+    place.environment.variables_of_id = source.environment.id
+    gated = select(Environment.deploys_need_approval).where(Environment.id == source.environment.id)
+    if await session.scalar(gated) and not place.environment.deploys_need_approval:
+        add_gate(session, place, source, actor, now)
     await session.flush()
 
 

@@ -34,6 +34,10 @@ class ProjectRole(Base):
     role: Mapped[str] = mapped_column(String(20))
 
 
+SOURCE_NOT_KNOWN = 0
+"""No environment has this number."""
+
+
 class Environment(Base):
     """Where a project runs and what its telemetry is filed under."""
 
@@ -61,6 +65,8 @@ class Environment(Base):
     variables_need_approval: Mapped[bool] = mapped_column(server_default=false())
     wake_on_request: Mapped[bool] = mapped_column(server_default=false())
     """Whether the first request wakes it when it hibernates."""
+    variables_of_id: Mapped[int | None]
+    """The environment whose variables were copied here last; `SOURCE_NOT_KNOWN` where an earlier version did that."""
 
 
 class EnvironmentLock(Base):

@@ -76,3 +76,17 @@ async def test_previews_with_variables_are_gated_where_the_project_has_a_gate(da
         gated = text("SELECT id FROM environments WHERE deploys_need_approval ORDER BY id")
         assert (await connection.execute(gated)).scalars().all() == [1, 2]
     await engine.dispose()
+
+
+@pytest.mark.both_databases
+async def test_old_copies_may_be_of_any_environment(database_url: str) -> None:
+    engine = open_engine(database_url)
+    async with engine.begin() as connection:
+        await connection.run_sync(_upgrade_to, "0013")
+        for row in _ROWS:
+            await connection.execute(text(row))
+    async with engine.begin() as connection:
+        await connection.run_sync(_upgrade_to, "0014")
+        copied = text("SELECT id FROM environments WHERE variables_of_id = 0 ORDER BY id")
+        assert (await connection.execute(copied)).scalars().all() == [2, 7]
+    await engine.dispose()

@@ -14,6 +14,7 @@ from control_api.configuration.effects.variables import (
 from control_api.configuration.plan import Change
 from control_api.configuration.present_fields import environment_fields
 from control_api.configuration.values import Value
+from control_api.environments.gate_copies import gate_copies
 from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.locks import find_lock, lock_environment, unlock_environment
 from control_api.environments.operations import change_state, scale
@@ -118,6 +119,8 @@ async def _change(task: Task, place: Place, due: Sequence[Change], values: Mappi
         task.record("environment.set", _subject(environment), tell_changes(settings))
         # What follows reads the environment anew.
         await task.session.flush()
+        if any(change.field == "approval.deploys" and change.after for change in settings):
+            await gate_copies(task.session, place, task.actor, task.now)
     for change in due:
         if change not in settings and not is_variable(change):
             await _ask_for(task, place, change)

@@ -74,6 +74,14 @@ async def test_what_the_document_leaves_out_of_a_new_one_has_its_default(configu
     }
 
 
+async def test_a_gate_reaches_the_previews_with_copies_of_its_variables(configured: ChangedProject) -> None:
+    operated = configured.operated
+    await operated.act("variables/set", environment_id="production", text="SECRET=1")
+    opened = await operated.act("previews/open", branch="feature", **{"from": "production"})
+    await configured.bring_about(PRODUCTION, {"approval.deploys": True})
+    assert (await configured.environment(opened["environment"])).deploys_need_approval
+
+
 async def test_to_make_one_again_changes_nothing(configured: ChangedProject) -> None:
     action = await configured.plan_one(STAGING, {**OTHERWISE, "variables.A": configured.secret("one")})
     await configured.carry_out(action)

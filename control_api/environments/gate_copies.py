@@ -1,0 +1,61 @@
+"""The gate of an environment reaches the previews that have copies of its variables."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_api.audit.operations import Actor, record
+from control_api.projects.find import Place
+from control_api.projects.tables import SOURCE_NOT_KNOWN, Environment
+
+
+async def keep_source(session: AsyncSession, source: Environment) -> None:
+    """Let nobody change the environment or its variables until the end of the transaction, which copies them.
+
+    Call this before the preview is held: a gate that is turned on holds the two in this order. SQLite locks nothing
+    when it reads; there the transaction is the only writer once the preview is made or held.
+    """
+    query = select(Environment.id).where(Environment.id == source.id).with_for_update(read=True)
+    await session.execute(query)
+
+
+async def gate_copies(session: AsyncSession, source: Place, actor: Actor, now: datetime) -> Sequence[str]:
+    """Let deploys wait for approval in every environment that has a copy of the variables of `source`, and in those
+    whose source is not known; return their slugs. `source` is held, and its gate was turned on."""
+    gated: list[str] = []
+    sources = [source]
+    while sources:
+        place = sources.pop()
+        for copy in await _find_copies(session, place.environment):
+            add_gate(session, Place(copy, place.project), place, actor, now)
+            gated.append(copy.slug)
+            # A preview can be opened with the variables of another one.
+            sources.append(Place(copy, place.project))
+        await session.flush()
+    return sorted(gated)
+
+
+async def _find_copies(session: AsyncSession, source: Environment) -> Sequence[Environment]:
+    query = (
+        select(Environment)
+        .where(
+            Environment.project_id == source.project_id,
+            or_(Environment.variables_of_id == source.id, Environment.variables_of_id == SOURCE_NOT_KNOWN),
+            Environment.deploys_need_approval.is_(False),
+            Environment.id != source.id,
+        )
+        .order_by(Environment.id)
+        .with_for_update(key_share=True)
+    )
+    return (await session.execute(query.execution_options(populate_existing=True))).scalars().all()
+
+
+def add_gate(session: AsyncSession, place: Place, source: Place, actor: Actor, now: datetime) -> None:
+    """Let deploys to an environment that has variables of `source` wait for approval."""
+    environment = place.environment
+    environment.deploys_need_approval = True
+    details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": source.environment.slug}
+    account, subject = place.project.account_id, f"environment {environment.public_id}"
+    record(session, actor, account, "environment.set", subject, now, details)
