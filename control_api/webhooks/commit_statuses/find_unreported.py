@@ -41,6 +41,8 @@ class Unreported:
     """Of the repository: which host."""
     reported: str | None
     """What it was told last."""
+    has_context: bool
+    """Whether the name of its status is written down: the host was told under it, or perhaps."""
     status: CommitStatus
 
 
@@ -65,7 +67,7 @@ def _unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
             Deployment.id.in_(_to_tell(now)),
             ~_is_superseded(),
             Deployment.revision.is_not(None),
-            # Of an environment that was removed, the end is told of what was begun.
+            # Of an environment that was removed, the end is told of what was begun, or perhaps: an answer may be lost.
             Environment.id.is_not(None) | Deployment.reported_context.is_not(None),
             Repository.full_name.is_not(None),
             Repository.kind.in_(kinds),
@@ -123,4 +125,5 @@ def _read(
         description=f"Deployment {deployment.id} {words}.",
         target_url=address if state == "success" else None,
     )
-    return Unreported(deployment.id, kind, deployment.reported, status)
+    has_context = deployment.reported_context is not None
+    return Unreported(deployment.id, kind, deployment.reported, has_context, status)

@@ -47,6 +47,18 @@ async def note_reported(sessions: Sessions, one: Unreported, reported: Reported)
         )
 
 
+async def note_context(sessions: Sessions, one: Unreported) -> None:
+    """Write down under which name the host is about to be told of a deployment for the first time: the answer may be
+    lost, and the environment removed before the next try."""
+    async with sessions() as session, session.begin():
+        await session.execute(
+            update(Deployment)
+            .where(Deployment.id == one.deployment_id, Deployment.reported_context.is_(None))
+            .values(reported_context=one.status.context)
+            .execution_options(synchronize_session=False)
+        )
+
+
 @dataclass(slots=True)
 class _Patience:
     """How long a host that is away is left alone. A restart asks it at once."""
@@ -97,6 +109,8 @@ class Reporter:
 
     async def _report(self, one: Unreported) -> None:
         reported: Reported = one.status.state
+        if not one.has_context:
+            await note_context(self._sessions, one)
         try:
             await self._hosts[one.kind].tell(one.status)
         except StatusUnavailable as error:

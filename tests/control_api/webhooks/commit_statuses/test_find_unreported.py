@@ -54,7 +54,7 @@ async def test_every_status_is_told_as_hosts_call_it(
     told = CommitStatus(
         "acme/shop", REVISION, state, "pharos/shop/production", f"Deployment {number} {words}."
     )
-    assert await _find(pushed) == [Unreported(number, "github", None, told)]
+    assert await _find(pushed) == [Unreported(number, "github", None, False, told)]
 
 
 @pytest.mark.parametrize(("status", "address"), [("succeeded", "http://here:1"), ("failed", None)])

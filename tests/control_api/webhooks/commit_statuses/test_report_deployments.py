@@ -8,8 +8,12 @@ import pytest
 from aiohttp import web
 
 from control_api.accounts.operations import create_account
+from control_api.audit.operations import Actor
 from control_api.deployments.tables import Deployment
+from control_api.environments.previews import close_preview
+from control_api.projects.find import Place
 from control_api.projects.operations import create_environment, create_project
+from control_api.projects.tables import Environment
 from control_api.repositories.operations import connect_repository
 from control_api.webhooks.commit_statuses.github import GitHubStatuses
 from control_api.webhooks.commit_statuses.report_deployments import Reporter
@@ -309,6 +313,24 @@ async def test_what_was_taken_without_an_answer_is_told_again(
     clock.turn(timedelta(minutes=5).total_seconds())
     await reporter.report(GO_ON)
     assert github.states() == ["failure", "failure"]
+
+
+@pytest.mark.both_databases
+async def test_a_preview_that_closes_after_an_answer_was_lost_does_not_stay_pending(
+    pushed: Pushed, reporter: Reporter, github: FakeGitHub, clock: Clock
+) -> None:
+    place = await pushed.add_environment("pr-7", "preview")
+    number = await pushed.push(status="deploying", environment_id=place.environment.id)
+    github.answers.append(cut_connection(taken_by=github))
+    await reporter.report(GO_ON)
+    assert await pushed.reported(number) is None
+    async with pushed.sessions() as session, session.begin():
+        environment = await session.get_one(Environment, place.environment.id)
+        await close_preview(session, Place(environment, place.project), Actor("a Git host"), NOW)
+    clock.turn(timedelta(minutes=5).total_seconds())
+    await reporter.report(GO_ON)
+    assert github.states() == ["pending", "error"]
+    assert {told.context for told in github.told} == {"pharos/shop/pr-7"}
 
 
 async def test_a_round_ends_early_when_it_has_to_stop(
