@@ -18,10 +18,11 @@ from control_api.workflows.faults import DocumentFault
 from control_api.workflows.read_workflow import read_workflow
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import resolve_ref
+from deployer.deployments.live_release import DeploymentIsLive, explain_unusable
 from deployer.deployments.log import DeploymentLog
 from deployer.deployments.record import Record
 from deployer.deployments.take_up import Job, take_up
-from deployer.drivers.interface import Built, Driver, Run, Source, Tenancy, WorkFailed
+from deployer.drivers.interface import Built, Driver, ReleaseUnusable, Run, Source, Tenancy, WorkFailed
 from deployer.leases import Lease, LeaseLost
 from deployer.log_lines.masking import Mask
 from deployer.metrics import DeployerMetrics
@@ -84,8 +85,7 @@ async def carry_out(
     except WorkFailed as error:
         log.end_lines()
         await log.flush()
-        await record.fail(log.hide(str(error)))
-        shop.metrics.finished["failed"] += 1
+        shop.metrics.finished[await _record_failure(record, log.hide(str(error)))] += 1
     except (LeaseLost, SQLAlchemyError):
         raise
     except Exception:
@@ -93,6 +93,17 @@ async def carry_out(
         logger.exception("deployment %d failed", deployment_id)
         shop.metrics.failures += 1
         await record.fail("The deployer failed in the middle of this: its own log says why.")
+
+
+async def _record_failure(record: Record, reason: str) -> str:
+    """End the deployment, and return its status. If its release is live already, the deployment succeeds: while it is
+    active, the environment accepts no deployment that could fix the cause. The keeper reports the cause."""
+    try:
+        await record.fail(reason)
+        return "failed"
+    except DeploymentIsLive:
+        await record.succeed(explain_unusable(reason), None)
+        return "succeeded"
 
 
 class _Work:
@@ -138,11 +149,14 @@ class _Work:
         await record.succeed(f"Live after {took:.1f} s at {self._tenancy.address}.", run.workflow.retain)
 
     async def _switch(self, run: Run) -> None:
-        """Have the traffic follow the live release, however long that takes: there is no way back."""
+        """Have the traffic follow the live release, however long that takes: there is no way back. Raises
+        `ReleaseUnusable`, which no repetition changes."""
         pause, is_told = _FIRST_PAUSE, False
         while True:
             try:
                 return await self._driver.switch(self._tenancy, run)
+            except ReleaseUnusable:
+                raise
             except WorkFailed as error:
                 reason = str(error)
             except Exception:
@@ -167,7 +181,7 @@ class _Work:
             return job.release.id, self._run_of(job.release)
         if job.release is not None:
             revision = job.release.revision
-            built = Built(job.release.artefact, _read_kept(job.release.workflow))
+            built = Built(job.release.artefact, read_kept_workflow(job.release.workflow))
         else:
             revision, built = await _unless(canceled, self._build())
         await self._log.flush()
@@ -210,7 +224,7 @@ class _Work:
 
     def _run_of(self, release: Release) -> Run:
         job = self._job
-        return Run(job.deployment_id, release.artefact, _read_kept(release.workflow), job.variables)
+        return Run(job.deployment_id, release.artefact, read_kept_workflow(release.workflow), job.variables)
 
 
 async def _unless(canceled: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
@@ -233,10 +247,11 @@ def _read(text: str) -> WorkflowDocument:
         raise WorkFailed(f"The project's workflow document cannot be used: {error}") from error
 
 
-def _read_kept(text: str) -> WorkflowDocument:
+def read_kept_workflow(text: str) -> WorkflowDocument:
+    """Return the workflow document that was stored with a release. Raises `ReleaseUnusable`."""
     try:
         return from_json(msgspec.json.decode(text))
-    except KeyError as error:
-        raise WorkFailed(
-            "The release was built by a version that did not keep how it is run: deploy its revision again."
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReleaseUnusable(
+            f"The workflow document of the release cannot be read ({type(error).__name__}): deploy its revision again."
         ) from error

@@ -10,6 +10,11 @@ class DeploymentIsLive(Exception):
     """A deployment cannot fail any more: its release is live, and the deployment is brought to its end."""
 
 
+def explain_unusable(reason: str) -> str:
+    """Return the log line of a deployment that succeeds although this deployer cannot run its live release."""
+    return f"The release is live, but it cannot run here: {reason}"
+
+
 async def read_live_deployment(session: AsyncSession, environment_id: int) -> int | None:
     """Return the ID of the deployment that made the live release live; None if nothing is live."""
     query = (

@@ -119,8 +119,8 @@ class Record:
 
     @_retried
     @uncut
-    async def succeed(self, told: str, retain: int) -> None:
-        """That it is done; releases beyond the newest `retain` are given up."""
+    async def succeed(self, told: str, retain: int | None) -> None:
+        """That it is done; releases beyond the newest `retain` are given up. None: nothing is given up."""
         async with self._sessions() as session, session.begin():
             deployment = await self._held(session, None)
             if deployment.status == DeploymentStatus.SUCCEEDED:
@@ -129,7 +129,8 @@ class Record:
             add_line(session, deployment.id, told, now)
             await session.flush()
             await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
-            await _give_up(session, self._lease.environment_id, retain, now)
+            if retain is not None:
+                await _give_up(session, self._lease.environment_id, retain, now)
 
     @_retried
     @uncut

@@ -20,9 +20,8 @@ from control_api.variables.operations import open_variables
 from control_api.variables.sealing import CannotOpen, SealingKeys
 from control_api.variables.tables import VariableSet
 from control_api.workflows.tables import Workflow
-from deployer.deployments.live_release import read_live_deployment
+from deployer.deployments.live_release import explain_unusable, read_live_deployment
 from deployer.deployments.log import utc_now
-from deployer.drivers.interface import WorkFailed
 from deployer.leases import Lease, hold_lease
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
@@ -72,8 +71,8 @@ class Job:
 
 @uncut
 async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int) -> Job | None:
-    """The job; None where there is nothing to do, because it was turned down here, or has ended. Raises `LeaseLost`,
-    and `WorkFailed` where a release that is live cannot be gone on with now."""
+    """The job; None where there is nothing to do, because it was turned down here, or has ended. A deployment whose
+    live release cannot run here succeeds: see `explain_unusable`. Raises `LeaseLost`."""
     async with sessions() as session, session.begin():
         await hold_lease(session, lease, doing=f"deployment {deployment_id}")
         row = (
@@ -108,9 +107,10 @@ async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deploymen
                 return found
             refusal = _Refusal(DeploymentStatus.FAILED, found)
         if is_live:
-            raise WorkFailed(
-                f"Deployment {deployment_id} is live and cannot be brought to its end: {refusal.reason}"
-            )
+            add_line(session, deployment.id, explain_unusable(refusal.reason), now)
+            await session.flush()
+            await move_deployment(session, deployment, DeploymentStatus.SUCCEEDED, now)
+            return None
         await _turn_down(session, deployment, refusal, now)
         return None
 

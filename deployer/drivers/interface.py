@@ -17,6 +17,10 @@ class WorkFailed(Exception):
     """What was to be done could not be; the message is the last line of the deployment's log, and says why."""
 
 
+class ReleaseUnusable(WorkFailed):
+    """This deployer cannot run the release, and repeating the call does not help, as when its files are missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tenancy:
     """Whose processes they are, and where they answer."""
@@ -153,7 +157,7 @@ class Driver(Protocol):
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """Bring all requests to what was started, let the rest answer what it has in work, and end it. Raises
-        `WorkFailed` where the traffic cannot be switched."""
+        `WorkFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
 
     async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
         """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:

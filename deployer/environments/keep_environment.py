@@ -6,14 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_api.variables.operations import open_variables
 from control_api.variables.sealing import CannotOpen
 from control_api.variables.tables import VariableSet
-from control_api.workflows.document import from_json
-from deployer.deployments.carry_out import Workshop, carry_out
+from deployer.deployments.carry_out import Workshop, carry_out, read_kept_workflow
 from deployer.drivers.interface import Run, Tenancy, WorkFailed
 from deployer.environments.overview import Live, Wanted
 from deployer.leases import Lease, LeaseLost
@@ -176,14 +174,7 @@ class EnvironmentKeeper:
             variables = open_variables(self._shop.keys, sealed, wanted.tenancy.public_id)
         except CannotOpen as error:
             raise WorkFailed(str(error)) from error
-        try:
-            workflow = from_json(msgspec.json.decode(live.workflow))
-        except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise WorkFailed(
-                f"The workflow document of the live release cannot be read ({type(error).__name__}): deploy its "
-                "revision again."
-            ) from error
-        return Run(live.deployment_id, live.artefact, workflow, variables)
+        return Run(live.deployment_id, live.artefact, read_kept_workflow(live.workflow), variables)
 
     @uncut
     async def _read_sealed(self, live: Live) -> VariableSet | None:

@@ -7,19 +7,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from control_api.deployments.tables import Deployment, LiveRelease, Release
 from deployer.deployments import carry_out as carry_out_module
 from deployer.deployments.carry_out import Workshop, carry_out
 from deployer.deployments.live_release import DeploymentIsLive
 from deployer.deployments.record import Record
-from deployer.drivers.interface import Built, ReadKept, Run, Source, Tenancy, WorkFailed, WorkLog
+from deployer.drivers.interface import (
+    Built,
+    ReadKept,
+    ReleaseUnusable,
+    Run,
+    Source,
+    Tenancy,
+    WorkFailed,
+    WorkLog,
+)
 from deployer.identity import Identity
-from deployer.leases import take_lease
+from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
 from tests.support.carried_out import begin, bring_live
 from tests.support.deploy_platform import Platform, environment_path
+from tests.support.deployment_rows import change_deployment, read_outcome
 from tests.support.serve_control import VARIABLE_KEYS
 
 NAME = "shop/production"
@@ -66,6 +76,20 @@ async def _deployed(platform: Platform) -> int:
     return int(answer.data["id"])
 
 
+async def _lease(platform: Platform) -> Lease:
+    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
+    lease = await take_lease(platform.sessions, identity, platform.acme.environment(NAME).id, "http://here")
+    assert lease is not None
+    return lease
+
+
+async def _carry_out(platform: Platform, number: int, driver: NotingDriver) -> None:
+    environment = platform.acme.environment(NAME)
+    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
+    tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
+    await carry_out(shop, await _lease(platform), tenancy, number, asyncio.Event(), driver.floor)
+
+
 def _failing_twice(*errors: Exception) -> Callable[[], None]:
     left = list(errors)
 
@@ -88,14 +112,9 @@ async def test_a_rollback(
     earlier, _later = [await _deployed(platform) for _ in range(2)]
     answer = await platform.call("POST", f"/v1/deployments/{earlier}/rollback")
     environment = platform.acme.environment(NAME)
-    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
-    assert lease is not None
     floor = asyncio.Lock()
     driver = NotingDriver(floor, at_switch)
-    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
-    tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
-    await carry_out(shop, lease, tenancy, answer.data["id"], asyncio.Event(), floor)
+    await _carry_out(platform, answer.data["id"], driver)
 
     assert set(driver.asked) == {("start", True), ("switch", True)}
     assert [name for name, _ in driver.asked[:2]] == ["start", "switch"]
@@ -106,12 +125,37 @@ async def test_a_rollback(
     assert live.deployment_id == answer.data["id"]
 
 
+@pytest.mark.parametrize("wrong", ["files", "workflow"])
+async def test_a_live_release_that_cannot_run_here_does_not_block_the_environment(
+    platform: Platform, wrong: str
+) -> None:
+    number = await _deployed(platform)
+    await change_deployment(platform, number, status="running", step="switch")
+    if wrong == "workflow":
+        async with platform.sessions() as session, session.begin():
+            await session.execute(
+                update(Release).where(Release.deployment_id == number).values(workflow="{}")
+            )
+
+    def refuse() -> None:
+        raise ReleaseUnusable("The files are not on here.")
+
+    await _carry_out(platform, number, NotingDriver(asyncio.Lock(), refuse))
+    status, line = await read_outcome(platform, number)
+    reason = {"files": "The files are not on here.", "workflow": "The workflow document"}[wrong]
+    assert (status, line.startswith(f"The release is live, but it cannot run here: {reason}")) == (
+        "succeeded",
+        True,
+    )
+    async with platform.sessions() as session:
+        live = await session.get_one(LiveRelease, platform.acme.environment(NAME).id)
+        assert live.deployment_id == number
+        assert (await session.get_one(Release, live.release_id)).removed_at is None
+
+
 async def test_a_deployment_whose_release_is_live_cannot_fail(platform: Platform) -> None:
     number = await _deployed(platform)
-    environment = platform.acme.environment(NAME)
-    identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
-    lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
-    assert lease is not None
+    lease = await _lease(platform)
     with pytest.raises(DeploymentIsLive, match="a defect"):
         await Record(platform.sessions, lease, number).fail("a defect")
     async with platform.sessions() as session:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_api.database import open_engine, open_sessions
+from control_api.deployments.tables import Deployment
 from control_api.projects.find import Place
 from control_api.variables.operations import replace_variables
 from control_api.variables.sealing import SealingKeys
@@ -180,7 +182,7 @@ _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
     ),
     "a workflow document that cannot be read": (
         _changed("UPDATE releases SET workflow = '{\"processes\": 1}'"),
-        "workflow document of the live release cannot be read",
+        "workflow document of the release cannot be read",
     ),
     "no artefacts": (_no_artefact, "What was built for this release is not on"),
     "a home that cannot be written": (_no_home, "cannot be written"),
@@ -266,6 +268,27 @@ async def test_an_empty_database_on_the_first_start_of_this_version_ends_nothing
         await faulty.start()
     await _wait_told(site, None)
     assert await _serving(site) == pids
+
+
+async def test_a_resumed_switch_without_the_artefact_does_not_block_the_environment(site: Site) -> None:
+    faulty = site.faulty
+    await _wait_told(site, None)
+    pids, number = await _serving(site), (await faulty.live(site.place))[0]
+    await faulty.stop()
+    async with faulty.stage.sessions() as session, session.begin():
+        interrupted = update(Deployment).where(Deployment.id == number)
+        await session.execute(interrupted.values(status="running", step="switch", finished_at=None))
+    _no_artefact(site)
+    await faulty.start()
+    try:
+        assert await faulty.stage.wait_final(number) == "succeeded"
+        await _wait_told(site, "What was built for this release is not on")
+        assert await _serving(site) == pids
+    finally:
+        await faulty.stop()
+        await _heal(site)
+        await faulty.start()
+    await _wait_told(site, None)
 
 
 async def test_another_database_under_a_running_deployer_ends_nothing(

@@ -14,6 +14,7 @@ from deployer.drivers.interface import (
     Built,
     LastLive,
     ReadKept,
+    ReleaseUnusable,
     Report,
     Run,
     Source,
@@ -236,7 +237,7 @@ class LocalDriver:
 
     @contextmanager
     def _use(self, run: Run) -> Iterator[Path]:
-        """The run's artefact, which is not swept meanwhile. Raises `WorkFailed`."""
+        """The run's artefact, which is not swept meanwhile. Raises `ReleaseUnusable`."""
         folder = self._artefact(run)
         self._using[run.artefact] += 1
         try:
@@ -364,7 +365,7 @@ class LocalDriver:
     def _artefact(self, run: Run) -> Path:
         folder = self._folders.artefact(run.artefact)
         if not folder.is_dir():
-            raise WorkFailed(
+            raise ReleaseUnusable(
                 f"What was built for this release is not on {self._identity.name}: deploy the revision again, or start "
                 "the deployer with the folder that has it."
             )
