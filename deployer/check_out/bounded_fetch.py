@@ -1,38 +1,69 @@
-"""Holds what git fetches to a size on disk."""
+"""Temporary repositories that are bounded on disk; no folder is walked or removed on the event loop."""
 
 import asyncio
-from collections.abc import Coroutine
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from deployer.check_out.failures import CheckOutFailed
+from deployer.processes.shielded import carry_out
 from deployer.uncut import end_tasks
 
 _LOOK_SECONDS = 0.25
+# A bare repository that was just fetched has fewer than 20.
+_MOST_FILES = 1000
 
 T = TypeVar("T")
+
+
+@asynccontextmanager
+async def temporary_folder(prefix: str) -> AsyncIterator[Path]:
+    """Yield a new folder, which is removed at the end, also if this is cancelled."""
+    folder = tempfile.mkdtemp(prefix=prefix, dir=_find_parent())
+    try:
+        yield Path(folder)
+    finally:
+        await carry_out(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _find_parent() -> str:
+    # Git runs in another folder, where a relative path would be another one.
+    return os.path.abspath(tempfile.gettempdir())
 
 
 async def fetch_within(fetch: Coroutine[Any, Any, T], folder: Path, most_bytes: int) -> T:
     """Wait for a fetch into the folder, and end it once it takes more. Raises `CheckOutFailed`."""
     fetching = asyncio.create_task(fetch)
     try:
-        while not fetching.done():
+        is_done = False
+        while not is_done:
             await asyncio.wait({fetching}, timeout=_LOOK_SECONDS)
-            if _size(folder) > most_bytes:
-                raise CheckOutFailed(
-                    f"What git fetches to look the commit up is larger than {most_bytes // 1024**2} MiB."
-                )
+            is_done = fetching.done()
+            await asyncio.to_thread(_check_size, folder, most_bytes)
         return await fetching
     finally:
         await end_tasks(fetching)
 
 
-def _size(folder: Path) -> int:
-    size = 0
-    for path in folder.rglob("*"):
-        try:
-            size += path.lstat().st_size
-        except FileNotFoundError:
-            continue
-    return size
+def _check_size(folder: Path, most_bytes: int) -> None:
+    """Raise `CheckOutFailed` for a folder with too many bytes or files. Stops there, however many are left."""
+    size = files = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(path, name)).st_size
+            except FileNotFoundError:
+                continue
+            files += 1
+            if size > most_bytes:
+                raise CheckOutFailed(
+                    f"What git fetches to look the commit up is larger than {most_bytes // 1024**2} MiB."
+                )
+            if files > _MOST_FILES:
+                raise CheckOutFailed(
+                    f"What git fetches to look the commit up is more than {_MOST_FILES} files."
+                )

@@ -2,18 +2,16 @@
 
 import asyncio
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from control_api.git_refs import is_commit, is_ref
 from control_api.refusals import Refused
 from control_api.repositories.read_url import read_url
-from deployer.check_out.bounded_fetch import fetch_within
+from deployer.check_out.bounded_fetch import fetch_within, temporary_folder
 from deployer.check_out.failures import CheckOutFailed, explain_failure, missing_ref
-from deployer.check_out.run_git import Answer, Git, open_git, until
+from deployer.check_out.run_git import Git, open_git, until
 
 # Git looks for no fewer than four digits; under seven they are hardly ever a single commit's.
 _BEGINNING = re.compile("[0-9a-f]{7,63}")
@@ -85,16 +83,18 @@ def _names(ref: str) -> tuple[str, ...]:
 
 async def _find_commit(git: Git, url: str, beginning: str, most_bytes: int | None) -> str:
     """The one commit of a branch or tag that begins so: hosts cannot be asked for it, so all are fetched."""
-    with TemporaryDirectory(prefix="pharos-resolve-", dir=temporary_folder()) as folder:
-        git = replace(git, git_dir=Path(folder, "sha1"))
-        fetched = await _fetch_commits(git, url, 40, most_bytes)
-        if any("mismatched algorithms" in line for line in fetched.said):
-            git = replace(git, git_dir=Path(folder, "sha256"))
-            fetched = await _fetch_commits(git, url, 64, most_bytes)
-        if not fetched.succeeded:
-            raise explain_failure(fetched.said)
-        answer = await git.run("rev-parse", "--verify", "--end-of-options", f"{beginning}^{{commit}}")
+    async with temporary_folder("pharos-resolve-") as folder:
+        git = replace(git, git_dir=folder / "git")
+        cloning = _clone_commits(git, url)
+        await (cloning if most_bytes is None else fetch_within(cloning, folder, most_bytes))
+        # A tag may be of an object that was left out.
+        answer = await git.offline().run(
+            "rev-parse", "--verify", "--end-of-options", f"{beginning}^{{commit}}"
+        )
     if answer.succeeded:
+        # Git also finds a branch of this name, which the host has if `ref` was in capital letters.
+        if not answer.output.startswith(beginning):
+            raise missing_ref(beginning)
         return answer.output.strip()
     if any("ambiguous" in line for line in answer.said):
         raise CheckOutFailed(
@@ -105,17 +105,12 @@ async def _find_commit(git: Git, url: str, beginning: str, most_bytes: int | Non
     raise explain_failure(answer.said)
 
 
-def temporary_folder() -> Path:
-    """Where temporary files go. Git runs in another folder, so a relative path would be another one there."""
-    return Path(tempfile.gettempdir()).absolute()
-
-
-async def _fetch_commits(git: Git, url: str, digits: int, most_bytes: int | None) -> Answer:
-    """Fetch all commits into a new repository: alone, from hosts that can leave the rest away."""
-    await git.must("init", "--quiet", "--bare", "--template=", object_format(digits))
-    await git.must("config", "remote.origin.url", url)
-    fetch = git.run("fetch", "--quiet", "--no-tags", "--filter=tree:0", "origin", *everything())
-    return await (fetch if most_bytes is None else fetch_within(fetch, git.git_dir, most_bytes))
+async def _clone_commits(git: Git, url: str) -> None:
+    """Fetch all commits into a new repository: alone, from hosts that can leave the rest away. Raises
+    `CheckOutFailed`."""
+    # A clone writes all refs into one file; a fetch writes a file for each, of which a repository may have 100,000.
+    options = ("--quiet", "--bare", "--no-local", "--template=", "--filter=tree:0")
+    await git.must("clone", *options, "--", url, str(git.git_dir))
 
 
 def object_format(digits: int) -> str:

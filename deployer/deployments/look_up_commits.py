@@ -4,8 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
@@ -17,10 +15,9 @@ from control_api.deployments.tables import Deployment
 from control_api.git_refs import choose_ref
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
-from deployer.check_out.bounded_fetch import fetch_within
-from deployer.check_out.failures import CheckOutFailed, explain_failure
-from deployer.check_out.resolve_ref import check_url, object_format, resolve_ref, temporary_folder
-from deployer.check_out.run_git import Git, open_git, until
+from deployer.check_out.failures import CheckOutFailed
+from deployer.check_out.read_commit import read_commit
+from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_guard import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
 from deployer.uncut import end_tasks
@@ -31,13 +28,12 @@ logger = logging.getLogger(__name__)
 MOST_BYTES = 512 * 1024 * 1024
 _LOOK_SECONDS, _FAILED_SECONDS = 1.0, 30.0
 _TIMEOUT_SECONDS = 60.0
-_MOST_COMMIT_BYTES = 64 * 1024
 # Longer than two time limits: whoever began a look-up has ended it by then. Doubled with the deployment's age.
 _AGAIN_SECONDS = tuple(300.0 * 2**doublings for doublings in range(7))
 _SELDOM_SECONDS = 6 * 3600.0
 _MOST_AT_ONCE, _MOST_OF_HOST = 4, 2
 _PAGE_ROWS = 200
-_LONGEST, _LONGEST_FAULT = 200, 500
+_LONGEST_FAULT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +175,9 @@ class CommitLookUps:
                     timeout_seconds=_TIMEOUT_SECONDS,
                     most_bytes=MOST_BYTES,
                 )
-            subject, author = await read_commit(sought.url, revision, mark=mark)
+            subject, author = await read_commit(
+                sought.url, revision, mark=mark, timeout_seconds=_TIMEOUT_SECONDS, most_bytes=MOST_BYTES
+            )
             values = {"commit_subject": subject, "commit_author": author, "commit_fault": None}
         except CheckOutFailed as error:
             values = {"commit_fault": remove_controls(str(error))[:_LONGEST_FAULT]}
@@ -230,61 +228,3 @@ def _due() -> tuple[ColumnElement[bool], ...]:
             began < database_now(-_SELDOM_SECONDS),
         ),
     )
-
-
-async def read_commit(url: str, revision: str, *, mark: str | None = None) -> tuple[str, str]:
-    """Return the subject and the author of a commit, fetched alone into a folder that is removed. Raises
-    `CheckOutFailed`."""
-    deadline = asyncio.get_running_loop().time() + _TIMEOUT_SECONDS
-    with TemporaryDirectory(
-        prefix="pharos-commit-", dir=temporary_folder(), ignore_cleanup_errors=True
-    ) as folder:
-        async with until(deadline, f"The commit could not be fetched within {_TIMEOUT_SECONDS:g} seconds."):
-            git = await open_git(url := check_url(url), Path(folder, "git"), mark, is_limited=True)
-            await git.must("init", "--quiet", "--bare", "--template=", object_format(len(revision)))
-            await git.must("config", "remote.origin.url", url)
-            fetch = git.must(
-                "-c",
-                "fetch.unpackLimit=1",
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--depth=1",
-                "--filter=tree:0",
-                "origin",
-                revision,
-            )
-            await fetch_within(fetch, Path(folder), MOST_BYTES)
-            told = await _show(git, revision)
-    subject, _, author = told.partition("\n")
-    return _clean(subject), _clean(author)
-
-
-async def _show(git: Git, revision: str) -> str:
-    # The size first: to show a commit git unpacks all of it.
-    size = int(await git.must("cat-file", "-s", revision))
-    if size > _MOST_COMMIT_BYTES:
-        raise _too_large(f"{size} bytes")
-    told = bytearray()
-
-    def take(data: bytes) -> None:
-        told.extend(data)
-        # More than the object: one that is not a commit but leads to others.
-        if len(told) > _MOST_COMMIT_BYTES:
-            raise _too_large(f"more than {_MOST_COMMIT_BYTES} bytes to show")
-
-    answer = await git.run("show", "--no-patch", "--format=%s%n%an", revision, "--", on_output=take)
-    if not answer.succeeded:
-        raise explain_failure(answer.said)
-    return told.decode("utf-8", "replace")
-
-
-def _too_large(size: str) -> CheckOutFailed:
-    return CheckOutFailed(
-        f"The commit's message is too large to be shown: the commit has {size}, of at most {_MOST_COMMIT_BYTES}."
-    )
-
-
-def _clean(text: str) -> str:
-    one_line = " ".join(remove_controls(text).split())
-    return "".join(c for c in one_line if c.isprintable())[:_LONGEST]

@@ -1,10 +1,14 @@
 """The commits of deployments that wait for approval are looked up, within limits."""
 
 import asyncio
+import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -12,12 +16,13 @@ from sqlalchemy.exc import OperationalError
 
 from control_api.deployments.tables import Deployment
 from control_api.repositories.tables import Repository
-from deployer.check_out import run_git
+from deployer.check_out import bounded_fetch, run_git
 from deployer.check_out.failures import CheckOutFailed
+from deployer.check_out.read_commit import parse_commit, read_commit
 from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_guard import DatabaseRefused
 from deployer.deployments import look_up_commits
-from deployer.deployments.look_up_commits import CommitLookUps, Sought, read_commit
+from deployer.deployments.look_up_commits import CommitLookUps, Sought
 from deployer.uncut import end_tasks
 from tests.support.deploy_platform import Platform, environment_path
 
@@ -51,6 +56,10 @@ def repository(tmp_path: Path) -> Path:
 def _head(repository: Path) -> str:
     command = ["git", "-C", str(repository), "rev-parse", "HEAD"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+async def _read(repository: Path, revision: str, most_bytes: int = 2**20) -> tuple[str, str]:
+    return await read_commit(f"file://{repository}", revision, timeout_seconds=60, most_bytes=most_bytes)
 
 
 def _add_release(repository: Path) -> None:
@@ -135,11 +144,10 @@ async def test_why_it_is_not_found_is_written_down_and_it_is_tried_again_later(
 
 
 async def test_a_commit_that_is_too_large_is_not_fetched(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path,
 ) -> None:
-    monkeypatch.setattr(look_up_commits, "MOST_BYTES", 0)
     with pytest.raises(CheckOutFailed, match="is larger than"):
-        await read_commit(str(repository), _head(repository))
+        await _read(repository, _head(repository), most_bytes=0)
 
 
 async def test_nothing_is_claimed_or_written_in_a_database_that_is_refused(
@@ -274,7 +282,75 @@ def _add_large_commit(repository: Path, size: int) -> str:
 
 async def test_a_commit_with_an_endless_message_is_not_shown(repository: Path) -> None:
     with pytest.raises(CheckOutFailed, match="too large to be shown"):
-        await read_commit(str(repository), _add_large_commit(repository, 100_000))
+        await _read(repository, _add_large_commit(repository, 100_000))
+
+
+@pytest.mark.parametrize(
+    ("head", "message", "subject", "author"),
+    [
+        (b"author Eve <e@e.example> 1 +0000", b"\n Fix\n  it\n \t\nbody\n", "Fix it", "Eve"),
+        (b"author \xc3\x89ve <e@e> 1 +0000", b"\xff", "\ufffd", "\u00c9ve"),
+        (b"author \xc9ve <e@e> 1 +0000\nencoding ISO-8859-1", b"\xe9t\xe9", "\u00e9t\u00e9", "\u00c9ve"),
+        (b"author Eve <e@e> 1 +0000\nencoding punycode", b"Fix it", "Fix it", "Eve"),
+        (
+            b"author Eve <e@e> 1 +0000\ngpgsig -----BEGIN\n author Bob <b@b> 1 +0000\n -----END",
+            b"",
+            "",
+            "Eve",
+        ),
+        (b"author <e@e> 1 +0000\nauthor Bob <b@b> 1 +0000", b"a" * 500, "a" * 200, ""),
+        (b"committer Bob <b@b> 1 +0000", b"Fix it", "Fix it", ""),
+    ],
+)
+def test_the_subject_and_the_author_are_read_from_the_commit(
+    head: bytes, message: bytes, subject: str, author: str
+) -> None:
+    assert parse_commit(b"tree 0\n" + head + b"\n\n" + message) == (subject, author)
+
+
+async def test_nothing_is_fetched_beyond_the_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (repository / ".git" / "config").open("a") as config:
+        config.write("[uploadpack]\nallowFilter = true\nallowAnySHA1InWant = true\n")
+    served = repository.parent / "served"
+    pack = repository.parent / "upload-pack"
+    pack.write_text(f'#!/bin/sh\necho >> {served}\nexec git-upload-pack "$@"\n')
+    pack.chmod(0o755)
+    for name, value in (("COUNT", "1"), ("KEY_0", "remote.origin.uploadpack"), ("VALUE_0", str(pack))):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    assert await _read(repository, _head(repository)) == ("Fix it", "Eve")
+    assert served.read_text() == "\n"
+
+
+async def test_no_folder_is_walked_or_removed_on_the_event_loop(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[tuple[str, bool]] = []
+
+    def note(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        def run(*given: Any, **named: Any) -> None:
+            threads.append((name, threading.current_thread() is threading.main_thread()))
+            real(*given, **named)
+
+        return run
+
+    monkeypatch.setattr(bounded_fetch, "_check_size", note("check", bounded_fetch._check_size))
+    monkeypatch.setattr(bounded_fetch.shutil, "rmtree", note("remove", shutil.rmtree))
+    await _read(repository, _head(repository))
+    await resolve_ref(str(repository), _head(repository)[:9], most_bytes=2**20)
+    assert set(threads) == {("check", False), ("remove", False)}
+
+
+async def test_many_branches_are_few_files(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = _head(repository)
+    refs = "".join(f"{head} refs/heads/b{number:03}\n" for number in range(100))
+    (repository / ".git" / "packed-refs").write_text(f"# pack-refs with: peeled fully-peeled sorted \n{refs}")
+    monkeypatch.setattr(bounded_fetch, "_MOST_FILES", 20)
+    assert await resolve_ref(str(repository), head[:9], most_bytes=2**20) == head
+    monkeypatch.setattr(bounded_fetch, "_MOST_FILES", 2)
+    with pytest.raises(CheckOutFailed, match="more than 2 files"):
+        await resolve_ref(str(repository), head[:9], most_bytes=2**20)
 
 
 async def test_git_has_a_memory_limit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +358,7 @@ async def test_git_has_a_memory_limit(repository: Path, monkeypatch: pytest.Monk
     limited = tuple(part.replace(f"{512 * 1024}", f"{16 * 1024}") for part in run_git._LIMITED)
     monkeypatch.setattr(run_git, "_LIMITED", limited)
     with pytest.raises(CheckOutFailed, match="^Git needs more than"):
-        await read_commit(str(repository), large)
+        await _read(repository, large)
     with pytest.raises(CheckOutFailed, match="^Git needs more than"):
         await resolve_ref(str(repository), _head(repository)[:9], most_bytes=1024**3)
 
