@@ -1,9 +1,6 @@
 """ssh as the user that builds: it runs, with no key but its own, whoever runs Pharos."""
 
 import os
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,46 +9,17 @@ import pytest
 from deployer.check_out.run_git import OWNER_SSH_COMMAND
 from deployer.processes.start_process import has_namespaces
 from tests.deployer.processes.places import Place, make_place
+from tests.support.ssh_server import SSHD, ssh_server
 
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/usr/sbin/sshd").exists(), reason="needs root and openssh-server"
+    os.geteuid() != 0 or not SSHD.exists(), reason="needs root and openssh-server"
 )
 
 
 @pytest.fixture
 def ssh_port(tmp_path: Path) -> Iterator[int]:
-    """A server that takes the key `key` of tmp_path, and answers each command with `reached`."""
-    for name in ("host", "key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
-    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    options = {
-        "HostKey": tmp_path / "host",
-        "AuthorizedKeysFile": tmp_path / "key.pub",
-        "StrictModes": "no",
-        "UsePAM": "no",
-        "PermitRootLogin": "yes",
-        "PasswordAuthentication": "no",
-        "ForceCommand": "echo reached",
-        "PidFile": "none",
-        "ListenAddress": f"127.0.0.1:{port}",
-    }
-    given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-    server = subprocess.Popen(
-        ["/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", *given], stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(1000):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.01)
+    with ssh_server(tmp_path) as port:
         yield port
-    finally:
-        server.terminate()
-        server.wait()
 
 
 async def test_ssh_runs_as_the_builds_user(tmp_path: Path, ssh_port: int) -> None:

@@ -15,50 +15,11 @@ from deployer.processes.run_step import StepTimedOut
 from deployer.processes.start_process import has_namespaces
 from deployer.processes.supervised import Supervised
 from tests.deployer.processes.places import PYTHON, Place, until
+from tests.support.hiding import HIDE
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root, whose commands have a user of their own"
 )
-
-HIDE = f"""{PYTHON} - <<'END' &
-import ctypes, os, sys, time
-libc = ctypes.CDLL(None)
-SIGCHLD, NEW_ALL = 17, 0x7E020000
-def leave():
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-leave()
-# Whatever the kernel grants of it: user and mount namespaces, and a root without the mark.
-for flags in (NEW_ALL, 0x10020000, 0x10000000, 0x20000000):
-    libc.unshare(flags)
-for name, content in (("setgroups", "deny"), ("uid_map", f"0 {{os.getuid()}} 1"), ("gid_map", f"0 {{os.getgid()}} 1")):
-    try:
-        open(f"/proc/self/{{name}}", "w").write(content)
-    except OSError:
-        pass
-libc.mount(b"none", b"/", None, 0x44000, None)
-os.makedirs("/tmp/root/old", exist_ok=True)
-if libc.mount(b"/", b"/tmp/root", None, 0x5000, None) == 0:
-    libc.syscall(155 if os.uname().machine == "x86_64" else 41, b"/tmp/root", b"/tmp/root/old")
-    libc.umount2(b"/srv", 2)
-libc.umount2(b"/srv", 2)
-libc.chroot(b"/tmp/root")
-leave()
-for number in range(3):
-    os.dup2(os.open("/dev/null", os.O_RDWR), number)
-try:
-    open("/tmp/hidden", "w").close()
-except OSError:
-    pass
-if os.access("/srv/home", os.W_OK):
-    open("/srv/home/hidden", "w").close()
-os.execve("/bin/sleep", ["sleep", "600"], {{}})
-END
-"""
-"""Two sessions away, with no environment, and in namespaces of its own where it may make such."""
 
 
 def _of_owner(place: Place) -> list[int]:

@@ -1,0 +1,186 @@
+"""Fail a switch after its release is live, restart a deployer with a wrong key, take the database away in a release step.
+
+    python -m tests.hostile.faulty_switches
+
+Three faults of the deployer, one after another, each with two applications of its own: `shop`, which meets the fault,
+and `blog`, its neighbour. Both have a variable. The program prints what the deployment came to, whether the processes of
+`shop` are the same as before, and what the callers of both were answered. The deployer runs in this process on SQLite.
+"""
+
+import asyncio
+import sqlite3
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_api import database
+from control_api.projects.find import Place
+from control_api.variables.operations import replace_variables
+from control_api.variables.sealing import SealingKeys
+from deployer.deployments import carry_out
+from deployer.drivers.local.driver import LocalDriver
+from tests.hostile.neighbour import asking, print_table
+from tests.support.deploy_stage import ACTOR, Stage, open_stage
+from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
+from tests.support.serve_control import VARIABLE_KEYS
+
+_FAILURES = 20
+_AWAY_SECONDS = 1.5
+_OBSERVED_SECONDS = 4.0
+# Prints numbers until the file `go` is in its home: its log is written all the time, and is more than is kept in memory.
+_WAITING_STEP = """echo begun >> "$HOME/runs"
+i=0
+until [ -e "$HOME/go" ]; do
+    for each in $(seq 40); do i=$((i+1)); echo "$i"; done
+    sleep 0.02
+done"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A deployer on a database in a file, with a live release of both applications."""
+
+    faulty: FaultyDeployer
+    database: Path
+    shop: Place
+    blog: Place
+
+    @property
+    def stage(self) -> Stage:
+        return self.faulty.stage
+
+    def let_steps_end(self) -> None:
+        for home in self.faulty.folder.glob("homes/*/*"):
+            (home / "go").touch()
+
+    def let_steps_wait(self) -> None:
+        for name in ("go", "runs"):
+            for file in self.faulty.folder.glob(f"homes/*/*/{name}"):
+                file.unlink()
+
+    def count_runs(self) -> int:
+        """How often the release step of the deployment has begun."""
+        return sum(
+            len(file.read_text().splitlines()) for file in self.faulty.folder.glob("homes/*/*/runs")
+        )
+
+
+async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
+    """Deploy, and have the driver's switch fail with a defect; give what came of it."""
+    real, left = LocalDriver.switch, [_FAILURES]
+
+    async def switch(self: LocalDriver, *given: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise RuntimeError("a defect")
+        await real(self, *given)
+
+    patch.setattr(LocalDriver, "switch", switch)
+    patch.setattr(carry_out, "_LONGEST_PAUSE", 0.1, raising=False)
+    number = await site.stage.deploy(site.shop)
+    status = await site.stage.wait_final(number)
+    # What an unfinished switch leaves is swept by then.
+    await asyncio.sleep(1.0)
+    live, _, artefact, _ = await site.faulty.live(site.shop)
+    is_there = (site.faulty.folder / "artefacts" / artefact).exists()
+    return (
+        f"{_FAILURES - left[0]} failures, deployment {status}, {'it' if live == number else 'the one before'} is live, "
+        f"its files {'are there' if is_there else 'are GONE'}"
+    )
+
+
+async def restart_with_wrong_key(site: Site, _patch: pytest.MonkeyPatch) -> str:
+    """Restart the deployer with a key that opens no variable; give what readiness says."""
+    await site.faulty.stop()
+    site.faulty.keys = SealingKeys.read("another key for variables of the test suite")
+    await site.faulty.start()
+    await asyncio.sleep(_OBSERVED_SECONDS)
+    failing = site.faulty.deployer.failing
+    return f"readiness: {'nothing' if failing is None else failing[:70] + '…'}"
+
+
+async def take_database_away(site: Site, _patch: pytest.MonkeyPatch) -> str:
+    """Lock the database while a release step prints; give what the deployment came to."""
+    site.let_steps_wait()
+    number = await site.stage.deploy(site.shop)
+    while len(await site.stage.lines(number)) < 10:
+        await asyncio.sleep(0.05)
+    with closing(sqlite3.connect(site.database, isolation_level=None, timeout=30)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await asyncio.sleep(_AWAY_SECONDS)
+        other.rollback()
+    site.let_steps_end()
+    status = await site.stage.wait_final(number)
+    lines = await site.stage.lines(number)
+    printed = [int(line) for line in lines if line.isdecimal()]
+    lost = max(printed) - len(printed)
+    why = "" if status == "succeeded" else f": {lines[-1][:90]}…"
+    return f"the step has begun {site.count_runs()} times, {lost} lines of it are lost, deployment {status}{why}"
+
+
+_FAULTS: Mapping[str, tuple[Callable[[Site, pytest.MonkeyPatch], Awaitable[str]], str]] = {
+    "a switch fails after its release is live": (fail_switches, "true"),
+    "the deployer is restarted with a wrong key": (restart_with_wrong_key, "true"),
+    f"the database is away for {_AWAY_SECONDS} s in a release step": (take_database_away, _WAITING_STEP),
+}
+
+
+@asynccontextmanager
+async def open_site(folder: Path, release: str) -> AsyncIterator[Site]:
+    """A site with this release step; the folder is empty."""
+    path = folder / "control.sqlite"
+    async with (
+        open_stage(f"sqlite+aiosqlite:///{path}", folder) as stage,
+        faulty_deployer(stage, folder / "deployer", release) as faulty,
+    ):
+        shop, blog = [
+            (await stage.add_project(name, f"https://git.example/{name}.git"))["production"]
+            for name in ("shop", "blog")
+        ]
+        site = Site(faulty, path, shop, blog)
+        for place in (shop, blog):
+            async with stage.sessions() as session, session.begin():
+                of = Place(await session.merge(place.environment), await session.merge(place.project))
+                now = datetime.now(UTC)
+                await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, now)
+            number = await stage.deploy(place)
+            final = asyncio.create_task(stage.wait_final(number))
+            while not final.done():
+                site.let_steps_end()
+                await asyncio.sleep(0.05)
+            assert await final == "succeeded", await stage.lines(number)
+        yield site
+
+
+async def attack(name: str) -> tuple[object, ...]:
+    """One row of the table."""
+    act, release = _FAULTS[name]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        Path(folder).chmod(0o755)
+        # A database that is away must be noticed before it is back.
+        patch.setattr(database, "_BUSY_SECONDS", 0.05, raising=False)
+        async with open_site(Path(folder), release) as site:
+            before = await site.faulty.pids(site.shop), await site.faulty.pids(site.blog)
+            async with (
+                asking(site.faulty.port, "production.shop.localhost") as own,
+                asking(site.faulty.port, "production.blog.localhost") as neighbours,
+            ):
+                result = await act(site, patch)
+            after = await site.faulty.pids(site.shop), await site.faulty.pids(site.blog)
+    goes_on = ["same" if new == old else "new" if new else "NONE" for old, new in zip(before, after, strict=True)]
+    return name, result, f"{goes_on[0]} process: {own}", f"{goes_on[1]} process: {neighbours}"
+
+
+async def _attack_all() -> None:
+    rows = [await attack(name) for name in _FAULTS]
+    print_table(("fault", "what it came to", "its own callers", "the neighbour's callers"), rows)
+
+
+if __name__ == "__main__":
+    asyncio.run(_attack_all())

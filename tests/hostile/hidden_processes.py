@@ -1,0 +1,140 @@
+"""Hide processes from whoever ends them: double fork, namespaces of their own, `pivot_root`, an empty environment.
+
+    python -m tests.hostile.hidden_processes
+
+A step and an application start such a process. The program prints how many of them run while the step or the release is
+current, and how many are left when the step has ended, after a rollback to a release without them, and when the
+environment is stopped. Meanwhile another environment's application is asked. Needs root and namespaces.
+"""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from deployer.processes.process_table import read_processes, read_uid
+from deployer.processes.start_process import has_namespaces
+from tests.deployer.processes.places import make_place
+from tests.hostile.neighbour import asking, print_table
+from tests.support.driven import Driven, driven, until
+from tests.support.hiding import HIDE
+
+_ATTACKER, _NEIGHBOUR = 1, 2
+_SERVES = """\
+import http.server, os
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"mine")
+
+    def log_message(self, *_):
+        pass
+
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+HIDES = f"import subprocess\nsubprocess.Popen(['/bin/sh', '-c', {HIDE!r}])\n{_SERVES}"
+"""An application that starts a process which hides, and serves."""
+SERVES = _SERVES
+_SETTLE_SECONDS = 1.0
+_LONGEST_SECONDS = 10.0
+
+
+def hidden_processes(uid: int) -> list[int]:
+    """The processes of this user that hide: no environment, and a name that the mark's owner never starts."""
+    return [
+        each.pid for each in read_processes() if read_uid(each.pid) == uid and _command(each.pid) == "sleep 600"
+    ]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+async def _within(condition: Callable[[], object], seconds: float = _LONGEST_SECONDS) -> None:
+    with suppress(TimeoutError):
+        await until(condition, seconds)
+
+
+async def attack_in_step() -> tuple[int, int]:
+    """How many processes hide when the step's command ends, and after the step."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        place = make_place(Path(folder) / "place")
+        owner = place.confinement.owner
+        assert owner is not None
+        running = asyncio.create_task(place.run(f"{HIDE}\nuntil [ -e ~/go ]; do sleep 0.02; done"))
+        await _within(lambda: hidden_processes(owner.uid))
+        before = len(hidden_processes(owner.uid))
+        (place.confinement.home / "go").touch()
+        await running
+        left = hidden_processes(owner.uid)
+        _end(left)
+        return before, len(left)
+
+
+async def bring_live(stage: Driven, environment_id: int, deployment_id: int, program: str) -> None:
+    """Deploy this program and end what was live before."""
+    run = stage.write_run(deployment_id, program, health="path: /")
+    await stage.bring_live(environment_id, run)
+    await stage.driver.keep(stage.tenancy(environment_id), run, 1)
+
+
+async def attack_by_deployment(stage: Driven) -> tuple[int, int, int]:
+    """How many processes hide while the release is live, after a rollback, and when the environment is stopped."""
+    uid = stage.first_uid + 2 * _ATTACKER + 1
+    await bring_live(stage, _ATTACKER, 1, SERVES)
+    await bring_live(stage, _ATTACKER, 2, HIDES)
+    await _within(lambda: hidden_processes(uid))
+    counts = [len(hidden_processes(uid))]
+    await bring_live(stage, _ATTACKER, 3, SERVES)
+    await asyncio.sleep(_SETTLE_SECONDS)
+    left = hidden_processes(uid)
+    counts.append(len(left))
+    await stage.driver.keep(stage.tenancy(_ATTACKER), None, 0)
+    await asyncio.sleep(_SETTLE_SECONDS)
+    counts.append(len(hidden_processes(uid)))
+    _end(left)
+    return counts[0], counts[1], counts[2]
+
+
+def _end(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def attack() -> None:
+    """Attack in both ways, and print what came of it."""
+    if not await has_namespaces():
+        print("This kernel grants no namespaces: commands are found by their marks and users alone.")
+    async with driven() as stage:
+        await bring_live(stage, _NEIGHBOUR, 10, SERVES)
+        async with asking(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_step:
+            step = await attack_in_step()
+        async with asking(stage.port, stage.tenancy(_NEIGHBOUR).hosts[0], "mine") as in_deployment:
+            live, rolled_back, stopped = await attack_by_deployment(stage)
+    print_table(
+        ("attack", "hidden processes of the attacker", "the neighbour's callers"),
+        [
+            ("in a step", f"{step[0]} in the step, {step[1]} after it", in_step),
+            (
+                "in a release",
+                f"{live} while live, {rolled_back} after the rollback, {stopped} once stopped",
+                in_deployment,
+            ),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(attack())

@@ -1,0 +1,118 @@
+"""Take the port of a neighbour that has crashed, and its callers' requests with it.
+
+    python -m tests.hostile.port_takeover [CRASHES]
+
+The attacker's application reads the neighbour's port from `/proc/net/tcp` and binds it as soon as it is free. The
+neighbour's application is killed several times; after each crash, once the attacker has the port, twelve callers of the
+neighbour send a request with a cookie, and every other one asks for a WebSocket. The program prints what the attacker
+got and what the neighbour's callers were answered. Needs root, as each environment has a user of its own.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.hostile.neighbour import Answers, ask, print_table
+from tests.support.driven import Driven, driven, until
+from tests.support.takeover_apps import ATTACKER, VICTIM
+
+_NEIGHBOUR, _ATTACKER = 1, 2
+_REQUESTS = 12
+_LONGEST_SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an attack came to."""
+
+    crashes: int = 0
+    stolen: Counter[str] = field(default_factory=Counter)
+    """Ports that the attacker took (`port`), and its connections by what they brought."""
+    neighbours: Answers = field(default_factory=Answers)
+
+
+def _stolen(stage: Driven) -> Counter[str]:
+    home = stage.folder / "homes" / stage.tenancy(_ATTACKER).public_id / "run"
+    return Counter((home / "stolen").read_text().split())
+
+
+async def _ask_all(stage: Driven, answers: Answers) -> None:
+    url, host = f"http://127.0.0.1:{stage.port}/account", stage.tenancy(_NEIGHBOUR).hosts[0]
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
+    asking = (
+        ask(
+            stage.session,
+            url,
+            answers,
+            "mine",
+            Host=host,
+            Cookie="session=secret",
+            **(upgrade if number % 2 else {}),
+        )
+        for number in range(_REQUESTS)
+    )
+    await asyncio.gather(*asking)
+
+
+async def _happens(condition: Callable[[], object]) -> bool:
+    """Whether it does within the limit."""
+    try:
+        await until(condition, _LONGEST_SECONDS)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _crash(stage: Driven, outcome: Outcome) -> bool:
+    """Crash the neighbour's application once. False where it does not run: the attacker still has its port."""
+    if not await _happens(lambda: stage.web(_NEIGHBOUR).state == "running"):
+        return False
+    before, taken = stage.web(_NEIGHBOUR).pid, _stolen(stage)["port"]
+    assert before is not None
+    # The attacker sees a port only while the application listens.
+    if not await _happens(lambda: _stolen(stage)["seen"] > taken):
+        return False
+    os.kill(before, signal.SIGKILL)
+    outcome.crashes += 1
+    await _happens(lambda: _stolen(stage)["port"] > taken)
+    await _ask_all(stage, outcome.neighbours)
+    return True
+
+
+async def attack(crashes: int) -> Outcome:
+    """Crash the neighbour's application so many times."""
+    outcome = Outcome()
+    async with driven() as stage:
+        attacker = stage.write_run(2, ATTACKER, variables=stage.name_victim(_NEIGHBOUR))
+        await stage.bring_live(_ATTACKER, attacker)
+        # The time in which its port is free.
+        neighbour = stage.write_run(1, VICTIM, health="path: /", variables={"START_SECONDS": "0.3"})
+        await stage.bring_live(_NEIGHBOUR, neighbour)
+        for _ in range(crashes):
+            if not await _crash(stage, outcome):
+                break
+        outcome.stolen = _stolen(stage)
+    return outcome
+
+
+def main(crashes: int = 3) -> None:
+    outcome = asyncio.run(attack(crashes))
+    stolen = outcome.stolen
+    print_table(
+        ("attack", "the attacker", "the neighbour's callers"),
+        [
+            (
+                f"{outcome.crashes} crashes, {outcome.crashes * _REQUESTS} requests with cookies",
+                f"took {stolen['port']} ports, got {stolen['cookie']} cookies and {stolen['request']} other requests",
+                outcome.neighbours,
+            )
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main(*(int(text) for text in sys.argv[1:]))
