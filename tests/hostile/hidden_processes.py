@@ -23,7 +23,7 @@ from tests.support.driven import Driven, driven, until
 from tests.support.hiding import HIDE
 
 _ATTACKER, _NEIGHBOUR = 1, 2
-_SERVES = """\
+SERVES = """\
 import http.server, os
 
 
@@ -39,17 +39,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
-HIDES = f"import subprocess\nsubprocess.Popen(['/bin/sh', '-c', {HIDE!r}])\n{_SERVES}"
+HIDES = f"import subprocess\nsubprocess.Popen(['/bin/sh', '-c', {HIDE!r}])\n{SERVES}"
 """An application that starts a process which hides, and serves."""
-SERVES = _SERVES
 _SETTLE_SECONDS = 1.0
 _LONGEST_SECONDS = 10.0
 
 
 def hidden_processes(uid: int) -> list[int]:
-    """The processes of this user that hide: no environment, and a name that the mark's owner never starts."""
+    """Return the PIDs of this user's processes that hide: they are found by user, which no namespace changes."""
     return [
-        each.pid for each in read_processes() if read_uid(each.pid) == uid and _command(each.pid) == "sleep 600"
+        each.pid
+        for each in read_processes()
+        if read_uid(each.pid) == uid and _command(each.pid) == "sleep 600"
     ]
 
 
@@ -114,7 +115,7 @@ def _end(pids: list[int]) -> None:
 
 
 async def attack() -> None:
-    """Attack in both ways, and print what came of it."""
+    """Hide in a step and in a release, and print how many processes were left."""
     if not await has_namespaces():
         print("This kernel grants no namespaces: commands are found by their marks and users alone.")
     async with driven() as stage:

@@ -26,9 +26,7 @@ class Answers:
         return f"{told}; slowest {self.slowest * 1000:.0f} ms"
 
 
-async def ask(
-    session: aiohttp.ClientSession, url: str, answers: Answers, own: str, **headers: str
-) -> None:
+async def ask(session: aiohttp.ClientSession, url: str, answers: Answers, own: str, **headers: str) -> None:
     """Send one request and record its answer. `own`: text that only the application itself answers with."""
     began = time.monotonic()
     try:
