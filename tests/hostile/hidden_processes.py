@@ -92,7 +92,7 @@ async def bring_live(stage: Driven, environment_id: int, deployment_id: int, pro
 
 async def attack_by_deployment(stage: Driven) -> tuple[int, int, int]:
     """How many processes hide while the release is live, after a rollback, and when the environment is stopped."""
-    uid = stage.first_uid + 2 * _ATTACKER + 1
+    uid = stage.runner_uid(_ATTACKER)
     await bring_live(stage, _ATTACKER, 1, SERVES)
     await bring_live(stage, _ATTACKER, 2, HIDES)
     await _within(lambda: hidden_processes(uid))

@@ -1,7 +1,7 @@
 """Run by operators_keys.py as an ordinary user: starts a build that attacks, and prints as JSON what it succeeded in.
 
-The arguments are an empty folder and the port of an ssh server that accepts the operator's key. The machine's own Python
-runs this module, so it imports only the standard library and Pharos.
+The arguments are an empty folder and the port of an ssh server that accepts the operator's key. The machine's own
+Python runs this module, so it imports only the standard library and Pharos.
 """
 
 import asyncio

@@ -4,8 +4,8 @@
 
 Pharos runs as an ordinary user who has an SSH key that a real ssh server accepts, a `.netrc`, and an agent's socket in
 `/run/user`. A build reads them, connects to the ssh server with the keys that ssh finds by itself, sends a signal to
-Pharos, and kills the processes of another application, whose callers go on asking. Then Pharos runs as root, and a build
-uses ssh with a key of its own, as a submodule does. The program prints what succeeded. Needs root, openssh-server and
+Pharos, and kills the processes of another application, whose callers go on asking. Then Pharos runs as root, and a
+build uses ssh with a key of its own, as a submodule does. The program prints what succeeded. Needs root, openssh-server and
 `/usr/bin/python3`.
 """
 
@@ -38,7 +38,7 @@ mount --bind /mnt/passwd /etc/passwd
 exec setpriv --reuid {_NOBODY} --regid {_NOBODY} --clear-groups \\
     /usr/bin/python3 -B -m tests.hostile.operators_build /mnt/work "$2"
 """
-"""Makes a mount namespace look like the machine of an operator with keys. `$1`: the SSH key; `$2`: its server's port."""
+"""Makes a mount namespace look like the machine of an operator. `$1`: the SSH key; `$2`: its server's port."""
 
 
 def attack_ordinary_user(key: Path, port: int) -> dict[str, Any]:

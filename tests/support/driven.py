@@ -89,8 +89,11 @@ class Driven:
 
     def name_victim(self, environment_id: int) -> dict[str, str]:
         """Variables for `takeover_apps.ATTACKER`, which leaves all other programs of the machine alone."""
-        uid = self.first_uid + 2 * environment_id + 1
-        return {"VICTIM_UID": str(uid)}
+        return {"VICTIM_UID": str(self.runner_uid(environment_id))}
+
+    def runner_uid(self, environment_id: int) -> int:
+        """The user that an environment's applications run as."""
+        return self.first_uid + 2 * environment_id + 1
 
     async def bring_live(self, environment_id: int, run: Run, replicas: int = 1) -> None:
         """Start it and give it the requests."""

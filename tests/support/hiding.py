@@ -48,5 +48,5 @@ except OSError:
 os.execve("/bin/sleep", ["sleep", "600"], {{}})
 END
 """
-"""A shell command that starts `sleep 600` two sessions away, with an empty environment, and in namespaces of its own where
-the kernel grants any. Creates the file `hidden` in its home first."""
+"""A shell command that starts `sleep 600` two sessions away, with an empty environment, and in namespaces of its own
+where the kernel grants any. Creates the file `hidden` in its home first."""
