@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 # Of a huge folder, only this many names are held in memory.
@@ -112,6 +113,19 @@ def take_folder(folder: int) -> None:
         # First: the owner could take back a change of the mode.
         os.fchown(folder, 0, 0)
     os.fchmod(folder, 0o700)
+
+
+def take_tree(path: Path) -> None:
+    """Take the folder at this path, which Pharos' own folder has. Raises OSError."""
+    parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        top = open_folder(path.name, parent)
+    finally:
+        os.close(parent)
+    try:
+        take_folder(top)
+    finally:
+        os.close(top)
 
 
 def open_folder(name: str, parent: int) -> int:

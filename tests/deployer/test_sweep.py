@@ -58,6 +58,8 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         outputs = faulty.folder / "outputs" / places["staging"].environment.public_id
         for number in range(1000, 1000 + 2 * _OUTPUTS_KEPT):
             (outputs / str(number)).mkdir()
+        # Of a deployer that was killed while it copied.
+        (faulty.folder / "sealing" / "1000" / "tree").mkdir(parents=True)
 
         listed: list[str] = []
 
@@ -81,7 +83,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
             assert set(os.listdir(folder)) == {live, "used", "made meanwhile"}
         assert not await driver.sweep(lambda: read_kept(faulty.stage.sessions))
         assert os.listdir(folder) == [live]
-        assert os.listdir(faulty.folder / "removed") == []
+        assert os.listdir(faulty.folder / "removed") == os.listdir(faulty.folder / "sealing") == []
 
 
 async def test_what_takes_long_to_remove_holds_up_no_deployment(

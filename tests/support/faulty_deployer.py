@@ -291,7 +291,9 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
         folder = await self._folders.fresh_artefact(name)
         (folder / "built").write_text(stage.versions[source.revision])
         (folder / "app.py").write_text(_APP)
-        await self._folders.seal(folder, self._folders.builder(tenancy))
+        owner = self._folders.builder(tenancy)
+        await self._folders.hand_over(folder, owner)
+        await self._folders.seal(folder, owner)
         return name, read_workflow(workflow)
 
     patch.setattr(carry_out, "resolve_ref", resolve)

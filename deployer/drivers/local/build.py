@@ -10,7 +10,6 @@ from control_api.workflows.faults import DocumentFault
 from control_api.workflows.read_workflow import read_workflow
 from deployer.check_out.check_out import check_out
 from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.remove_history import remove_history
 from deployer.drivers.interface import Source, Tenancy, WorkFailed, WorkLog
 from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.read_tree_file import NotAFile, read_tree_file
@@ -87,7 +86,6 @@ class Builder:
             workflow = await asyncio.to_thread(_read_own, folder)
         await log.begin(DeploymentStep.BUILD)
         await self.run_steps("build", workflow.build, variables, folder, tenancy, source.deployment_id, log)
-        await remove_history(folder)
         return workflow
 
     async def run_steps(

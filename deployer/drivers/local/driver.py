@@ -184,7 +184,7 @@ class LocalDriver:
         """See `Driver`."""
         await self._end_removed(read_kept)
         # Listed before what is kept is read: what a build makes after that is in neither.
-        listed = {kind: self._folders.names(kind) for kind in ("artefacts", "homes", "outputs")}
+        listed = {kind: self._folders.names(kind) for kind in ("artefacts", "homes", "outputs", "sealing")}
         kept = await read_kept()
         # From here to the last folder that is set aside nothing is awaited: what a start finds, it keeps.
         used = self._used_artefacts()
@@ -192,6 +192,7 @@ class LocalDriver:
             "artefacts": kept.artefacts | self._building | {str(number) for number in kept.deployments},
             "homes": set(kept.environments.values()),
             "outputs": set(kept.environments.values()),
+            "sealing": self._building,
         }
         needless = [
             (kind, name) for kind, names in listed.items() for name in names if name not in wanted[kind]

@@ -5,6 +5,7 @@ artefacts/<deployment>/     what was built: read-only for those who run it
 homes/<environment>/build/  HOME of build steps: caches outlast a build
 homes/<environment>/run/    HOME of release steps and of what runs: the only place where it may keep files
 outputs/<environment>/<deployment>/     what its processes printed
+sealing/<deployment>/       what a build has written, while it is copied
 removed/                    what is being deleted
 ```
 """
@@ -12,22 +13,28 @@ removed/                    what is being deleted
 import asyncio
 import os
 import secrets
-import stat
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
+from deployer.check_out.failures import shorten
 from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
+from deployer.processes.shielded import carry_out
 from deployer.trees.give_tree import give_tree
 from deployer.trees.remove_tree import remove_tree
+from deployer.trees.seal_tree import ForeignFile, seal_tree
+from deployer.trees.walk_tree import take_tree
 from deployer.uncut import uncut
 
 # Of an environment two users: what it builds cannot touch what it runs.
 _USERS_EACH = 2
 _OUTPUTS_KEPT = 5
+_SEAL_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +131,46 @@ class Folders:
         if owner is not None:
             await asyncio.to_thread(give_tree, folder, owner)
 
-    @uncut
     async def seal(self, folder: Path, owner: Owner | None) -> None:
-        """Take it back: from now on it is read, and nobody changes it."""
-        await asyncio.to_thread(_seal, folder, None if owner is None else owner.gid)
+        """Take the tree back into new files, without `.git`: from now on it is read, and nobody changes it, also by a
+        descriptor that a build left open. Raises `WorkFailed`; what is left of it then is to be removed."""
+        stop = Event()
+        sealing = asyncio.ensure_future(asyncio.to_thread(self._seal, folder, owner, stop))
+        try:
+            await asyncio.shield(sealing)
+        finally:
+            stop.set()
+            await carry_out(asyncio.wait({sealing}))
+
+    def _seal(self, folder: Path, owner: Owner | None, stop: Event) -> None:
+        ends_at = time.monotonic() + _SEAL_SECONDS
+
+        def check() -> None:
+            if stop.is_set() or time.monotonic() > ends_at:
+                raise WorkFailed(
+                    f"What was built could not be copied within {_SEAL_SECONDS} s: have the build remove what the "
+                    "release does not need."
+                )
+
+        work = self.root / "sealing" / folder.name
+        try:
+            remove_tree(work)
+            work.parent.mkdir(exist_ok=True, mode=0o700)
+            work.mkdir(mode=0o700)
+            # A folder that is closed even to its user could not be moved.
+            take_tree(folder)
+            # At the same path: programs of the build may contain it where there are no namespaces.
+            folder.rename(work / "tree")
+            seal_tree(work, folder, owner, ".git", check)
+        except ForeignFile as error:
+            raise WorkFailed(
+                f"What was built has {shorten(str(error))!r} of another user than the build's: a running application "
+                "put it there."
+            ) from error
+        except OSError as error:
+            raise WorkFailed(f"What was built could not be copied: {error.strerror}.") from error
+        finally:
+            remove_tree(work)
 
     def set_aside(self, folder: Path) -> None:
         """Have nobody find the tree any more: at once, however large it is. `remove_set_aside` deletes it."""
@@ -149,24 +192,8 @@ class Folders:
         await asyncio.to_thread(remove_tree, folder)
 
     def names(self, kind: str) -> list[str]:
-        """What there is under `artefacts`, `homes` or `outputs`."""
+        """What there is under `artefacts`, `homes`, `outputs`, `sealing` or `removed`."""
         try:
             return os.listdir(self.root / kind)
         except FileNotFoundError:
             return []
-
-
-def _seal(folder: Path, gid: int | None) -> None:
-    for _, folders, files, handle in os.fwalk(folder):
-        for name in (*folders, *files):
-            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            if gid is not None:
-                os.chown(name, 0, gid, dir_fd=handle, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode):
-                # No bits for others, none that lend rights.
-                os.chmod(name, 0o750 if found.st_mode & 0o100 else 0o640, dir_fd=handle)
-            elif stat.S_ISDIR(found.st_mode):
-                os.chmod(name, 0o750, dir_fd=handle)
-    if gid is not None:
-        os.chown(folder, 0, gid)
-    folder.chmod(0o750)

@@ -1,14 +1,12 @@
 """A revision into a folder: fetched by one user, written by another, and held against what is hostile."""
 
 import asyncio
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.remove_history import remove_history
 from tests.deployer.check_out.conftest import Work, make_work
 from tests.deployer.check_out.git_host import GitHost
 from tests.deployer.check_out.owner import Owner
@@ -207,31 +205,3 @@ async def test_the_builds_home_changes_no_file_of_the_commit(
     )
     await owner.check_out(work.url, work.commit(a="approved"))
     assert (owner.folder / "a").read_text() == "approved"
-
-
-async def test_the_history_is_removed_whatever_it_became(work: Work, owner: Owner, tmp_path: Path) -> None:
-    await owner.check_out(work.url, work.commit(a="1"))
-    await remove_history(owner.folder)
-    assert [path.name for path in owner.folder.iterdir()] == ["a"]
-    await remove_history(owner.folder)
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "file").touch()
-    (owner.folder / ".git").symlink_to(kept)
-    await remove_history(owner.folder)
-    assert not (owner.folder / ".git").is_symlink()
-    assert (kept / "file").exists()
-    make_deep(owner.folder / ".git", 3_000)
-    await remove_history(owner.folder)
-    assert [path.name for path in owner.folder.iterdir()] == ["a"]
-
-
-def make_deep(folder: Path, levels: int) -> None:
-    folder.mkdir()
-    place = os.open(folder, os.O_RDONLY)
-    for _ in range(levels):
-        os.mkdir("d", dir_fd=place)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=place)
-        os.close(place)
-        place = deeper
-    os.close(place)

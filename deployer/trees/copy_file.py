@@ -1,0 +1,51 @@
+"""Copies the content of a file."""
+
+import errno
+import os
+from collections.abc import Callable
+
+# Small enough that a copy is soon stopped.
+_CHUNK = 32 * 1024**2
+_NO_COPY_CALL = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM)
+_BLOCK = 512
+
+
+def copy_content(source: int, target: int, found: os.stat_result, check: Callable[[], None]) -> None:
+    """Write what `source` holds, up to its size as `found`, into the empty file `target`. Both are descriptors.
+
+    Holes stay holes: a sparse file can be larger than the disk. File systems with reflinks copy no data. `check` is
+    called before each part, and may raise. Raises OSError.
+    """
+    size = found.st_size
+    if found.st_blocks * _BLOCK >= size:
+        _copy_range(source, target, 0, size, check)
+        return
+    position = 0
+    while position < size:
+        try:
+            begin = os.lseek(source, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            # Only a hole follows.
+            break
+        position = min(os.lseek(source, begin, os.SEEK_HOLE), size)
+        _copy_range(source, target, begin, position, check)
+    os.ftruncate(target, size)
+
+
+def _copy_range(source: int, target: int, begin: int, end: int, check: Callable[[], None]) -> None:
+    while begin < end:
+        check()
+        count = min(end - begin, _CHUNK)
+        try:
+            copied = os.copy_file_range(source, target, count, begin, begin)
+        except OSError as error:
+            if error.errno not in _NO_COPY_CALL:
+                raise
+            os.lseek(target, begin, os.SEEK_SET)
+            copied = os.sendfile(target, source, begin, count)
+        if not copied:
+            # The file became shorter.
+            return
+        begin += copied

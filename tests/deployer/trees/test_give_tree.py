@@ -1,0 +1,39 @@
+"""A tree is given as a whole, and its top folder last."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deployer.processes.confinement import Owner
+from deployer.trees.give_tree import give_tree
+from deployer.trees.remove_tree import remove_tree
+from tests.deployer.trees.accomplice import BUILDER
+from tests.deployer.trees.test_remove_tree import make_deep
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def test_all_of_it_is_the_owners_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where names of branches make folders deeper than Python calls."""
+    tree = tmp_path / "tree"
+    make_deep(tree, 1_500)
+    (tree / "file").touch()
+    (tree / "link").symlink_to(tmp_path / "elsewhere")
+    change, tops = os.chown, set()
+
+    def note(*given: object, **named: object) -> None:
+        tops.add(tree.stat().st_uid)
+        change(*given, **named)  # type: ignore[arg-type]
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "chown", note)
+            give_tree(tree, Owner(BUILDER, BUILDER + 1))
+        # While anything else was given, the top folder was still closed.
+        assert tops == {0}
+        paths = (tree, tree / "file", tree / "link", tree / "deep" / "deep")
+        assert {(path.lstat().st_uid, path.lstat().st_gid) for path in paths} == {(BUILDER, BUILDER + 1)}
+    finally:
+        # Pytest's own removal does not go so deep.
+        remove_tree(tree)
