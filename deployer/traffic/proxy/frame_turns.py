@@ -1,13 +1,16 @@
-"""Shares the following of WebSocket frames among environments, so that none keeps the event loop from the others.
+"""Shares what passes through WebSockets among environments, so that none keeps the event loop from the others.
 
-A read of 24 KiB may bring 12,000 frames of two bytes, which take a hundred times longer to follow than to read.
+A read of 24 KiB may bring 12,000 frames of two bytes, which take a hundred times longer to follow than to read. And
+uvloop reads up to 32 times from a connection before it looks at the next one.
 """
 
 import asyncio
 from collections import OrderedDict, deque
 from typing import Protocol
 
-# Of one read, these are followed at once: they cost less than the read itself.
+# Of one environment, between two looks at the connections.
+READS_AT_ONCE = 16
+# Of each of these reads: they cost less than the read itself.
 FRAMES_AT_ONCE = 64
 _FRAMES_PER_TURN = 256
 # Of all environments, between two looks at the connections: about 0.3 ms.
@@ -17,7 +20,7 @@ _TURN_COST = 64
 
 
 class Waiting(Protocol):
-    """One direction of a WebSocket, with frames that wait."""
+    """One direction of a WebSocket, with bytes that wait."""
 
     @property
     def needs_turn(self) -> bool: ...
@@ -29,7 +32,19 @@ class FrameTurns:
 
     def __init__(self) -> None:
         self._queues: OrderedDict[int, deque[Waiting]] = OrderedDict()
+        self._reads: dict[int, int] = {}
         self._is_scheduled = False
+
+    def frames_at_once(self, environment_id: int) -> int:
+        """Return how many frames of what was just read may be followed at once. 0: it is to wait as a whole."""
+        reads = self._reads.get(environment_id, 0)
+        if reads >= READS_AT_ONCE:
+            return 0
+        self._reads[environment_id] = reads + 1
+        # Not for each read: where little is sent, it would have the loop look at the connections once more.
+        if reads == READS_AT_ONCE // 2:
+            self._schedule()
+        return FRAMES_AT_ONCE
 
     def enter(self, environment_id: int, waiting: Waiting) -> None:
         """Call its `take_turn` soon, and again for as long as it needs turns."""
@@ -43,6 +58,7 @@ class FrameTurns:
 
     def _run(self) -> None:
         self._is_scheduled = False
+        self._reads.clear()
         left = _FRAMES_PER_LOOP
         while self._queues and left > 0:
             environment_id, queue = self._queues.popitem(last=False)

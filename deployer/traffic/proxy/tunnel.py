@@ -6,35 +6,38 @@ codes pass as they are.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from functools import partial
 
 from aiohttp.base_protocol import BaseProtocol
 
 from deployer.traffic.proxy.caller import Caller
 from deployer.traffic.proxy.endless import CLOSING_SECONDS
-from deployer.traffic.proxy.frame_turns import FRAMES_AT_ONCE, FrameTurns
+from deployer.traffic.proxy.frame_turns import FrameTurns
 from deployer.traffic.proxy.frames import Frames, write_going_away
 from deployer.traffic.proxy.upstream import Upstream
 from deployer.traffic.proxy.watch import Watch
-
-_Enter = Callable[["_Pipe"], None]
 
 
 class _Pipe:
     """One direction. aiohttp hands it what has come, as it would a reader of frames.
 
-    The source is not read from while the sink is full, or while frames wait for their turn to be followed.
+    The source is not read from while the sink is full, or while bytes wait for their turn to be passed on.
     """
 
     def __init__(
-        self, source: BaseProtocol, sink: BaseProtocol, watch: Watch, ended: asyncio.Event, enter: _Enter
+        self,
+        source: BaseProtocol,
+        sink: BaseProtocol,
+        watch: Watch,
+        ended: asyncio.Event,
+        turns: FrameTurns,
+        environment_id: int,
     ) -> None:
         self._source = source
         self._sink = sink
         self._watch = watch
         self._ended = ended
-        self._enter = enter
+        self._turns = turns
+        self._environment_id = environment_id
         self._full = asyncio.Event()
         self._waiting = b""
         self._last = b""
@@ -47,17 +50,18 @@ class _Pipe:
         if self._waiting:
             self._waiting += data
         elif data:
-            followed, _ = self._pass_on(data, FRAMES_AT_ONCE)
+            most = self._turns.frames_at_once(self._environment_id)
+            followed = self._pass_on(data, most)[0] if most else 0
             if followed < len(data):
                 self._waiting = data[followed:]
                 self._source.pause_reading()
                 if self.needs_turn:
-                    self._enter(self)
+                    self._turns.enter(self._environment_id, self)
         return False, b""
 
     @property
     def needs_turn(self) -> bool:
-        """True if frames wait, and the sink takes them."""
+        """True if bytes wait, and the sink takes them."""
         return bool(self._waiting) and not self._full.is_set()
 
     def take_turn(self, most: int) -> int:
@@ -131,7 +135,7 @@ class _Pipe:
             await self._watch.drain(self._sink)
             self._full.clear()
             if self._waiting:
-                self._enter(self)
+                self._turns.enter(self._environment_id, self)
             else:
                 self._source.resume_reading()
 
@@ -150,9 +154,8 @@ class Tunnel:
         self._ended = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         protocol = caller.request.protocol
-        enter = partial(turns.enter, environment_id)
-        self._up = _Pipe(protocol, upstream, watch, self._ended, enter)
-        self._down = _Pipe(upstream, protocol, watch, self._ended, enter)
+        self._up = _Pipe(protocol, upstream, watch, self._ended, turns, environment_id)
+        self._down = _Pipe(upstream, protocol, watch, self._ended, turns, environment_id)
 
     async def run(self) -> None:
         """Carry."""

@@ -1,4 +1,4 @@
-"""Many small WebSocket frames: they arrive whole, in turns that environments share."""
+"""WebSockets that send much, or many small frames: it arrives whole, in turns that environments share."""
 
 import asyncio
 from typing import cast
@@ -7,7 +7,7 @@ from aiohttp.base_protocol import BaseProtocol
 
 from deployer.traffic.interface import Route
 from deployer.traffic.proxy.bounded_reads import READ_BYTES
-from deployer.traffic.proxy.frame_turns import FRAMES_AT_ONCE, FrameTurns
+from deployer.traffic.proxy.frame_turns import FRAMES_AT_ONCE, READS_AT_ONCE, FrameTurns
 from deployer.traffic.proxy.frames import Frames
 from deployer.traffic.proxy.tunnel import _Pipe
 from deployer.traffic.proxy.watch import Watch
@@ -62,7 +62,8 @@ def pipe_between(source: Side, sink: Side, turns: FrameTurns, watch: Watch, envi
         cast(BaseProtocol, sink),
         watch,
         asyncio.Event(),
-        lambda pipe: turns.enter(environment_id, pipe),
+        turns,
+        environment_id,
     )
 
 
@@ -109,6 +110,20 @@ async def test_one_environment_gets_its_turn_before_another_one_has_had_all_of_i
     assert sum(len(one.got) for _, one in greedy) < 20 * FRAMES_AT_ONCE * len(EMPTY) + READ_BYTES
     await until(lambda: not any(source.is_paused for source, _ in greedy))
     assert all(one.got == data for _, one in greedy)
+
+
+async def test_of_one_environment_few_reads_are_passed_on_before_the_others_are_looked_at() -> None:
+    turns = FrameTurns()
+    large = b"\x82\x7f" + (10**6).to_bytes(8, "big") + bytes(10_000)
+    sides = [(Side(), Side()) for _ in range(3 * READS_AT_ONCE)]
+    for source, sink in sides:
+        pipe_between(source, sink, turns, Drained()).feed_data(large)
+    assert sum(len(sink.got) for _, sink in sides) == READS_AT_ONCE * len(large)
+    source, sink = Side(), Side()
+    pipe_between(source, sink, turns, Drained(), environment_id=2).feed_data(large)
+    assert sink.got == large
+    await until(lambda: not any(source.is_paused for source, _ in sides))
+    assert all(sink.got == large for _, sink in sides)
 
 
 async def test_what_waits_for_its_turn_is_passed_on_when_the_tunnel_ends() -> None:
