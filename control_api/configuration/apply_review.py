@@ -11,11 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.audit.operations import Actor, record
 from control_api.configuration.application_status import ApplicationStatus
 from control_api.configuration.applications import move_operation
-from control_api.configuration.lowered_gates import check_agreed, find_lowered_gates
+from control_api.configuration.lowered_gates import check_agreed, find_lowered_gates, write_agreed
 from control_api.configuration.plan import Action
 from control_api.configuration.renew_actions import read_renewal
 from control_api.configuration.reviews import find_review
 from control_api.configuration.sealed_actions import open_actions, seal_actions
+from control_api.configuration.state import ProjectState
 from control_api.configuration.tables import Application, Operation, Review
 from control_api.projects.hold import hold_project
 from control_api.projects.tables import Project
@@ -75,7 +76,7 @@ async def apply_review(
     session.add(application)
     await session.flush()
     await _call_off_earlier(session, application, now)
-    _add_operations(session, keys, project, application, actions, now)
+    _add_operations(session, keys, project, application, actions, renewal.present, now)
     review.applied_at, review.sealed, review.key_id = now, None, None
     subject = f"project {project.public_id}"
     details: dict[str, Any] = {"review": review.id, "application": application.id}
@@ -138,6 +139,7 @@ def _add_operations(
     project: Project,
     application: Application,
     actions: Sequence[Action],
+    present: ProjectState,
     now: datetime,
 ) -> None:
     if not actions:
@@ -151,6 +153,7 @@ def _add_operations(
                 application_id=application.id,
                 position=position,
                 action=json.dumps(action.to_json()),
+                agreed=write_agreed([action], present),
                 key_id=sealed.key_id,
                 sealed=sealed.data,
                 status=OperationStatus.PENDING.value,

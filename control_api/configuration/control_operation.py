@@ -17,7 +17,7 @@ from control_api.configuration.applications import (
     operations_of,
     settle_application,
 )
-from control_api.configuration.lowered_gates import check_agreed, find_lowered_gates
+from control_api.configuration.lowered_gates import check_agreed, find_lowered_gates, write_agreed
 from control_api.configuration.read_state import read_state
 from control_api.configuration.sealed_actions import open_actions
 from control_api.configuration.tables import Application, Operation, Review
@@ -89,15 +89,16 @@ async def _check_gates(
         for one in await operations_of(session, application.id)
         if one.id == operation.id or one.status == OperationStatus.PENDING
     ]
-    actions = [
-        action
+    actions_of = {
+        one: open_actions(keys, Sealed(one.key_id, one.sealed), project.public_id)
         for one in going_on
         if one.sealed is not None and one.key_id is not None
-        for action in open_actions(keys, Sealed(one.key_id, one.sealed), project.public_id)
-    ]
+    }
+    actions = [action for some in actions_of.values() for action in some]
     if all(action.kind != "environment" for action in actions):
         return []
-    lowered = find_lowered_gates(actions, await read_state(session, keys, project))
+    state = await read_state(session, keys, project)
+    lowered = find_lowered_gates(actions, state)
     review = await session.get_one(Review, application.review_id)
     advice = (
         "somebody else than who made the review, who may decide in the project, has to try it again (`pharos config "
@@ -106,6 +107,8 @@ async def _check_gates(
     check_agreed(
         review, f"Operation {operation.id}, with what waits behind it,", lowered, agreed_by_id, advice
     )
+    for one, some in actions_of.items():
+        one.agreed = write_agreed(some, state)
     return lowered
 
 

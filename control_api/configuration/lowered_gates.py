@@ -1,5 +1,6 @@
 """Which gates of environments a plan lowers."""
 
+import json
 from collections.abc import Sequence
 
 from control_api.configuration.addresses import write_address
@@ -23,6 +24,18 @@ def find_lowered_gates(actions: Sequence[Action], state: ProjectState) -> Sequen
         called = write_address(action.address)
         lowered += [f"{one} of {called}" for one in find_lowered(gate_in(present.fields), gate)]
     return lowered
+
+
+def write_agreed(actions: Sequence[Action], state: ProjectState) -> str | None:
+    """Return the note of an operation whose lowered gates somebody agreed to; see `read_agreed`."""
+    lowered = find_lowered_gates(actions, state)
+    return json.dumps(lowered) if lowered else None
+
+
+def read_agreed(note: str | None) -> Sequence[str]:
+    """Return what somebody agreed that the operation lowers, named as by `find_lowered_gates`."""
+    agreed: Sequence[str] = [] if note is None else json.loads(note)
+    return agreed
 
 
 def check_agreed(

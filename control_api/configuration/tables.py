@@ -90,3 +90,5 @@ class Operation(Base):
     """How often it was begun: once, unless it failed or a worker ended in the middle of it."""
     started_at: Mapped[datetime | None] = mapped_column(Moment)
     finished_at: Mapped[datetime | None] = mapped_column(Moment)
+    agreed: Mapped[str | None] = mapped_column(Text)
+    """JSON of what a second person agreed that it lowers; null: nothing."""

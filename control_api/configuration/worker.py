@@ -22,6 +22,7 @@ from control_api.configuration.application_leases import Holder, LeaseLost, free
 from control_api.configuration.application_status import find_next
 from control_api.configuration.applications import move_operation, settle_application
 from control_api.configuration.effects.carry_out import CannotCarryOut, ToTell, carry_out
+from control_api.configuration.lowered_gates import read_agreed
 from control_api.configuration.renew_actions import open_anew
 from control_api.configuration.reviews import forget_reviews
 from control_api.configuration.tables import Operation
@@ -214,7 +215,8 @@ class ApplicationWorker:
             actor = Actor(
                 application.source, application.person_id, application.token_id, application.request_id
             )
-            to_tell = await carry_out(session, self._keys, project, action, actor, now)
+            agreed = read_agreed(operation.agreed)
+            to_tell = await carry_out(session, self._keys, project, action, actor, now, agreed)
             operation.sealed = operation.key_id = None
             if to_tell:
                 operation.to_tell = to_tell.to_json()

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.audit.operations import Actor
-from control_api.configuration.addresses import Address
+from control_api.configuration.addresses import Address, write_address
 from control_api.configuration.documents.document import ConfigurationDocument, Wanted
 from control_api.configuration.effects.carry_out import CannotCarryOut, ToTell, carry_out
 from control_api.configuration.plan import Action, make_plan
@@ -21,6 +22,8 @@ from control_api.configuration.read_state import read_state
 from control_api.configuration.sealed_actions import open_actions, seal_actions
 from control_api.configuration.values import Secret, Value
 from control_api.database import open_engine, open_sessions
+from control_api.environments.gates import REMOVED, Gate, find_lowered
+from control_api.environments.windows import DeployWindow
 from control_api.projects.tables import Environment, Project
 from control_api.variables.sealing import SealingKeys
 from tests.support.accounts import migrated
@@ -32,6 +35,13 @@ PRODUCTION: Address = ("environments", "production")
 """What there is of the project at first."""
 STAGING: Address = ("environments", "staging")
 SOURCE = "203.0.113.7"
+
+
+def all_gates(action: Action) -> list[str]:
+    """What a second person may agree that the action takes away."""
+    window = DeployWindow(("mon",), time(9), time(16), "UTC")
+    every = find_lowered(Gate(True, True, window), Gate(False, False, None))
+    return [f"{one} of {write_address(action.address)}" for one in (*every, REMOVED)]
 
 
 @dataclass(slots=True)
@@ -89,13 +99,15 @@ class ChangedProject:
         return action
 
     async def carry_out(self, action: Action, keys: SealingKeys | None = None) -> ToTell:
-        """As the worker does: what was sealed is opened, and carried out in one transaction."""
+        """As the worker does: what was sealed is opened, and carried out in one transaction. A second person has agreed
+        to every gate that it lowers."""
         of = self.project.public_id
         (opened,) = open_actions(self.keys, seal_actions(self.keys, [action], of), of)
         actor = Actor(SOURCE, self.operated.people["deployer"].id)
         async with self.operated.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)
-            return await carry_out(session, keys or self.keys, project, opened, actor, NOW)
+            agreed = all_gates(action)
+            return await carry_out(session, keys or self.keys, project, opened, actor, NOW, agreed)
 
     async def bring_about(
         self, address: Address, fields: Mapping[str, Value] | None = None, bound: Iterable[str] = ()

@@ -1,6 +1,6 @@
 """Carries out one action of a plan, in a transaction that the caller opens and ends."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy.exc import IntegrityError
@@ -34,15 +34,24 @@ _DONE: Mapping[Verb, str] = {"create": "made", "update": "changed", "delete": "r
 
 
 async def carry_out(
-    session: AsyncSession, keys: SealingKeys, project: Project, action: Action, actor: Actor, now: datetime
+    session: AsyncSession,
+    keys: SealingKeys,
+    project: Project,
+    action: Action,
+    actor: Actor,
+    now: datetime,
+    agreed: Sequence[str] = (),
 ) -> ToTell:
     """Make, change or remove what the action says; gives what the edges have to be told after the commit.
 
+    `agreed`: the gates that a second person agreed to lower, named as by `find_lowered_gates`.
+
     What is as it shall be already, or is gone already, is left alone: to carry an action out twice changes nothing.
     Raises `CannotCarryOut`, after which the transaction has to be rolled back, where something is neither as the plan
-    has seen it nor as it shall be, or is in the way; and what the database raises.
+    has seen it nor as it shall be, or is in the way, or where the action lowers another gate; and what the database
+    raises.
     """
-    task = Task(session, keys, project, action, actor, now)
+    task = Task(session, keys, project, action, actor, now, agreed)
     try:
         told = await _EFFECTS[action.kind](task)
         await session.flush()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from control_api.configuration.effects.check_unchanged import check_made, check_removable, find_due
 from control_api.configuration.effects.find_environment import find_environment
-from control_api.configuration.effects.task import Task, ToTell, tell_changes, tell_new
+from control_api.configuration.effects.task import CannotCarryOut, Task, ToTell, tell_changes, tell_new
 from control_api.configuration.effects.variables import (
     is_variable,
     read_wanted,
@@ -15,6 +15,7 @@ from control_api.configuration.plan import Change
 from control_api.configuration.present_fields import environment_fields
 from control_api.configuration.values import Value
 from control_api.environments.gate_copies import gate_copies
+from control_api.environments.gates import find_lowered, gate_in
 from control_api.environments.hold import hold_environment, hold_off_deployer
 from control_api.environments.locks import find_lock, lock_environment, unlock_environment
 from control_api.environments.operations import change_state, scale
@@ -66,8 +67,22 @@ async def carry_out_on_environment(task: Task) -> ToTell:
     if task.action.verb == "create":
         check_made(task, present)
     else:
-        await _change(task, place, find_due(task, present), values)
+        due = find_due(task, present)
+        _check_gate(task, present, {**present, **{change.field: change.after for change in due}})
+        await _change(task, place, due, values)
     return ToTell()
+
+
+def _check_gate(task: Task, present: Mapping[str, Value], after: Mapping[str, Value] | None) -> None:
+    """Raises `CannotCarryOut` where the gate that the environment has now would be lowered and nobody agreed: it
+    may have been raised since the review was applied. `after` is None where the environment is removed."""
+    lowered = find_lowered(gate_in(present), None if after is None else gate_in(after))
+    unagreed = [one for one in lowered if f"{one} of {task.called}" not in task.agreed]
+    if unagreed:
+        raise CannotCarryOut(
+            f"{task.called} wants a second person by now, who has not agreed to take away {' and '.join(unagreed)}; "
+            "make a new review."
+        )
 
 
 async def _present(task: Task, environment: Environment, values: Mapping[str, str]) -> dict[str, Value]:
@@ -159,7 +174,9 @@ async def _remove(task: Task) -> ToTell:
     except NotFound:
         return ToTell()
     place = Place(environment, task.project)
-    check_removable(task, await _present(task, environment, await read_wanted(task, place)))
+    present = await _present(task, environment, await read_wanted(task, place))
+    _check_gate(task, present, None)
+    check_removable(task, present)
     removed = await remove_environment(task.session, place, task.actor, task.now)
     return ToTell(forget=removed.digests)
 

@@ -54,6 +54,8 @@ class Task:
     action: Action
     actor: Actor
     now: datetime
+    agreed: Sequence[str] = ()
+    """The gates that a second person agreed to lower."""
 
     @property
     def called(self) -> str:

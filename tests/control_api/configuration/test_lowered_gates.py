@@ -127,6 +127,27 @@ async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: 
     assert await _window_of_staging(gated) is None
 
 
+@pytest.mark.parametrize(
+    "document", [_UNGUARDED, KEEPING["removed where nobody is wanted"]], ids=["window", "removed"]
+)
+async def test_a_gate_that_was_raised_before_the_worker_came_counts(
+    gated: ReviewedProject, document: str
+) -> None:
+    application = (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).data
+    await _raise_staging(gated)
+    (operation,) = (await gated.work(application["id"]))["operations"]
+    assert operation["status"] == "failed"
+    assert "environments.staging wants a second person by now" in operation["error"]
+    assert operation["error"].endswith("make a new review.")
+    assert await _window_of_staging(gated) is not None
+
+
+async def test_the_worker_lowers_what_a_second_person_agreed_to(gated: ReviewedProject) -> None:
+    document = _production("approval: {deploys: false}")
+    application = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
+    assert (await gated.work(application["id"]))["status"] == "succeeded"
+
+
 async def test_a_retry_of_what_others_wait_behind_counts_them_too(gated: ReviewedProject) -> None:
     """The one in front is harmless, and may be tried again by whoever may deploy."""
     document = "environments: {staging: {replicas: 2}, production: {window: null}}"

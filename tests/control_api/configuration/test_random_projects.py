@@ -18,7 +18,7 @@ from control_api.configuration.state import ProjectState
 from control_api.projects.operations import create_project
 from control_api.projects.tables import Project
 from tests.support.applied_configuration import apply_in_memory
-from tests.support.changed_project import ChangedProject
+from tests.support.changed_project import ChangedProject, all_gates
 from tests.support.examples import EXAMPLES
 from tests.support.operated import NOW
 from tests.support.random_configurations import RandomDocument, documents_for
@@ -58,7 +58,7 @@ class _NewProject:
             (opened,) = open_actions(self._keys, seal_actions(self._keys, [action], of), of)
             async with self._sessions() as session, session.begin():
                 project = await session.get_one(Project, self._project.id)
-                await carry_out(session, self._keys, project, opened, _ACTOR, NOW)
+                await carry_out(session, self._keys, project, opened, _ACTOR, NOW, all_gates(opened))
 
 
 async def _make_project(configured: ChangedProject) -> _NewProject:
