@@ -14,7 +14,8 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.types import Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
 
 from control_api.database import Sessions
 from control_api.deployments.describe import describe_line
@@ -27,6 +28,8 @@ from pipeline_contracts.deploy_states import FINAL
 _SILENCE_SECONDS = 15.0
 # A browser comes back by itself, and its token is looked at again.
 _LONGEST_SECONDS = 900.0
+# A reader that takes nothing for so long gives up its place.
+_SEND_SECONDS = 30.0
 _EVENT_ID = re.compile("[0-9]{1,18}")
 
 
@@ -36,13 +39,13 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in accepted and "application/json" not in accepted
 
 
-def follow(request: Request, deployment_id: int) -> Response:
+def follow(request: Request, deployment: Deployment) -> Response:
     """All lines behind `Last-Event-ID`, or the last 1,000, and each that is added; 503 where too many are open."""
     given = request.headers.get("last-event-id", "")
     return _LiveLog(
         request.app.state.sessions,
         request.app.state.log_streams,
-        deployment_id,
+        deployment,
         int(given) if _EVENT_ID.fullmatch(given) else None,
     )
 
@@ -51,23 +54,29 @@ class _LiveLog(Response):
     """Has its place among the live logs before anything is answered, and gives it up however the sending ends."""
 
     def __init__(
-        self, sessions: Sessions, streams: LogStreams, deployment_id: int, after: int | None
+        self, sessions: Sessions, streams: LogStreams, deployment: Deployment, after: int | None
     ) -> None:
         super().__init__()
         self._sessions = sessions
         self._streams = streams
-        self._deployment_id = deployment_id
+        self._deployment_id, self._account_id = deployment.id, deployment.account_id
         self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # X-Accel-Buffering: nginx would keep the events back.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        with self._streams.following(self._deployment_id) as follower:
+
+        async def send_within(message: Message) -> None:
+            # The reader ends the wait by reading or by leaving; one that does neither holds its place for ever.
+            async with asyncio.timeout(_SEND_SECONDS):
+                await send(message)
+
+        with self._streams.following(self._deployment_id, self._account_id) as follower:
             async with aclosing(_send(self._sessions, self._streams, follower, self._after)) as sent:
                 response = StreamingResponse(sent, media_type="text/event-stream", headers=headers)
-                # A reader may leave at any time.
-                with suppress(ConnectionError):
-                    await response(scope, receive, send)
+                # A reader may leave at any time, or stop reading.
+                with suppress(ConnectionError, TimeoutError, ClientDisconnect):
+                    await response(scope, receive, send_within)
 
 
 async def _send(

@@ -13,6 +13,7 @@ from control_api.deployments.tables import Deployment, DeploymentLine
 from pipeline_contracts.errors import Unavailable
 
 MOST_STREAMS = 100
+MOST_OF_ACCOUNT = 10
 _POLL_SECONDS = 0.3
 
 Seen = tuple[str, int]
@@ -24,6 +25,7 @@ class Follower:
     """One live log."""
 
     deployment_id: int
+    account_id: int
     seen: Seen | None = None
     """What its reader knows."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,11 +45,17 @@ class LogStreams:
         """Whether they have to end: the process does."""
         return self._stopping.is_set()
 
-    def check_room(self) -> None:
-        """Raises `Unavailable` where no other one is taken."""
+    def check_room(self, account_id: int) -> None:
+        """Raises `Unavailable` where no other one is taken, or none of this account: one token must not take all."""
         if len(self._followers) >= MOST_STREAMS:
             raise Unavailable(
                 "Too many live logs are open here. Ask without the event stream.", retry_after=5
+            )
+        if sum(one.account_id == account_id for one in self._followers) >= MOST_OF_ACCOUNT:
+            raise Unavailable(
+                f"The account has {MOST_OF_ACCOUNT} live logs open here, and may have no more: close one, or ask "
+                "without the event stream.",
+                retry_after=5,
             )
 
     def stop(self) -> None:
@@ -63,10 +71,10 @@ class LogStreams:
             await self._looking
 
     @contextmanager
-    def following(self, deployment_id: int) -> Iterator[Follower]:
+    def following(self, deployment_id: int, account_id: int) -> Iterator[Follower]:
         """Have `news` set whenever there is more than the follower has seen. Raises `Unavailable`."""
-        self.check_room()
-        follower = Follower(deployment_id)
+        self.check_room(account_id)
+        follower = Follower(deployment_id, account_id)
         self._followers.add(follower)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_for_news(), name="live logs")

@@ -51,7 +51,7 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
     (deployment, _), _ = await operations.find_deployment(session, caller, read_number(build), Right.READ)
     if wants_stream(request):
         await end_transaction(session)
-        return follow(request, deployment.id)
+        return follow(request, deployment)
     lines, is_truncated = await operations.tail_log(session, deployment.id)
     document = {"data": describe_log(deployment, lines, is_truncated)}
     return Response(orjson.dumps(document), media_type="application/json")

@@ -182,7 +182,10 @@ async def test_a_reader_goes_on_where_it_has_ended(platform: Platform) -> None:
             assert len(await stream.rest()) == 1001, unreadable
 
 
-async def test_readers_of_one_log_and_of_others_get_what_is_theirs(platform: Platform) -> None:
+async def test_readers_of_one_log_and_of_others_get_what_is_theirs(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_streams, "MOST_OF_ACCOUNT", 30)
     build = await _running(platform)
     finished = platform.acme.deployments["production"].id
     async with contextlib.AsyncExitStack() as stack:
@@ -299,6 +302,45 @@ async def test_too_many_live_logs_are_503_however_they_come(
     assert (await platform.call("GET", f"/v1/deployments/{build}/log")).status == 200
     until.set()
     assert sorted(await asyncio.gather(*asking)) == [200] * 3 + [503] * 9
+
+
+async def test_one_account_leaves_room_for_the_others(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_streams, "MOST_OF_ACCOUNT", 2)
+    build = await _running(platform)
+    async with _follow(platform, build) as first, _follow(platform, build) as second:
+        for stream in (first, second):
+            await stream.until("status")
+        async with _follow(platform, build) as third:
+            assert third.response.status == 503
+        sent = {"Authorization": f"Bearer {platform.other.token()}", **EVENTS}
+        theirs = platform.other.deployments["staging"].id
+        async with platform.http.get(
+            f"{platform.url}/api/v1/deployments/{theirs}/log", headers=sent
+        ) as response:
+            assert response.status == 200
+
+
+async def test_a_reader_that_stops_reading_gives_its_place_back(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow_log, "_SEND_SECONDS", 0.01)
+    streams, held = log_streams.LogStreams(platform.sessions), []
+    async with platform.sessions() as session:
+        deployment = await session.get_one(Deployment, await _running(platform, 1))
+
+    async def take_nothing(message: Any) -> None:
+        held.append(len(streams._followers))
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    live = follow_log._LiveLog(platform.sessions, streams, deployment, None)
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+    async with asyncio.timeout(_PATIENCE):
+        await live(scope, asyncio.Queue().get, take_nothing)
+    assert (held, len(streams._followers)) == ([1, 1], 0)
+    await streams.close()
 
 
 async def _until_there_is_room(platform: Platform, build: int) -> None:
