@@ -29,7 +29,7 @@ from control_api.webhooks.secrets import open_secret
 from control_api.webhooks.senders import Senders
 from control_api.webhooks.tables import SealedWebhookSecret
 from control_api.webhooks.targets import IS_LISTENED_TO, unknown_repository
-from pipeline_contracts.client_address import network_of
+from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.errors import (
     BadSignature,
     NotFound,
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 router = APIRouter(tags=["Webhooks"])
 
 _NO_WEBHOOK = "repositories without a webhook"
+_FAILURES = (BadSignature, PayloadTooLarge, RequestTimeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +70,23 @@ def _network(request: Request) -> str:
     return network_of(client_address(request, request.app.state.client_addresses))
 
 
+def _is_exempt(request: Request) -> bool:
+    """Whether nothing tells who sends: a trusted proxy that names no client, or a connection by a socket file. An
+    address of this machine is not enough, because deployed applications have it too."""
+    addresses: ClientAddresses = request.app.state.client_addresses
+    address = client_address(request, addresses)
+    return not address or addresses.is_trusted(address)
+
+
 @router.post("/repositories/{repository}/webhook")
 async def receive_repository_webhook(repository: str, request: Request, session: Session) -> Response:
     """A push or a pull request of a repository's host."""
     senders: Senders = request.app.state.webhook_bodies.senders
     number, network = read_number(repository), _network(request)
+    is_exempt = _is_exempt(request) or senders.are_proven(_hook_name(number), network)
     # Before the database is asked: whoever guesses numbers costs it nothing.
-    if not senders.are_proven(_hook_name(number), network):
-        senders.check(_NO_WEBHOOK, network)
-    try:
+    with senders.attempt(_NO_WEBHOOK, network, (NotFound,), is_exempt=is_exempt):
         hook = await _find_hook(request, session, number)
-    except NotFound:
-        senders.note_failure(_NO_WEBHOOK, network)
-        raise
     await end_transaction(session)
     return await _answer(request, session, hook)
 
@@ -117,17 +122,14 @@ async def _find_hook(request: Request, session: AsyncSession, number: int | None
 async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Response:
     bodies: WebhookBodies = request.app.state.webhook_bodies
     network = _network(request)
-    bodies.senders.check(hook.name, network)
     with bodies.reading(hook.name, network, hook.account) as reading:
         headers = _headers(request)
-        try:
+        # No byte is read for a network that has failed too often.
+        with bodies.senders.attempt(hook.name, network, _FAILURES, is_exempt=_is_exempt(request)):
             raw = await read_delivery(request, reading)
             now = datetime.now(UTC)
             PROVIDERS[hook.kind].verify(raw, headers, hook.secret, now)
-        except (BadSignature, PayloadTooLarge, RequestTimeout):
-            bodies.senders.note_failure(hook.name, network)
-            raise
-        bodies.senders.note_proof(hook.name, network)
+            bodies.senders.note_proof(hook.name, network)
         delivery = await _read_delivery(session, hook, headers, raw, now)
         actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
         outcome = await receive(session, delivery, request.app.state.variable_keys, actor, now)

@@ -1,8 +1,8 @@
 """Who delivers to which webhook: networks that have proved it lately, and those that fail to, again and again."""
 
-import ipaddress
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 from pipeline_contracts.errors import Unavailable
@@ -59,19 +59,43 @@ class Senders:
         if not networks:
             del self._proven[hook]
 
+    @contextmanager
+    def attempt(
+        self, hook: str, network: str, failures: tuple[type[Exception], ...], *, is_exempt: bool
+    ) -> Iterator[None]:
+        """Count a failure before the work on a delivery begins, and take it back unless the work raises one of
+        `failures`: of many deliveries at once, none begins beyond the limit.
+
+        Raises `Unavailable` for a network that has failed too often and is not exempt.
+        """
+        if not is_exempt:
+            self.check(hook, network)
+        self.note_failure(hook, network)
+        try:
+            yield
+        except failures:
+            raise
+        except BaseException:
+            self._take_back(hook, network)
+            raise
+        self._take_back(hook, network)
+
     def note_failure(self, hook: str, network: str) -> None:
         """No good signature, or no whole body."""
-        self._failing[hook, network] = (self._left(hook, network) - 1, self._clock())
+        self._failing[hook, network] = (max(self._left(hook, network) - 1, 0.0), self._clock())
         self._failing.move_to_end((hook, network))
         if len(self._failing) > _MOST_FAILING:
             self._failing.popitem(last=False)
 
-    def check(self, hook: str, network: str) -> None:
-        """Raises `Unavailable` for a network that has failed too often, before anything of its body is read.
+    def _take_back(self, hook: str, network: str) -> None:
+        # A good signature has made all failures forgotten.
+        if (hook, network) in self._failing:
+            left = min(self._left(hook, network) + 1, float(_MOST_FAILURES))
+            self._failing[hook, network] = (left, self._clock())
 
-        This machine's own addresses have no limit: a proxy there sends everybody's deliveries.
-        """
-        if self.are_proven(hook, network) or _is_of_this_machine(network) or self._left(hook, network) >= 1:
+    def check(self, hook: str, network: str) -> None:
+        """Raises `Unavailable` for a network that has failed too often, before anything of its body is read."""
+        if self.are_proven(hook, network) or self._left(hook, network) >= 1:
             return
         raise Unavailable(
             f"More than {_MOST_FAILURES} deliveries from {network} to {hook} had no good signature. Set the webhook's "
@@ -82,11 +106,3 @@ class Senders:
     def _left(self, hook: str, network: str) -> float:
         left, at = self._failing.get((hook, network), (float(_MOST_FAILURES), self._clock()))
         return min(left + self._clock() - at, float(_MOST_FAILURES))
-
-
-def _is_of_this_machine(network: str) -> bool:
-    try:
-        # A connection by a socket file has no address.
-        return not network or ipaddress.ip_network(network).is_loopback
-    except ValueError:
-        return False

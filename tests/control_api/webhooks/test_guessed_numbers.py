@@ -35,3 +35,14 @@ async def test_after_a_hundred_numbers_without_a_webhook(
     assert await _status(github, github.repository_id, STRANGER) == 503
     # A sender that has proved itself to this webhook goes on.
     assert await _status(github, github.repository_id, HOST) == 202
+
+
+async def test_an_address_of_this_machine_has_the_same_limit(
+    github: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deployed code comes from there as well; a proxy there says for whom it asks, once it is trusted."""
+    state = github.platform.app.state
+    monkeypatch.setattr(state.webhook_bodies.senders, "_clock", lambda: 0.0)
+    assert [await _status(github, 999_999, HOST) for _ in range(101)] == [404] * 100 + [503]
+    monkeypatch.setattr(state, "client_addresses", read_trusted("127.0.0.1"))
+    assert await _status(github, 999_999, HOST) == 404

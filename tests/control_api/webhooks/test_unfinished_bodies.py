@@ -1,7 +1,7 @@
 """Bodies of deliveries that have proved nothing yet: how much is held of them, and who gives way to whom."""
 
 import asyncio
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,7 +11,7 @@ from control_api.webhooks.body_budget import BodyBudget, WebhookBodies
 from control_api.webhooks.senders import Senders
 from control_api.webhooks.tables import SealedWebhookSecret
 from pipeline_contracts.client_address import read_trusted
-from pipeline_contracts.errors import Unavailable
+from pipeline_contracts.errors import BadSignature, Unavailable
 from tests.hostile.unfinished_webhooks import attack, deliver
 from tests.support.webhooks import Hooked, push
 
@@ -120,13 +120,35 @@ def test_a_network_that_fails_again_and_again_is_refused_until_it_proves_itself(
     with pytest.raises(Unavailable):
         senders.check(HOOK, HERE)
     senders.note_proof(HOOK, HERE)
-    # Who has proved itself is not refused, nor a proxy of this machine.
-    for network in (HERE, "127.0.0.1", ""):
-        for _ in range(200):
-            senders.check(HOOK, network)
-            senders.note_failure(HOOK, network)
+    # Who has proved itself is not refused.
+    for _ in range(200):
+        senders.check(HOOK, HERE)
+        senders.note_failure(HOOK, HERE)
     now = 86_402.0
     assert not senders.are_proven(HOOK, HERE)
+
+
+def _attempt(
+    senders: Senders, network: str = HERE, *, is_exempt: bool = False
+) -> AbstractContextManager[None]:
+    return senders.attempt(HOOK, network, (BadSignature,), is_exempt=is_exempt)
+
+
+def test_of_many_deliveries_at_once_none_begins_beyond_the_limit() -> None:
+    senders = Senders(lambda: 0.0)
+    with ExitStack() as held:
+        for _ in range(100):
+            held.enter_context(_attempt(senders))
+        with pytest.raises(Unavailable), _attempt(senders):
+            pass
+        with _attempt(senders, THERE), _attempt(senders, is_exempt=True):
+            pass
+    # None of them has failed.
+    for _ in range(100):
+        with pytest.raises(BadSignature), _attempt(senders):
+            raise BadSignature("no")
+    with pytest.raises(Unavailable), _attempt(senders, "127.0.0.1"), _attempt(senders):
+        pass
 
 
 def test_proofs_of_one_webhook_make_only_its_own_forgotten() -> None:
