@@ -14,6 +14,7 @@ from deployer.listeners.find_source import find_source
 from deployer.listeners.interface import Listener, ListenerSource
 from deployer.listeners.open_sockets import OpenSockets, can_read_other_processes, read_open_sockets
 from deployer.listeners.turns import Turn, Turns
+from deployer.processes.threads import run_in
 
 logger = logging.getLogger(__name__)
 
@@ -215,7 +216,13 @@ class ListenerOwners:
         if all(each.cookie in place.foreign for each in unknown):
             return None
         place.examining = asyncio.create_task(self._examine(port, place), name=f"examine port {port}")
+        place.examining.add_done_callback(self._log_fault)
         return place.examining
+
+    def _log_fault(self, examination: "asyncio.Task[Verdict]") -> None:
+        fault = None if examination.cancelled() else examination.exception()
+        if fault is not None:
+            self._warn_once(str(fault), "a listener could not be examined, so no request is sent: %s", fault)
 
     async def _examine(self, port: int, place: _Port) -> Verdict:
         try:
@@ -258,11 +265,10 @@ class ListenerOwners:
     async def _read(
         self, expected: Expected, turn: Turn, wanted: frozenset[int] | None = None
     ) -> OpenSockets:
-        run = asyncio.get_running_loop().run_in_executor
         read = partial(read_open_sockets, expected.uid, expected.mark, expected.leader(), wanted)
-        sockets, turn.cost_seconds = await run(self._threads, _measure, read)
+        sockets, turn.cost_seconds = await run_in(self._threads, partial(_measure, read))
         if not sockets.is_complete and self._user_decides is None:
-            self._user_decides = not await run(self._threads, can_read_other_processes)
+            self._user_decides = not await run_in(self._threads, can_read_other_processes)
         return sockets
 
     def _judge(self, expected: Expected, listener: Listener, sockets: OpenSockets) -> bool | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
 from collections import deque
@@ -18,6 +19,8 @@ from deployer.processes.output_file import cut_output, end_line, open_output
 from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import check_start, start_process
 from storage_backends.end_task import end_task
+
+logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 
@@ -88,7 +91,8 @@ class Supervised:
             self._tasks = [asyncio.ensure_future(each) for each in (self._supervise(), self._watch_output())]
 
     async def stop(self, grace_seconds: float) -> None:
-        """End it as `RunningProcess.end` does, and start it no more. Raises StillRunning."""
+        """End it as `RunningProcess.end` does, and start it no more. Raises StillRunning, and OSError where the machine
+        has nothing to look for its processes with: call it again."""
         await self._end_tasks()
         # An adopted one that was never started is ours to end as well.
         process = self._process or self._adopted
@@ -96,9 +100,17 @@ class Supervised:
             if process is not None:
                 await process.end(grace_seconds)
                 self.last_exit = describe_exit(await process.wait())
-        finally:
-            self._process = self._adopted = None
-            self._change("stopped")
+        except OSError:
+            self._process = process
+            raise
+        except BaseException:
+            self._forget_process()
+            raise
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        self._process = self._adopted = None
+        self._change("stopped")
 
     async def leave(self) -> None:
         """Supervise it no longer and let it run: for a deployer that ends, whose successor adopts it."""
@@ -117,7 +129,13 @@ class Supervised:
         short_runs = 0
         while True:
             begun = self._clock()
-            await self._run_once()
+            try:
+                await self._run_once()
+            except Exception:
+                # If this task ended, nothing would start the application again.
+                logger.exception("%s could not be supervised: it is started again", self.mark)
+                self.last_exit = "could not be supervised: the deployer's own log says why"
+                await self._end_rest()
             short_runs = 1 if self._clock() - begun >= STEADY_SECONDS else short_runs + 1
             self._process = None
             self._change("waiting")
@@ -139,12 +157,22 @@ class Supervised:
         status = await self._process.wait()
         exit_told = describe_own_exit(status, count_oom_kills() - self._oom_kills[0])
         self.last_exit = self._process.fault or exit_told
-        # OSError: the machine has no descriptor or no memory to look with. The next start may do better.
-        with contextlib.suppress(StillRunning, OSError):
-            await self._process.end(0)
+        await self._end_rest()
         # What the next start prints begins on a line of its own.
         with contextlib.suppress(OSError):
             end_line(self._output)
+
+    async def _end_rest(self) -> None:
+        """End what the process has left behind, as far as possible: the next start may do better."""
+        if self._process is None:
+            return
+        try:
+            await self._process.end(0)
+        except (StillRunning, OSError) as error:
+            # OSError: the machine has no descriptor, memory or thread to look with.
+            logger.warning("%s may have left processes behind: %s", self.mark, error)
+        except Exception:
+            logger.exception("%s may have left processes behind", self.mark)
 
     def _launch(self) -> RunningProcess:
         if self.restarts and self._renew is not None:
@@ -164,12 +192,21 @@ class Supervised:
             os.close(output)
 
     async def _watch_output(self) -> None:
+        is_logged = False
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            self._oom_kills.append(count_oom_kills())
-            # Without the file, or on a disk that fails, there is nothing to cut.
-            with contextlib.suppress(OSError):
+            try:
+                self._oom_kills.append(count_oom_kills())
                 await asyncio.to_thread(cut_output, self._output, self._output_bytes)
+                is_logged = False
+            except OSError:
+                # Without the file, or on a disk that fails, there is nothing to cut.
+                continue
+            except Exception:
+                # Such as no thread: once, as the next attempts may fail the same way.
+                if not is_logged:
+                    logger.exception("the output of %s could not be cut: it is tried again", self.mark)
+                is_logged = True
 
     def _change(self, state: State) -> None:
         self.state = state

@@ -5,8 +5,10 @@ application of somebody else from its start.
 """
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,5 +19,26 @@ _threads = ThreadPoolExecutor(_MOST, thread_name_prefix="end-processes")
 
 
 async def in_thread(run: Callable[[], T]) -> T:
-    """Return what `run` returns, which may block."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, run)
+    """Return what `run` returns, which may block. Raises OSError (EAGAIN) if the machine has no thread left."""
+    return await run_in(_threads, run)
+
+
+async def run_in(threads: ThreadPoolExecutor, run: Callable[[], T]) -> T:
+    """As `in_thread`, in a pool of the caller's."""
+    result: Future[T] = Future()
+
+    def call() -> None:
+        if result.set_running_or_notify_cancel():
+            try:
+                result.set_result(run())
+            except BaseException as error:
+                result.set_exception(error)
+
+    try:
+        threads.submit(call)
+    except RuntimeError as error:
+        # The pool keeps a call for which it cannot start a thread, and makes it together with a later one: too late
+        # for a call that kills all processes with a mark. If another thread already runs the call, it is awaited.
+        if result.cancel():
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
+    return await asyncio.wrap_future(result)

@@ -1,6 +1,7 @@
 """One process of a release: supervised, probed, and told of."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.processes.supervised import Supervised
 from deployer.traffic.interface import Target
 from deployer.uncut import end_tasks
+
+logger = logging.getLogger(__name__)
 
 # One that no path tells about, and that takes no connections, is well once it has lived for this long.
 _SETTLED_SECONDS = 1.0
@@ -116,13 +119,22 @@ class Instance:
         await self.supervised.leave()
 
     async def _become_ready(self) -> None:
+        while not self.is_ready:
+            try:
+                await self._wait_ready()
+                self.is_ready = True
+            except Exception:
+                # If this task ended, the instance would never get a request.
+                logger.exception("%s could not be probed: it is tried again", self.mark)
+                await asyncio.sleep(_SETTLED_SECONDS)
+        self.on_change()
+
+    async def _wait_ready(self) -> None:
         if self.is_web:
             path = None if self.process.health is None else self.process.health.path
             await wait_healthy(self.target, path, self.host, self.listeners, self._note)
         else:
             await asyncio.sleep(_SETTLED_SECONDS)
-        self.is_ready = True
-        self.on_change()
 
     def _note(self, fault: Unhealthy) -> None:
         self._fault = fault

@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deployer.processes import supervised
+from deployer.processes import supervised, threads
 from deployer.processes.marks import find_marked
-from deployer.processes.running_process import adopt_process
+from deployer.processes.running_process import RunningProcess, adopt_process
 from deployer.processes.supervised import State, Supervised
 from tests.deployer.processes.places import Place, until
 
@@ -223,3 +225,72 @@ async def test_each_start_but_the_first_may_have_another_mark_and_other_variable
     await until(lambda: (tmp_path / "output").read_text().splitlines() == lines)
     assert (instance.mark, instance.restarts) == (f"{place.mark}b", 2)
     assert "could not be started: no port is free" in faults
+
+
+@pytest.fixture
+def end_shortage(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """No thread can be started, as where the pids cgroup is full, until this is called."""
+    monkeypatch.setattr(threads, "_threads", ThreadPoolExecutor(1))
+    real = threading.Thread.start
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return lambda: monkeypatch.setattr(threading.Thread, "start", real)
+
+
+async def test_a_moment_without_threads_does_not_end_the_supervision(
+    supervise: Make, monkeypatch: pytest.MonkeyPatch, end_shortage: Callable[[], None]
+) -> None:
+    monkeypatch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.0)
+    monkeypatch.setattr(supervised, "_LOOK_SECONDS", 0.01)
+    instance = supervise("exit 1")
+    instance.start()
+    await until(lambda: instance.restarts >= 2)
+    end_shortage()
+    restarts = instance.restarts
+    await until(lambda: instance.restarts > restarts)
+    assert not any(task.done() for task in instance._tasks)
+
+
+async def test_an_unexpected_fault_does_not_end_the_supervision(
+    supervise: Make, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.0)
+    faults = iter([ValueError("a defect")])
+
+    async def wait_started(self: RunningProcess) -> None:
+        for fault in faults:
+            raise fault
+
+    monkeypatch.setattr(RunningProcess, "wait_started", wait_started)
+    instance = supervise("exec sleep 100")
+    instance.start()
+    await until(lambda: instance.restarts == 1 and instance.state == "running")
+    assert instance.last_exit == "could not be supervised: the deployer's own log says why"
+    assert [each.pid for each in find_marked(place.mark)[place.mark]] == [instance.pid]
+
+
+async def test_what_could_not_be_stopped_without_threads_is_stopped_by_the_next_call(
+    supervise: Make, place: Place, end_shortage: Callable[[], None]
+) -> None:
+    instance = supervise("exec sleep 100")
+    instance.start()
+    await until(lambda: instance.state == "running")
+    with pytest.raises(OSError, match="temporarily unavailable"):
+        await instance.stop(0)
+    end_shortage()
+    await instance.stop(0)
+    assert (instance.state, find_marked(place.mark)) == ("stopped", {})
+
+
+async def test_a_call_for_which_there_was_no_thread_is_not_made_later(
+    end_shortage: Callable[[], None],
+) -> None:
+    made = []
+    with pytest.raises(OSError, match="temporarily unavailable"):
+        await threads.in_thread(lambda: made.append("refused"))
+    end_shortage()
+    await threads.in_thread(lambda: made.append("accepted"))
+    assert made == ["accepted"]
