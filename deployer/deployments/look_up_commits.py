@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
@@ -20,7 +21,7 @@ from deployer.check_out.read_commit import read_commit
 from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_guard import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
-from deployer.uncut import end_tasks
+from deployer.uncut import end_tasks, uncut
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ _SELDOM_SECONDS = 6 * 3600.0
 _MOST_AT_ONCE, _MOST_OF_HOST = 4, 2
 _PAGE_ROWS = 200
 _LONGEST_FAULT = 500
+# Between attempts to write down what was found.
+_WRITE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Sought:
     url: str
     ref: str
     revision: str | None
+    tried_at: datetime | None = None
+    """When it was last looked up; None: never."""
 
     @property
     def host(self) -> str:
@@ -63,15 +68,18 @@ class CommitLookUps:
         self._check = check
         self._is_away = False
         self._running: dict[asyncio.Task[None], Sought] = {}
+        self._claimed: dict[int, datetime] = {}
+        """When the look-ups that are running were claimed, by deployment."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Until it is cancelled. Look-ups that this cuts short are due again at once."""
         try:
             while True:
                 pause = await self._try_to_look()
                 await asyncio.sleep(pause)
         finally:
             await end_tasks(*self._running)
+            await self._give_back([one for task, one in self._running.items() if task.cancelled()])
 
     async def _try_to_look(self) -> float:
         """Return for how many seconds to wait before the next look."""
@@ -94,6 +102,9 @@ class CommitLookUps:
     async def look(self) -> None:
         """Begin what there is room for. Raises `DatabaseRefused`, and what the database raises."""
         self._running = {task: sought for task, sought in self._running.items() if not task.done()}
+        self._claimed = {
+            one.deployment_id: self._claimed[one.deployment_id] for one in self._running.values()
+        }
         if len(self._running) >= _MOST_AT_ONCE:
             return
         page = 0
@@ -101,8 +112,8 @@ class CommitLookUps:
             # In another database or an older backup nothing is claimed.
             await self._check()
             for sought in found:
-                if self._has_room(sought) and await self._claim(sought):
-                    self._running[asyncio.create_task(self._look_up(sought))] = sought
+                if self._has_room(sought):
+                    await self._begin(sought)
             if len(found) < _PAGE_ROWS or len(self._running) >= _MOST_AT_ONCE:
                 return
             # Those claimed since are due no more: some rows may be passed over until the next look.
@@ -130,6 +141,7 @@ class CommitLookUps:
                 Environment.branch,
                 Repository.branch,
                 Deployment.revision,
+                Deployment.commit_looked_up_at,
             )
             .join(due, due.c.id == Deployment.id)
             .join(Repository, Repository.id == Deployment.repository_id)
@@ -146,21 +158,48 @@ class CommitLookUps:
         async with self._sessions() as session:
             rows = (await session.execute(query)).all()
         return [
-            Sought(number, of, url, choose_ref(ref, own, branch), revision)
-            for number, of, url, ref, own, branch, revision in rows
+            Sought(number, of, url, choose_ref(ref, own, branch), revision, tried_at)
+            for number, of, url, ref, own, branch, revision, tried_at in rows
         ]
 
-    async def _claim(self, sought: Sought) -> bool:
-        """Whether this deployer looks it up: of several, one does."""
+    @uncut
+    async def _begin(self, sought: Sought) -> None:
+        """Look it up in a task, unless another deployer does."""
+        claimed_at = await self._claim(sought)
+        if claimed_at is not None:
+            self._claimed[sought.deployment_id] = claimed_at
+            self._running[asyncio.create_task(self._look_up(sought))] = sought
+
+    async def _claim(self, sought: Sought) -> datetime | None:
+        """Return when this deployer claimed it; None if another one did."""
         async with self._sessions() as session, session.begin():
             claimed = await session.execute(
                 update(Deployment)
                 .where(Deployment.id == sought.deployment_id, *_due())
                 .values(commit_looked_up_at=database_now())
-                .returning(Deployment.id)
+                .returning(Deployment.commit_looked_up_at)
                 .execution_options(synchronize_session=False)
             )
-            return claimed.first() is not None
+            return claimed.scalar_one_or_none()
+
+    @uncut
+    async def _give_back(self, cut_short: Sequence[Sought]) -> None:
+        """Make these due again: nobody can approve a deployment without a commit, and they were only begun."""
+        try:
+            for sought in cut_short:
+                await self._check()
+                async with self._sessions() as session, session.begin():
+                    await session.execute(
+                        update(Deployment)
+                        .where(
+                            Deployment.id == sought.deployment_id,
+                            Deployment.commit_looked_up_at == self._claimed[sought.deployment_id],
+                        )
+                        .values(commit_looked_up_at=sought.tried_at)
+                        .execution_options(synchronize_session=False)
+                    )
+        except (SQLAlchemyError, DatabaseRefused) as error:
+            logger.warning("commits whose look-ups were cut short are looked up later: %s", error)
 
     async def _look_up(self, sought: Sought) -> None:
         revision = sought.revision
@@ -187,12 +226,24 @@ class CommitLookUps:
                 "commit_fault": "The deployer failed while it looked the commit up: its own log says why."
             }
         try:
-            await self._check()
-            await self._write(sought, revision, values)
+            await self._write_patiently(sought, revision, values)
         except (SQLAlchemyError, DatabaseRefused) as error:
             logger.warning("a commit is looked up again later: %s", error)
         except Exception:
             logger.exception("the commit of deployment %d could not be written", sought.deployment_id)
+
+    async def _write_patiently(
+        self, sought: Sought, revision: str | None, values: dict[str, str | None]
+    ) -> None:
+        """Repeat the write while the database is away for a moment: the next look-up is due only minutes later."""
+        for pause in _WRITE_PAUSES:
+            try:
+                await self._check()
+                return await self._write(sought, revision, values)
+            except SQLAlchemyError:
+                await asyncio.sleep(pause)
+        await self._check()
+        await self._write(sought, revision, values)
 
     async def _write(self, sought: Sought, revision: str | None, values: dict[str, str | None]) -> None:
         is_same = (

@@ -180,6 +180,77 @@ async def test_nothing_is_claimed_or_written_in_a_database_that_is_refused(
     assert found.commit_looked_up_at is not None and found.commit_subject is None
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize("tried_minutes", [None, 6])
+async def test_a_look_up_that_is_cut_short_is_due_again(
+    platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch, tried_minutes: int | None
+) -> None:
+    number = await _waiting(platform, str(repository))
+    tried = None if tried_minutes is None else datetime.now(UTC) - timedelta(minutes=tried_minutes)
+    async with platform.sessions() as session, session.begin():
+        await session.execute(
+            update(Deployment).where(Deployment.id == number).values(commit_looked_up_at=tried)
+        )
+    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    begun = asyncio.Event()
+
+    async def read(*_given: object, **_named: object) -> tuple[str, str]:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(look_up_commits, "read_commit", read)
+    running = asyncio.create_task(looking.run())
+    await begun.wait()
+    await end_tasks(running)
+    async with platform.sessions() as session:
+        assert (await session.get_one(Deployment, number)).commit_looked_up_at == tried
+
+    # Cut short before its first step.
+    begin = looking._begin
+
+    async def begin_and_end(sought: Sought) -> None:
+        await begin(sought)
+        running.cancel()
+
+    monkeypatch.setattr(looking, "_begin", begin_and_end)
+    running = asyncio.create_task(looking.run())
+    await asyncio.wait({running})
+    async with platform.sessions() as session:
+        assert (await session.get_one(Deployment, number)).commit_looked_up_at == tried
+
+
+async def test_a_claim_of_another_deployer_is_not_given_back(platform: Platform, repository: Path) -> None:
+    number = await _waiting(platform, str(repository))
+    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    (sought,) = await looking._find(0)
+    now = datetime.now(UTC)
+    looking._claimed[number] = now - timedelta(minutes=6)
+    async with platform.sessions() as session, session.begin():
+        await session.execute(
+            update(Deployment).where(Deployment.id == number).values(commit_looked_up_at=now)
+        )
+    await looking._give_back([sought])
+    async with platform.sessions() as session:
+        assert (await session.get_one(Deployment, number)).commit_looked_up_at == now
+
+
+async def test_what_was_found_is_written_after_a_moment_without_the_database(
+    platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look_up_commits, "_WRITE_PAUSES", (0.0,))
+    number = await _waiting(platform, str(repository))
+    real, faults = CommitLookUps._write, [OperationalError("", {}, Exception("away"))]
+
+    async def write(self: CommitLookUps, *given: Any) -> None:
+        if faults:
+            raise faults.pop()
+        await real(self, *given)
+
+    monkeypatch.setattr(CommitLookUps, "_write", write)
+    assert (await _look(platform, number)).commit_subject == "Fix it"
+
+
 async def test_whatever_fails_the_look_ups_go_on_and_an_outage_is_told_once(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -212,7 +283,7 @@ class _Held(CommitLookUps):
     """Whose rows are given, and whose look-ups never end."""
 
     def __init__(self, rows: list[Sought]) -> None:
-        self._rows, self._running = rows, {}
+        self._rows, self._running, self._claimed = rows, {}, {}
         self.claimed: list[int] = []
         self._check = _accepted
 
@@ -220,9 +291,9 @@ class _Held(CommitLookUps):
         size = look_up_commits._PAGE_ROWS
         return self._rows[page * size :][:size]
 
-    async def _claim(self, sought: Sought) -> bool:
+    async def _claim(self, sought: Sought) -> datetime:
         self.claimed.append(sought.deployment_id)
-        return True
+        return datetime.now(UTC)
 
     async def _look_up(self, sought: Sought) -> None:
         await asyncio.Event().wait()
