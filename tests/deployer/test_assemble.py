@@ -43,7 +43,7 @@ class _BuiltError(Exception):
 
 
 @pytest.mark.parametrize("front", [{}, {"PHAROS_CADDY_ADMIN_URL": "http://127.0.0.1:2019"}])
-async def test_the_proxy_has_the_places_of_the_setting(
+async def test_the_proxy_verifies_listeners_and_has_the_limits_of_the_settings(
     front: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {}
@@ -54,7 +54,9 @@ async def test_the_proxy_has_the_places_of_the_setting(
 
     monkeypatch.setattr(assemble, "StreamingProxy", build)
     # Closed by the end of a deployer alone, which is not reached here.
-    monkeypatch.setattr(assemble.ListenerOwners, "of_this_machine", lambda: None)
+    listeners, limits = object(), object()
+    monkeypatch.setattr(assemble.ListenerOwners, "of_this_machine", lambda: listeners)
+    monkeypatch.setattr(assemble.CallerLimits, "from_settings", lambda _settings: limits)
     monkeypatch.setattr(assemble, "raise_open_files", lambda: None)
     settings = read_settings({"PHAROS_MAX_APP_REQUESTS": "70", **front}, str)
     nothing: Any = None
@@ -64,3 +66,4 @@ async def test_the_proxy_has_the_places_of_the_setting(
         ):
             pass
     assert given["requests_at_once"] == 70
+    assert (given["listeners"], given["limits"]) == (listeners, limits)
