@@ -1,134 +1,30 @@
-"""`pharos`: reads the arguments and runs one command."""
+"""The `pharos` script. Imports little at first, so that Ctrl-C during the other imports ends it with one sentence."""
 
-import argparse
-import importlib
+# `signal` itself would import `enum`, and an interrupt within that is a traceback.
+import _signal  # type: ignore[import-not-found]
 import os
-import sys
-from typing import Any, NoReturn
-
-from operator_cli.failure import CommandFailed
-from operator_cli.paused_garbage_collector import paused_garbage_collector
-from operator_cli.typed_commands import typed_commands
-from pipeline_contracts.settings import BadSettings
-
-# Each command is the module of its name and is imported when it is called: the whole platform takes over a
-# second to import, and `pharos receipt` needs none of it.
-_COMMANDS = {
-    "up": "run the whole platform in this process",
-    "edge": "run the ingest edge on Kafka and Redis",
-    "consumers": "run the consumers from Kafka into ClickHouse",
-    "control": "run the control plane on Postgres",
-    "deployer": "carry out deployments on this machine",
-    "migrate": "bring Kafka, ClickHouse and the database to this version",
-    "send": "ship event files and access logs",
-    "receipt": "show what became of an ingest batch",
-    "tail": "show the newest events",
-    "traces": "show the newest traces, or one of them as a tree",
-    "logs": "show the newest log records",
-    "issues": "show exceptions grouped into issues",
-    "query": "ask the column store in SQL",
-    "dead-letters": "list or replay records that could not be stored",
-    "keys": "list, make or revoke ingest keys",
-    "heartbeat": "make, list, show, change, pause and remove heartbeats of scheduled jobs",
-    "heartbeats": "show all heartbeats at a glance",
-    "queue": "make, list, show and remove queues of jobs",
-    "queues": "show all queues at a glance",
-    "site": "make, list, show, change and remove websites that are measured, and their goals",
-    "sites": "show all sites at a glance",
-    "report": "show who visits a site",
-    "run": "run a scheduled job, and report it to its heartbeat",
-    "account": "make, list and show accounts, and limit how fast they may send",
-    "person": "let people into an account, list them, change their roles, take them out",
-    "token": "list, make or revoke API tokens",
-    "project": "make, list, show and remove projects, and say who may deploy them",
-    "environment": "make, list, show, change and remove environments",
-    "repository": "connect projects to the Git repositories that they are deployed from",
-    "webhooks": "show what Git hosts have sent, run it again, and show what waits",
-    "workflow": "set, show and check how a project is built, released and run",
-    "config": "plan and apply how a project shall be, as a document",
-    "variables": "show and set the variables of environments, and rotate the key that seals them",
-    "deploy": "deploy to an environment, and follow it until it is live",
-    "rollback": "make the release before the live one live again",
-    "promote": "bring what one environment has to a later one",
-    "preview": "open, list and close environments of branches",
-    "ps": "show what runs",
-    "deployments": "show the newest deployments",
-    "cancel": "call a deployment off",
-    "approvals": "show what waits for a second person",
-    "approve": "agree to a deployment or to variables that wait",
-    "reject": "turn down a deployment or variables that wait",
-    "lock": "let nobody deploy to an environment",
-    "unlock": "let people deploy to an environment again",
-    "audit": "show who changed what, when and from where",
-    "settings": "list all PHAROS_* variables",
-}
-# Commands that say something else with 2: of them, wrong arguments and settings are EX_USAGE.
-_TWO_IS_TAKEN = frozenset({"config"})
-
-
-class _Parser(argparse.ArgumentParser):
-    """Of those commands."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(os.EX_USAGE, f"{self.prog}: error: {message}\n")
-
-
-class _ShowVersion(argparse.Action):
-    """`--version`. Reads the version only when it is asked for: `importlib.metadata` takes 30 ms to import."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_arguments: Any) -> NoReturn:
-        from importlib.metadata import version
-
-        print(f"pharos {version('pharos')}")
-        parser.exit()
-
-
-def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser of `pharos` with the arguments of one command, or with the names of all of them."""
-    # The parsers of commands and actions are made from the same class.
-    make = _Parser if command in _TWO_IS_TAKEN else argparse.ArgumentParser
-    parser = make(
-        prog="pharos",
-        description="Deploys applications, takes in their telemetry, watches their jobs and measures their sites.",
-    )
-    parser.add_argument(
-        "--version", action=_ShowVersion, nargs=0, help="show program's version number and exit"
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, summary in _COMMANDS.items():
-        if name == command:
-            importlib.import_module(f"operator_cli.{name.replace('-', '_')}").register(commands)
-        elif command is None:
-            commands.add_parser(name, help=summary)
-    return parser
 
 
 def main() -> None:
-    """The entry of the `pharos` script. Exit status 0: done, 1: failed, 2 (of `config` 64): wrong arguments or
-    settings."""
-    chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
-    arguments = None
-    try:
-        with paused_garbage_collector():
-            parser = build_parser(chosen)
-        arguments = parser.parse_args()
-        status = arguments.run(arguments)
-    except BadSettings as error:
-        print(typed_commands(f"pharos: bad settings\n{error}"), file=sys.stderr)
-        status = os.EX_USAGE if chosen in _TWO_IS_TAKEN else 2
-    except CommandFailed as error:
-        print(typed_commands(f"pharos: {error}"), file=sys.stderr)
-        status = 1
-    except KeyboardInterrupt:
-        if arguments is None:
-            print("pharos: Interrupted before the command began.", file=sys.stderr)
-        status = 130
-    except BrokenPipeError:
-        # `pharos tail | head` ends this way; there is nobody to tell.
-        sys.stderr.close()
-        status = 0
-    sys.exit(status)
+    """Run the command that `sys.argv` names, and exit; `run_command` lists the statuses."""
+    # The signal stays ignored where the parent ignores it, as a shell does for background jobs.
+    takes_interrupts = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    if takes_interrupts:
+        # Imports take 0.1 to 1 s. A KeyboardInterrupt within them is a traceback, or is lost in the imported code.
+        _signal.signal(_signal.SIGINT, _end_at_once)
+    from operator_cli.run_command import run_command
+
+    def restore() -> None:
+        if takes_interrupts:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+
+    run_command(on_parsed=restore)
+
+
+def _end_at_once(_number: int, _frame: object) -> None:
+    os.write(2, b"pharos: Interrupted before the command began.\n")
+    # Nothing is open yet, and an exception could be caught by the module that is being imported.
+    os._exit(130)
 
 
 if __name__ == "__main__":

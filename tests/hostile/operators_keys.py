@@ -5,8 +5,8 @@
 Pharos runs as an ordinary user who has an SSH key that a real ssh server accepts, a `.netrc`, and an agent's socket in
 `/run/user`. A build reads them, connects to the ssh server with the keys that ssh finds by itself, sends a signal to
 Pharos, and kills the processes of another application, whose callers go on asking. Then Pharos runs as root, and a
-build uses ssh with a key of its own, as a submodule does. The program prints what succeeded. Needs root, openssh-server
-and `/usr/bin/python3`.
+build uses ssh with a key of its own, as a submodule does. The program prints what succeeded. Needs root,
+openssh-server and `/usr/bin/python3`.
 """
 
 import asyncio

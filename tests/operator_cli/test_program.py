@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli.main import _COMMANDS
+from operator_cli.run_command import _COMMANDS
 from tests.support.commands import CLEAN
 from tests.support.platform_process import PHAROS, platform_process
 
