@@ -4,10 +4,21 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiohttp
 import pytest
+from aiohttp import web
 
+from control_api import app as control_app
+from control_api.health import add_health
+from embedded_app.asgi_bridge import asgi_handler
+from ingest_edge.app import Edge, build_edge, edge_runner
+from ingest_edge.health import Readiness
+from ingest_edge.limits import Limits
+from ingest_edge.metrics import EdgeMetrics
+from pipeline_contracts.settings import Settings
 from tests.support.cheap_engines import build_control
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
@@ -64,13 +75,43 @@ async def test_the_page_loads_nothing_from_elsewhere_and_allows_nothing(control:
     assert "prefers-color-scheme: dark" in text and "width=device-width" in text
 
 
-async def test_what_it_links_to_is_there(control: Control) -> None:
-    async with control.http.get(control.url) as answer:
-        links = [link for link in _Page(await answer.text()).links if link.startswith("api/")]
-    assert links == ["api/docs", "api/openapi.json"]
-    for link in links:
-        async with control.http.get(f"{control.url}/{link}") as answer:
-            assert answer.status == 200, link
+async def _check_links(edge: Edge) -> None:
+    """Follow each link of the page that this edge serves."""
+    runner = edge_runner(edge)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with aiohttp.ClientSession() as http:
+            async with http.get(url) as answer:
+                links = [link for link in _Page(await answer.text()).links if not link.startswith("data:")]
+            assert links == ["api/docs", "api/openapi.json", "health/ready", "health/live"]
+            for link in links:
+                async with http.get(f"{url}/{link}") as answer:
+                    assert answer.status == 200, link
+    finally:
+        await runner.cleanup()
+
+
+async def test_what_it_links_to_is_there_in_pharos_up() -> None:
+    """Where the edge answers for health, and passes on what is not its own."""
+    app = build_control(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
+    intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
+    await _check_links(
+        build_edge(intake, Readiness({}), receipt_key=b"receipts", otherwise=asgi_handler(app))
+    )
+    await app.state.log_streams.close()
+
+
+async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
+    """Which answers for health itself."""
+    # Not the one whose routes all tests share: this adds two.
+    app = control_app.build_control(
+        cast(Any, _no_sessions), cast(Any, None), b"a receipt key of the test suite, 32+", VARIABLE_KEYS
+    )
+    add_health(app, {})
+    await _check_links(Edge(EdgeMetrics(), asgi_handler(app)))
+    await app.state.log_streams.close()
 
 
 async def test_who_has_the_page_gets_it_no_second_time_and_other_methods_are_refused(

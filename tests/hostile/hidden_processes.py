@@ -90,7 +90,9 @@ async def bring_live(stage: Driven, environment_id: int, deployment_id: int, pro
     await stage.driver.keep(stage.tenancy(environment_id), run, 1)
 
 
-async def attack_by_deployment(stage: Driven) -> tuple[int, int, int]:
+async def attack_by_deployment(
+    stage: Driven, settle_seconds: float = _SETTLE_SECONDS
+) -> tuple[int, int, int]:
     """How many processes hide while the release is live, after a rollback, and when the environment is stopped."""
     uid = stage.runner_uid(_ATTACKER)
     await bring_live(stage, _ATTACKER, 1, SERVES)
@@ -98,11 +100,11 @@ async def attack_by_deployment(stage: Driven) -> tuple[int, int, int]:
     await _within(lambda: hidden_processes(uid))
     counts = [len(hidden_processes(uid))]
     await bring_live(stage, _ATTACKER, 3, SERVES)
-    await asyncio.sleep(_SETTLE_SECONDS)
+    await asyncio.sleep(settle_seconds)
     left = hidden_processes(uid)
     counts.append(len(left))
     await stage.driver.keep(stage.tenancy(_ATTACKER), None, 0)
-    await asyncio.sleep(_SETTLE_SECONDS)
+    await asyncio.sleep(settle_seconds)
     counts.append(len(hidden_processes(uid)))
     _end(left)
     return counts[0], counts[1], counts[2]

@@ -1,16 +1,24 @@
 """`pharos up`: what it prints when it is ready, and how a start ends that fails or is interrupted."""
 
+import argparse
+import asyncio
+import gc
 import os
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from operator_cli import up
 from operator_cli.up import greeting
+from pipeline_contracts.settings import Settings
 from tests.support import fork_server
 from tests.support.commands import CLEAN, refused, run_in
 from tests.support.platform_process import PHAROS
@@ -27,6 +35,29 @@ def _greeting(data: Path, *, shows_key: bool) -> str:
 def test_the_key_is_for_terminals_only() -> None:
     assert f'"Authorization: Bearer {_KEY}"' in _greeting(Path(".pharos"), shows_key=True)
     assert _KEY not in _greeting(Path(".pharos"), shows_key=False)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+async def test_it_tells_a_terminal_from_other_output(
+    is_terminal: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @asynccontextmanager
+    async def run_platform(*_given: Any, **_named: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY})
+
+    monkeypatch.setattr(up, "run_platform", run_platform)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    stop = asyncio.Event()
+    stop.set()
+    given = argparse.Namespace(data=tmp_path, host="127.0.0.1", port=0, apps_port=None, demo=False)
+    await up._hold(given, Settings(), asyncio.Event(), stop)
+    told = capsys.readouterr().out
+    assert "Pharos is up at" in told
+    assert (_KEY in told) is is_terminal
 
 
 def test_a_shell_takes_the_key_from_its_file_in_any_folder(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import re
+from pathlib import Path
 
 import pytest
 
 from deployer.drivers.interface import WorkFailed
+from deployer.drivers.local.driver import _tell_output
 from deployer.uncut import end_tasks
 from tests.deployer.processes.places import PYTHON
 from tests.support.driven import Driven, Heard, driven, until
@@ -180,3 +182,14 @@ async def test_the_last_line_of_a_failed_process_is_a_whole_line() -> None:
         assert set(printed.splitlines(keepends=True)) == {"boots\n"}
         path = stage.folder / "outputs" / stage.tenancy(1).public_id / "1" / "web.1.log"
         await until(lambda: path.read_text().startswith("boots\nboots\n"))
+
+
+async def test_the_last_line_of_a_process_that_still_runs_is_a_whole_line(tmp_path: Path) -> None:
+    """In the deployment's log: the process may print the rest of the line later."""
+    path, log = tmp_path / "web.1.log", Heard()
+    path.write_text("one\nwaits for the databa")
+    await _tell_output(path, log)
+    assert log.text == "» The last that web.1 printed:\none\nwaits for the databa\n"
+    path.write_text("one\n")
+    await _tell_output(path, log)
+    assert log.text.endswith("printed:\none\n")

@@ -1,18 +1,20 @@
-"""Pharos as an ordinary user who is in groups such as `docker`: commands keep the groups, and find nothing to open."""
+"""Pharos as an ordinary user who has keys and is in groups such as `docker`: commands are the same user and keep the
+groups, and find nothing to open."""
 
-import asyncio
 import json
 import os
 import secrets
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PYTHON = Path("/usr/bin/python3")
 NOBODY, GROUP = 65534, 5000
 REPOSITORY = Path(__file__).parents[3]
+HOME = "/mnt/operator"
 MACHINE = f"""set -e
 mount -t tmpfs pharos-test /run
 mount -t tmpfs pharos-test /mnt
@@ -27,6 +29,12 @@ ln -s /nix/system /run/current-system
 {PYTHON} -c 'import socket; socket.socket(socket.AF_UNIX).bind("/run/service/group.sock")'
 chown 0:{GROUP} /run/service/group.sock
 chmod 0660 /run/service/group.sock
+mkdir -p {HOME}/.ssh
+echo 'a key' > {HOME}/.ssh/id_ed25519
+echo 'a password' > {HOME}/.netrc
+printf 'a toolchain' > {HOME}/.toolchain
+chmod 0600 {HOME}/.ssh/id_ed25519 {HOME}/.netrc
+chown -R {NOBODY}:{NOBODY} {HOME}
 mkdir /mnt/dev
 cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /mnt/dev
 mknod /mnt/dev/disk0 b 7 200
@@ -35,7 +43,7 @@ chmod 0660 /mnt/dev/disk0
 mount --bind /mnt/dev /dev
 exec setpriv --reuid {NOBODY} --regid {NOBODY} --groups {GROUP} "$@"
 """
-"""Makes a mount namespace look like a machine with such a service, and with systemd-resolved."""
+"""Makes a mount namespace look like a machine with such a home and such a service, and with systemd-resolved."""
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not PYTHON.exists() or not os.path.islink("/var/run"),
@@ -43,28 +51,42 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def test_sockets_of_the_operators_groups_are_covered() -> None:
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    """What a command of that Pharos finds."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
         script = Path(__file__).with_name("with_operators_groups.py")
         mark = f"test:{secrets.token_hex(8)}:"
-        done = await asyncio.to_thread(
-            subprocess.run,
+        done = subprocess.run(
             ["unshare", "--mount", "sh", "-c", MACHINE, "sh", str(PYTHON), "-B", str(script), folder, mark],
             cwd="/",
-            env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+            env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": HOME},
             capture_output=True,
             text=True,
             timeout=200,
         )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    if not told["has_namespaces"]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    if not found["has_namespaces"]:
         pytest.skip("this kernel grants ordinary users no namespaces")
+    return found
+
+
+def test_sockets_of_the_operators_groups_are_covered(told: dict[str, Any]) -> None:
     assert told["sockets"] == ["No such file or directory"] * 2
     assert told["run"] == ["current-system", "links", "resolver"]
     assert told["resolver"] == "nameserver 127.0.0.53\n"
     assert told["system"] == "/nix/system"
     assert told["is_disk"] is False
     assert told["written"] == "Read-only file system"
+
+
+def test_keys_of_the_operator_are_covered(told: dict[str, Any]) -> None:
+    """The command is the same user, so the rights of files would open them. What is no secret stays."""
+    assert told["home"] == {
+        ".ssh/id_ed25519": "No such file or directory",
+        ".netrc": "",
+        ".toolchain": "a toolchain",
+    }

@@ -1,4 +1,4 @@
-"""Run by test_operators_groups.py as an ordinary user who is in a group: what its commands can open, as JSON."""
+"""Run by test_operators_groups.py as an ordinary user with keys and a group: what its commands can open, as JSON."""
 
 import asyncio
 import json
@@ -14,6 +14,11 @@ import json, os, socket, stat
 def connect(path):
     with socket.socket(socket.AF_UNIX) as made:
         return os.strerror(made.connect_ex(path))
+def read(path):
+    try:
+        return open(path).read()
+    except OSError as error:
+        return error.strerror
 def write(path):
     try:
         open(path, "w").close()
@@ -21,6 +26,7 @@ def write(path):
         return error.strerror
 print(json.dumps({
     "groups": os.getgroups(),
+    "home": {each: read(f"/mnt/operator/{each}") for each in (".ssh/id_ed25519", ".netrc", ".toolchain")},
     "sockets": [connect(f"/{folder}/service/group.sock") for folder in ("run", "var/run")],
     "run": sorted(os.listdir("/run")),
     "resolver": open("/etc/resolv.conf").read(),

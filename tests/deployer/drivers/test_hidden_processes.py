@@ -1,0 +1,19 @@
+"""A release that hides a process: a rollback ends it, as does stopping the environment."""
+
+import os
+
+import pytest
+
+from deployer.processes.start_process import has_namespaces
+from tests.hostile.hidden_processes import attack_by_deployment
+from tests.support.driven import driven
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs a user for each environment")
+
+
+async def test_a_rollback_leaves_no_hidden_process() -> None:
+    if not await has_namespaces():
+        pytest.skip("this kernel grants no namespaces: what hides from its marks is not found")
+    async with driven() as stage:
+        live, rolled_back, stopped = await attack_by_deployment(stage, settle_seconds=0)
+    assert (live, rolled_back, stopped) == (1, 0, 0)
