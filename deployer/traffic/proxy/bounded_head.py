@@ -14,11 +14,12 @@ from aiohttp import web
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler
 
+from connection_bounds.backlogs import Backlog
+from connection_bounds.bounded_reads import bound_buffers
 from deployer.processes.open_files import most_open_files
-from deployer.traffic.proxy.bounded_reads import bound_buffers
 from deployer.traffic.proxy.heads import HEAD_BYTES
 from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, answer_refusal
-from deployer.traffic.proxy.watch import Backlog, Watch
+from deployer.traffic.proxy.watch import Watch
 from pipeline_contracts.errors import Problem
 from pipeline_contracts.open_connections import Connections
 from pipeline_contracts.settings import Settings

@@ -13,9 +13,9 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 
+from connection_bounds.bounded_reads import READ_BYTES, bound_buffers
 from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Target
-from deployer.traffic.proxy.bounded_reads import READ_BYTES, bound_buffers
 from deployer.traffic.proxy.heads import HEAD_BYTES
 
 # An address that does not answer at all counts as one that refuses.

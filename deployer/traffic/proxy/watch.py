@@ -5,18 +5,15 @@ proxy does not read from the caller, so the kernel's state of the connection is 
 """
 
 import asyncio
-import contextlib
-import fcntl
 import logging
 import socket
-import struct
-import termios
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from aiohttp.base_protocol import BaseProtocol
 
+from connection_bounds.backlogs import Backlog, Backlogs
 from deployer.traffic.proxy.free_memory import FreeMemory, find_trim
 
 logger = logging.getLogger(__name__)
@@ -40,18 +37,6 @@ class WatchedCaller(Protocol):
     def cut(self) -> None: ...
 
 
-class Backlog:
-    """What was written to a peer and waits to be taken. `give_up` is called when the peer has been silent."""
-
-    __slots__ = ("give_up", "left", "moved_at", "transport")
-
-    def __init__(self, transport: asyncio.WriteTransport, give_up: Callable[[], None], now: float) -> None:
-        self.transport = transport
-        self.give_up = give_up
-        self.left = -1
-        self.moved_at = now
-
-
 class Watch:
     """Sweeps over the open requests. `silent_seconds`: how long a peer may take nothing of what was written to it.
 
@@ -61,7 +46,7 @@ class Watch:
     def __init__(self, silent_seconds: float, clock: Callable[[], float] | None = None) -> None:
         self.silent_seconds = silent_seconds
         self._clock = clock
-        self._backlogs: set[Backlog] = set()
+        self._backlogs = Backlogs(silent_seconds)
         self._callers: set[WatchedCaller] = set()
         self._memory = FreeMemory()
         self._trim = find_trim()
@@ -95,13 +80,11 @@ class Watch:
 
     def begin(self, transport: asyncio.WriteTransport, give_up: Callable[[], None]) -> Backlog:
         """Watch what waits to leave on this connection until `end`."""
-        backlog = Backlog(transport, give_up, self._now())
-        self._backlogs.add(backlog)
-        return backlog
+        return self._backlogs.begin(transport, give_up, self._now())
 
     def end(self, backlog: Backlog) -> None:
         """Watch it no longer."""
-        self._backlogs.discard(backlog)
+        self._backlogs.end(backlog)
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -114,25 +97,13 @@ class Watch:
 
     def sweep(self) -> None:
         """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""
-        now = self._now()
-        for backlog in list(self._backlogs):
-            try:
-                self._check(backlog, now)
-            except Exception:
-                logger.exception("a connection could not be checked for silence")
+        self._backlogs.sweep(self._now())
         for caller in list(self._callers):
             try:
                 if caller.has_left_unnoticed:
                     caller.cut()
             except Exception:
                 logger.exception("a caller could not be checked")
-
-    def _check(self, backlog: Backlog, now: float) -> None:
-        left = _unsent_bytes(backlog.transport)
-        if left != backlog.left:
-            backlog.left, backlog.moved_at = left, now
-        elif now - backlog.moved_at >= self.silent_seconds:
-            backlog.give_up()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
@@ -156,12 +127,3 @@ def has_left(transport: asyncio.BaseTransport) -> bool:
 def _fail(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_exception(PeerSilent())
-
-
-def _unsent_bytes(transport: asyncio.WriteTransport) -> int:
-    """What waits here and in the kernel until the peer acknowledges it."""
-    size = transport.get_write_buffer_size()
-    connection = transport.get_extra_info("socket")
-    with contextlib.suppress(OSError):
-        size += struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
-    return size

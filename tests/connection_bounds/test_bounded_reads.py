@@ -1,4 +1,4 @@
-"""What a connection hands over at a time, and when the proxy gives memory back."""
+"""What a connection hands over at a time."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from deployer.traffic.proxy.bounded_reads import READ_BYTES, bound_buffers
-from deployer.traffic.proxy.free_memory import FreeMemory
+from connection_bounds.bounded_reads import READ_BYTES, bound_buffers
 
 
 class Taker(asyncio.Protocol):
@@ -73,10 +72,3 @@ def test_pieces_are_small_and_whole_and_writing_waits_at_once(
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(run())
-
-
-def test_memory_is_given_back_after_a_wave_of_requests() -> None:
-    memory = FreeMemory()
-    assert [memory.is_due(count) for count in (10, 600, 550, 301, 299, 250, 0, 0)] == [
-        *(False, False, False, False, True, False, True, False)
-    ]

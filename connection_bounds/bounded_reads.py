@@ -1,6 +1,6 @@
 """Reads from connections in small pieces.
 
-asyncio and uvloop hand over up to 256 KiB at a time. A peer that takes nothing any more would have the proxy keep all
+asyncio and uvloop hand over up to 256 KiB at a time. A peer that takes nothing any more would have the server keep all
 of such a piece, and another one that has arrived meanwhile, for each of its requests.
 """
 
@@ -59,7 +59,7 @@ class BoundedReads(asyncio.BufferedProtocol):
 def bound_buffers(transport: asyncio.BaseTransport, protocol: asyncio.Protocol, unsent: int) -> None:
     """Have `protocol` get at most `READ_BYTES` at a time, and wait while over `unsent` bytes are not taken by its peer.
 
-    For its `connection_made`.
+    For its `connection_made`. With `unsent` of 0, `pause_writing` is called whenever anything is unsent.
     """
     # uvloop's is no subclass.
     connection = cast(asyncio.Transport, transport)

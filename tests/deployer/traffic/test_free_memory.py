@@ -1,0 +1,10 @@
+"""When the proxy gives memory back."""
+
+from deployer.traffic.proxy.free_memory import FreeMemory
+
+
+def test_memory_is_given_back_after_a_wave_of_requests() -> None:
+    memory = FreeMemory()
+    assert [memory.is_due(count) for count in (10, 600, 550, 301, 299, 250, 0, 0)] == [
+        *(False, False, False, False, True, False, True, False)
+    ]
