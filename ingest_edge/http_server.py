@@ -13,20 +13,17 @@ from typing import Any, cast
 
 from aiohttp import StreamReader, hdrs, web
 from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
+from connection_bounds.backlogs import Backlog
+from connection_bounds.bounded_reads import bound_buffers
+from connection_bounds.unread_answers import UnreadAnswers
 from ingest_edge.raw_answer import raw_answer
+from ingest_edge.unreadable_requests import problem_of
 from pipeline_contracts.client_address import ClientAddresses, read_trusted
-from pipeline_contracts.errors import (
-    HeadTooLarge,
-    MalformedRequest,
-    MethodNotImplemented,
-    Problem,
-    RequestTimeout,
-    Unavailable,
-)
+from pipeline_contracts.errors import Problem, Unavailable
 from pipeline_contracts.open_connections import Connections
 from pipeline_contracts.settings import Settings
 
@@ -53,7 +50,8 @@ def _most_open_files() -> int:
 class ServerLimits:
     """How much of a request's head is held, for how long, and how many connections an address may have.
 
-    All may have three quarters of what the process may open, those over loopback half of it.
+    All may have three quarters of what the process may open, those over loopback half of it. A connection whose peer
+    takes no byte of an answer for `silent_seconds` is ended.
     """
 
     head_bytes: int
@@ -62,6 +60,7 @@ class ServerLimits:
     trusted: ClientAddresses
     loopback_connections: int = field(default_factory=lambda: _most_open_files() // 2)
     total_connections: int = field(default_factory=lambda: _most_open_files() * 3 // 4)
+    silent_seconds: float = 120.0
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "ServerLimits":
@@ -93,6 +92,7 @@ class BoundedServer(web.Server):
             loopback=limits.loopback_connections,
             total=limits.total_connections,
         )
+        self.unread_answers = UnreadAnswers(limits.silent_seconds)
 
     def __call__(self) -> RequestHandler:
         return BoundedProtocol(self, loop=self._loop, **self._kwargs)
@@ -109,6 +109,7 @@ class BoundedProtocol(RequestHandler):
         "_server",
         "_limits",
         "_place",
+        "_backlog",
         "_payload",
         "_message",
         "_head_bytes",
@@ -122,7 +123,11 @@ class BoundedProtocol(RequestHandler):
         super().__init__(server, **options)
         self._server = server
         self._limits = server.limits
+        # While one request is answered, one further waits. aiohttp would read on until 32 do, each with a whole head.
+        self._max_msg_queue_size = 2
+        self._msg_queue_resume_size = 0
         self._place: str | None = None
+        self._backlog: Backlog | None = None
         self._head_bytes = 0
         self._trailer_bytes = 0
         self._head_start = b""
@@ -133,8 +138,8 @@ class BoundedProtocol(RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request, of which a part may have come."""
-        return self._waiter is not None and not self._waiter.done()
+        """Whether all answers are sent and it waits for a request, of which a part may have come."""
+        return self._waiter is not None and not self._waiter.done() and not self.writing_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
@@ -145,6 +150,7 @@ class BoundedProtocol(RequestHandler):
             cast(asyncio.Transport, transport).write(raw_answer(problem))
             cast(asyncio.Transport, transport).close()
             return
+        bound_buffers(transport, self, 0)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -152,7 +158,23 @@ class BoundedProtocol(RequestHandler):
             self._server.places.leave(self._place, self)
             self._place = None
         self._end_head()
+        self._end_backlog()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Watched until it is lost: once it is being closed, aiohttp does not know the transport any more.
+        if self.transport is not None:
+            self._backlog = self._server.unread_answers.begin(self.transport)
+
+    def resume_writing(self) -> None:
+        self._end_backlog()
+        super().resume_writing()
+
+    def _end_backlog(self) -> None:
+        if self._backlog is not None:
+            self._server.unread_answers.end(self._backlog)
+            self._backlog = None
 
     def data_received(self, data: bytes) -> None:
         # A piece at a time: what the parser keeps of a head stays bounded.
@@ -180,6 +202,9 @@ class BoundedProtocol(RequestHandler):
         super().data_received(data)
         new = self._request_count - count
         if new:
+            if self._request_in_progress and not self._buffer_paused:
+                # `start` of aiohttp reads on once it has taken the request that waits.
+                self._pause_reading_for_buffer()
             message, self._payload = self._messages[-1]
             if isinstance(message, _ErrInfo):
                 # It would keep the frames of this call, and what was read, until the garbage collector comes by.
@@ -280,47 +305,11 @@ class BoundedProtocol(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("The answer has begun already.")
         line = _REQUEST_LINE.match(self._head_start)
-        problem = _problem_of(exc, self._limits, b"" if line is None else line[1])
+        method = b"" if line is None else line[1]
+        problem = problem_of(exc, self._limits.head_bytes, self._limits.head_seconds, method)
         path = line[2].partition(b"?")[0].decode("latin-1") if line is not None else ""
         response = self._server.refuse(request, path, problem)
         # Explicit, because aiohttp responds to an unreadable request as HTTP/1.0.
         response.headers[hdrs.CONNECTION] = "close"
         response.force_close()
         return response
-
-
-def head_too_large(limits: ServerLimits) -> HeadTooLarge:
-    """For a request line and headers over the limit together."""
-    return HeadTooLarge(
-        f"The request line and the headers are over {limits.head_bytes} bytes together. "
-        "Send fewer or shorter headers."
-    )
-
-
-def head_is_late(limits: ServerLimits) -> RequestTimeout:
-    """For a head that is not complete in time."""
-    return RequestTimeout(
-        f"The head of the request did not arrive within {limits.head_seconds:g} s. Send the request again."
-    )
-
-
-def unreadable_request() -> MalformedRequest:
-    """For what is no HTTP request."""
-    return MalformedRequest(
-        "The request line, a header or the length of the body cannot be read. Check that the client speaks "
-        "HTTP/1.1, and that https:// is not used on a port for http://."
-    )
-
-
-def _problem_of(error: BaseException | None, limits: ServerLimits, method: bytes) -> Problem:
-    if isinstance(error, BadHttpMethod) and method and method.decode() not in hdrs.METH_ALL:
-        return MethodNotImplemented(
-            "The server does not know this method. Use one that the API reference lists, like GET or POST."
-        )
-    if isinstance(error, LineTooLong) or (isinstance(error, HttpProcessingError) and error.code == 431):
-        return head_too_large(limits)
-    if isinstance(error, HttpProcessingError) and error.code == 408:
-        return head_is_late(limits)
-    if isinstance(error, HttpProcessingError):
-        return unreadable_request()
-    return Problem("The request failed here. It is safe to send it again.")

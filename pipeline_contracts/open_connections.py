@@ -23,7 +23,9 @@ class OpenConnection(Protocol):
     """What is asked of a connection."""
 
     @property
-    def is_idle(self) -> bool: ...
+    def is_idle(self) -> bool:
+        """Whether it waits for a request and has no unsent bytes: `force_close` then frees its descriptor at once."""
+
     def force_close(self) -> None: ...
 
 
@@ -143,7 +145,7 @@ class Connections:
         idle = pool.longest_idle()
         if idle is None:
             raise Unavailable(f"All {pool.most:,} connections are in use. Try again later.")
-        # Its place is free at once; it leaves as soon as its transport has closed.
+        # Its place is free at once: an idle connection has nothing to send, so nothing delays its end.
         self._forget(idle)
         idle.force_close()
 

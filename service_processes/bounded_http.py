@@ -9,8 +9,12 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ingest_edge.http_server import ServerLimits, head_is_late, head_too_large, unreadable_request
+from connection_bounds.backlogs import Backlog
+from connection_bounds.bounded_reads import bound_buffers
+from connection_bounds.unread_answers import UnreadAnswers
+from ingest_edge.http_server import ServerLimits
 from ingest_edge.raw_answer import raw_answer
+from ingest_edge.unreadable_requests import head_is_late, head_too_large, unreadable_request
 from pipeline_contracts.errors import Problem, Unavailable
 from pipeline_contracts.open_connections import Connections
 from pipeline_contracts.request_ids import request_id
@@ -28,9 +32,12 @@ def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
         total=limits.total_connections,
     )
 
+    unread_answers = UnreadAnswers(limits.silent_seconds)
+
     class Protocol(BoundedProtocol):
         _limits = limits
         _places = places
+        _unread_answers = unread_answers
 
     return Protocol
 
@@ -40,7 +47,9 @@ class BoundedProtocol(H11Protocol):
 
     _limits: ServerLimits
     _places: Connections
+    _unread_answers: UnreadAnswers
     _place: str | None = None
+    _backlog: Backlog | None = None
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -51,13 +60,14 @@ class BoundedProtocol(H11Protocol):
             transport.write(raw_answer(problem))
             transport.close()
             return
+        bound_buffers(transport, self, 0)
         # uvicorn closes an idle connection only once it has answered something on it.
         self.timeout_keep_alive_task = self.loop.call_later(_IDLE_SECONDS, transport.close)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request, of which a part may have come."""
-        return self.cycle is None or self.cycle.response_complete
+        """Whether all answers are sent and it waits for a request, of which a part may have come."""
+        return (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
 
     def force_close(self) -> None:
         """Close it: another connection needs its place."""
@@ -68,8 +78,22 @@ class BoundedProtocol(H11Protocol):
             self._places.leave(self._place, self)
             self._place = None
         self._end_head()
+        self._end_backlog()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._backlog = self._unread_answers.begin(self.transport)
+
+    def resume_writing(self) -> None:
+        self._end_backlog()
+        super().resume_writing()
+
+    def _end_backlog(self) -> None:
+        if self._backlog is not None:
+            self._unread_answers.end(self._backlog)
+            self._backlog = None
 
     def data_received(self, data: bytes) -> None:
         if self._place is not None and not self.transport.is_closing():
@@ -95,13 +119,13 @@ class BoundedProtocol(H11Protocol):
             self._head_timer = None
 
     def _head_is_late(self) -> None:
-        self._refuse(head_is_late(self._limits))
+        self._refuse(head_is_late(self._limits.head_seconds))
 
     def send_400_response(self, msg: str) -> None:
         """Answer what h11 could not read. Called while its error is being handled."""
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
-            self._refuse(head_too_large(self._limits))
+            self._refuse(head_too_large(self._limits.head_bytes))
         else:
             self._refuse(unreadable_request())
 

@@ -1,0 +1,38 @@
+"""Callers that send requests and read none of the answers."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+
+_BUFFER_BYTES = 4096
+
+
+def listen_with_small_buffers() -> socket.socket:
+    """A listening loopback socket whose connections have small send buffers: answers wait in the process."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    return listening
+
+
+@contextlib.contextmanager
+def unread_callers(port: int, sent: bytes, count: int = 1) -> Iterator[list[socket.socket]]:
+    """`count` connections on each of which `sent` was sent and nothing is read."""
+    with contextlib.ExitStack() as stack:
+        callers = []
+        for _ in range(count):
+            caller = stack.enter_context(socket.socket())
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+            caller.connect(("127.0.0.1", port))
+            caller.sendall(sent)
+            callers.append(caller)
+        yield callers
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until `condition` holds, at most a minute."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
