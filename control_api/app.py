@@ -19,7 +19,7 @@ from control_api.deployments.log_streams import LogStreams
 from control_api.deployments.routes import router as deployments
 from control_api.environments.routes import router as environments
 from control_api.fair_queue import FairQueue, QueueLimits
-from control_api.http_layers import HeadRequests, LimitedRequests, RequestIds, problem_response
+from control_api.http_layers import HeadRequests, LimitedRequests, RequestIds, SmallPieces, problem_response
 from control_api.projects.routes import router as projects
 from control_api.receipts.routes import router as receipts
 from control_api.recorded_deployments.routes import router as recorded_deployments
@@ -128,6 +128,7 @@ def build_control(
         app.add_middleware(LimitedRequests, limits=request_limits, addresses=app.state.client_addresses)
     app.add_middleware(RequestIds)
     app.add_middleware(HeadRequests)
+    app.add_middleware(SmallPieces)
     api = APIRouter(prefix="/api")
     api.include_router(accounts)
     api.include_router(receipts)

@@ -1,4 +1,4 @@
-"""ASGI layers around the control plane's application: request IDs, `HEAD` and limits of requests."""
+"""ASGI layers around the control plane's application: request IDs, `HEAD`, limits of requests, and small pieces."""
 
 import logging
 
@@ -16,6 +16,8 @@ from pipeline_contracts.request_ids import request_id
 
 logger = logging.getLogger(__name__)
 
+# What a connection holds at least of an answer that is not read.
+_PIECE_BYTES = 32 * 1024
 # Webhooks have limits of their own, since a Git host sends for many accounts. Health is asked by the machine itself.
 _UNLIMITED = ("/health/", "/api/repositories/", "/api/git-app/", "/api/github-app/")
 
@@ -120,3 +122,31 @@ class LimitedRequests:
             await self._app(scope, receive, send_and_leave)
         finally:
             leave()
+
+
+class SmallPieces:
+    """Sends large bodies in pieces, each once the caller has taken the one before.
+
+    The server copies what it is given and the caller has not taken, so it gets little at a time. The pieces are views
+    of the body: a file that many callers download is in memory once.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_pieces(message: Message) -> None:
+            if len(message.get("body", b"")) <= _PIECE_BYTES:
+                await send(message)
+                return
+            body = memoryview(message["body"])
+            last = (len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
+            for start in range(0, last, _PIECE_BYTES):
+                await send({**message, "body": body[start : start + _PIECE_BYTES], "more_body": True})
+            await send({**message, "body": body[last:]})
+
+        await self._app(scope, receive, send_pieces)

@@ -111,20 +111,22 @@ class _Exchange:
     async def _send_body(self, body: bytes, more: bool) -> None:
         if self.response is None and not more:
             self.response = web.Response(status=self._status, body=body or None)
-            self._fill_headers(self.response)
+            # To HEAD, the length is that of the body which is left out.
+            self._fill_headers(self.response, keep_length=self._request.method == "HEAD")
             return
         if self.response is None:
             self.response = web.StreamResponse(status=self._status)
-            self._fill_headers(self.response)
+            self._fill_headers(self.response, keep_length=True)
             await self.response.prepare(self._request)
         if body:
             await self.response.write(body)
+            # aiohttp waits for the caller only after each 64 KiB.
+            await self._request.writer.drain()
 
-    def _fill_headers(self, response: web.StreamResponse) -> None:
-        # The length is aiohttp's to set, but for HEAD, where the application's is that of the body which is left out.
-        is_head = self._request.method == "HEAD"
+    def _fill_headers(self, response: web.StreamResponse, *, keep_length: bool) -> None:
+        """`keep_length`: the length is the application's, not aiohttp's."""
         response.headers[hdrs.SERVER] = SERVER
         response.headers.popall("Content-Type", None)
         for name, value in self._headers:
-            if is_head or name.lower() != "content-length":
+            if keep_length or name.lower() != "content-length":
                 response.headers.add(name, value)

@@ -22,7 +22,7 @@ _DIGEST_CHARACTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class ServedFile:
-    """One file. Browsers take gzip; for others it is decompressed each time."""
+    """One file. Browsers take gzip; for others it is decompressed once, when the first of them asks."""
 
     content_type: str
     gzipped: bytes
@@ -30,7 +30,14 @@ class ServedFile:
     """Of the plain bytes, for the ETag."""
 
     def plain(self) -> bytes:
-        return gzip.decompress(self.gzipped)
+        """Return the decompressed bytes: one object for all callers, so that slow downloads share them."""
+        return _decompress(self.gzipped)
+
+
+# All files that are served, of which there is a handful.
+@lru_cache
+def _decompress(gzipped: bytes) -> bytes:
+    return gzip.decompress(gzipped)
 
 
 @lru_cache

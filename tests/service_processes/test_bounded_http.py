@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import socket
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -15,10 +14,14 @@ from control_api.database import open_engine, open_sessions
 from ingest_edge.http_server import ServerLimits
 from pipeline_contracts import open_connections
 from pipeline_contracts.client_address import ClientAddresses
+from service_processes.bounded_http import BoundedProtocol
 from service_processes.control import control_server
+from tests.support.unread_answers import listen_with_small_buffers, unread_callers, until
 
 _NOTHING = cast(Any, None)
 _LIMITS = ServerLimits(4096, 600.0, 100, ClientAddresses(()))
+_BUNDLE = b"GET /api/docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+_SCHEMA = b"GET /api/schemas/workflow-1.json HTTP/1.1\r\nHost: x\r\n\r\n"
 ACCOUNT = b"GET /api/v1/account HTTP/1.1\r\nHost: x\r\n"
 
 
@@ -28,13 +31,27 @@ async def serving(limits: ServerLimits = _LIMITS) -> AsyncIterator[int]:
     sessions = open_sessions(open_engine("sqlite+aiosqlite://"))
     app = build_control(sessions, _NOTHING, b"receipts", _NOTHING, git_app_secret="s")
     server = control_server(app, limits)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listen_with_small_buffers() as listening:
         task = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             yield listening.getsockname()[1]
         finally:
             await server.end(task)
             await app.state.log_streams.close()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[BoundedProtocol]:
+    """The connections that were opened."""
+    connections: list[BoundedProtocol] = []
+    connect = BoundedProtocol.connection_made
+
+    def note(connection: BoundedProtocol, transport: asyncio.Transport) -> None:
+        connections.append(connection)
+        connect(connection, transport)
+
+    monkeypatch.setattr(BoundedProtocol, "connection_made", note)
+    return connections
 
 
 @contextlib.asynccontextmanager
@@ -150,3 +167,24 @@ async def test_head_expect_and_hanging_up(caplog: pytest.LogCaptureFixture) -> N
                         await asyncio.sleep(0.005)
     assert [record for record in caplog.records if record.exc_info] == []
     assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO}
+
+
+async def test_a_caller_that_reads_nothing_holds_little_and_is_cut_off(opened: list[BoundedProtocol]) -> None:
+    limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), silent_seconds=0.2)
+    async with serving(limits) as port:
+        for sent in (_BUNDLE, _SCHEMA * 9):
+            with unread_callers(port, sent):
+                await until(lambda: opened and opened[-1].flow.write_paused)
+                assert opened[-1].transport.get_write_buffer_size() <= 33 * 1024
+                await until(
+                    lambda: opened[-1].transport.is_closing() and not opened[-1].server_state.connections
+                )
+
+
+async def test_unsent_answers_keep_the_place_of_their_connection(opened: list[BoundedProtocol]) -> None:
+    limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), loopback_connections=2)
+    async with serving(limits) as port:
+        with unread_callers(port, _SCHEMA * 9, 2):
+            await until(lambda: len(opened) == 2 and all(one.flow.write_paused for one in opened))
+            assert (await _ask(port, ACCOUNT + b"\r\n"))[0] == 503
+            assert not any(one.transport.is_closing() for one in opened[:2])
