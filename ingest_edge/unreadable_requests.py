@@ -27,6 +27,13 @@ def head_is_late(head_seconds: float) -> RequestTimeout:
     )
 
 
+def small_chunks(mean_bytes: int) -> MalformedRequest:
+    """For a body of many chunks with fewer bytes than `mean_bytes` each."""
+    return MalformedRequest(
+        f"The body is sent in many chunks of under {mean_bytes} bytes on average. Send fewer, larger chunks."
+    )
+
+
 def unreadable_request() -> MalformedRequest:
     """For what is no HTTP request."""
     return MalformedRequest(

@@ -102,7 +102,6 @@ def control_server(app: FastAPI, limits: ServerLimits) -> "ControlServer":
             proxy_headers=False,
             server_header=False,
             http=bounded_protocol(limits),
-            h11_max_incomplete_event_size=limits.head_bytes,
         )
     )
 

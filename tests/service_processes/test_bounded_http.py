@@ -188,3 +188,16 @@ async def test_unsent_answers_keep_the_place_of_their_connection(opened: list[Bo
             await until(lambda: len(opened) == 2 and all(one.flow.write_paused for one in opened))
             assert (await _ask(port, ACCOUNT + b"\r\n"))[0] == 503
             assert not any(one.transport.is_closing() for one in opened[:2])
+
+
+async def test_a_body_of_many_small_chunks_is_refused() -> None:
+    head = b"POST /api/git-app/webhook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    large = b"100\r\n%s\r\n" % (b"x" * 256)
+    async with serving() as port:
+        for chunks, is_refused in (
+            (b"1\r\nx\r\n" * 1024 + b"0\r\n\r\n", False),
+            (b"1\r\nx\r\n" * 1024 + large * 400 + b"0\r\n\r\n", False),
+            (b"1\r\nx\r\n" * 1100, True),
+        ):
+            _, _, body = await _ask(port, head + chunks)
+            assert ("under 64 bytes on average" in json.loads(body)["detail"]) == is_refused
