@@ -305,8 +305,9 @@ async def test_another_database_under_a_running_deployer_ends_nothing(
         assert await _serving(site) == pids
     finally:
         sessions.configure(bind=own)
-        await other.dispose()
     await _wait_told(site, None)
+    # Only now: a connection that is in use meanwhile would never be closed.
+    await other.dispose()
     assert await _serving(site) == pids
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
 
