@@ -62,6 +62,9 @@ def show_delivery(delivery: dict[str, Any]) -> None:
         most=_LONGEST_LINE,
     )
     print()
+    if delivery["body"] is None and not delivery["headers"]:
+        print("Its body is not kept any more: it gave way to newer ones of the webhook.")
+        return
     for name, values in delivery["headers"].items():
         print(plain(f"{name}: {', '.join(values)}", most=_LONGEST_LINE))
     print()

@@ -52,7 +52,9 @@ def _ask(arguments: argparse.Namespace) -> Any:
         case "waiting":
             return ask(arguments, action)
     told = ask(arguments, action, {"id": arguments.id})
-    return {**told, "body": _read_body(told["body"])} if arguments.action == "show" else told
+    if arguments.action != "show" or told["body"] is None:
+        return told
+    return {**told, "body": _read_body(told["body"])}
 
 
 def _read_body(text: str) -> Any:

@@ -46,13 +46,15 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """One delivery with its `headers`, lists of values by name, and its `body`, the text as it came. `wanted`: id."""
+    """One delivery with its `headers`, lists of values by name, and its `body`, the text as it came; null, and no
+    headers, once that gave way to newer ones. `wanted`: id."""
     async with engines.sessions() as session:
         kept = await _the_one(session, read_id(wanted, "id"))
+    body = read_body(kept.delivery)
     return {
         **_describe(kept),
         "headers": dict(read_headers(kept.delivery)),
-        "body": read_body(kept.delivery).decode(errors="replace"),
+        "body": None if body is None else body.decode(errors="replace"),
     }
 
 

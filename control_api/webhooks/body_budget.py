@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from control_api.webhooks.accepted import AcceptedDeliveries
 from control_api.webhooks.senders import Senders
 from pipeline_contracts.client_address import site_of
 from pipeline_contracts.errors import Unavailable
@@ -154,6 +155,7 @@ class WebhookBodies:
         self._unproven = BodyBudget(*unproven)
         self._proven = BodyBudget(*proven)
         self.senders = Senders()
+        self.accepted = AcceptedDeliveries()
 
     @property
     def bytes(self) -> int:

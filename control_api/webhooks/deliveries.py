@@ -20,6 +20,10 @@ from pipeline_contracts.errors import NotFound, Problem
 
 KEPT = timedelta(days=7)
 MOST_OF_OTHERS = 1000
+MOST_KEPT_BYTES = 64 * 2**20
+"""Of the compressed bodies of one webhook."""
+# Nothing is compressed to nothing.
+_NO_BODY = b""
 APP = "app"
 """The scope of the Git host's application."""
 _SECRET = ("signature", "token", "authorization", "cookie", "secret")
@@ -77,9 +81,9 @@ def read_headers(row: WebhookDelivery) -> Headers:
     return kept
 
 
-def read_body(row: WebhookDelivery) -> bytes:
-    """The body as it came."""
-    return zlib.decompress(row.body)
+def read_body(row: WebhookDelivery) -> bytes | None:
+    """The body as it came; None: it gave way to newer ones."""
+    return zlib.decompress(row.body) if row.body != _NO_BODY else None
 
 
 async def claim(session: AsyncSession, delivery: Delivery, now: datetime) -> int | None:
@@ -158,6 +162,27 @@ async def note_replayed(
 def not_kept(number: int) -> Refused:
     """The answer to who asks for a delivery that is not there any more, or never was."""
     return Refused(f"No delivery {number} is kept; `pharos webhooks list` shows those of the last 7 days.")
+
+
+async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
+    """Drop the older bodies of a webhook, with their headers, beyond 64 MiB. The rows stay: duplicates are known by
+    them. None: of the Git host's application."""
+    # `== None` is `IS NULL` in SQL.
+    mine = (WebhookDelivery.repository_id == repository_id) & (WebhookDelivery.body != _NO_BODY)
+    size = func.sum(func.length(WebhookDelivery.body)).over(order_by=WebhookDelivery.id.desc())
+    newest = select(WebhookDelivery.id, size.label("size")).where(mine).subquery()
+    last = select(func.max(newest.c.id)).where(newest.c.size > MOST_KEPT_BYTES)
+    number = (await session.execute(last)).scalar_one()
+    if number is None:
+        return
+    # What another control plane drops just now need not be waited for.
+    older = select(WebhookDelivery.id).where(mine, WebhookDelivery.id <= number)
+    await session.execute(
+        update(WebhookDelivery)
+        .where(WebhookDelivery.id.in_(older.with_for_update(skip_locked=True)))
+        .values(body=_NO_BODY, headers="{}")
+        .execution_options(synchronize_session=False)
+    )
 
 
 async def forget_deliveries(session: AsyncSession, now: datetime) -> None:

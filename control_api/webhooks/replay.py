@@ -24,12 +24,18 @@ async def replay(engines: Engines, delivery_id: int, actor: Actor, now: datetime
         kept = await session.get(WebhookDelivery, delivery_id)
         if kept is None:
             raise not_kept(delivery_id)
+        body = read_body(kept)
+        if body is None:
+            raise Refused(
+                f"The body of delivery {kept.id} is not kept any more: it gave way to newer ones of the webhook, of "
+                "which 64 MiB are kept. Let the Git host deliver it again."
+            )
         delivery = Delivery(
             kept.repository_id,
             kept.kind,
             kept.event,
             read_headers(kept),
-            read_body(kept),
+            body,
             id=kept.delivery,
             replay_of=kept.id,
         )

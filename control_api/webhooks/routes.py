@@ -19,7 +19,7 @@ from control_api.repositories.tables import Repository
 from control_api.request_session import Session, end_transaction
 from control_api.variables.sealing import CannotOpen
 from control_api.webhooks.body_budget import WebhookBodies
-from control_api.webhooks.deliveries import Delivery, note_refused
+from control_api.webhooks.deliveries import Delivery, note_refused, trim_bodies
 from control_api.webhooks.notices import WebhookSecret
 from control_api.webhooks.providers.all_providers import PROVIDERS
 from control_api.webhooks.providers.interface import Headers
@@ -130,6 +130,11 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
             now = datetime.now(UTC)
             PROVIDERS[hook.kind].verify(raw, headers, hook.secret, now)
             bodies.senders.note_proof(hook.name, network)
+        if hook.account is not None:
+            bodies.accepted.take(hook.account)
+        if bodies.accepted.is_trim_due(hook.name, len(raw)):
+            await trim_bodies(session, hook.repository_id)
+            await end_transaction(session)
         delivery = await _read_delivery(session, hook, headers, raw, now)
         actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
         outcome = await receive(session, delivery, request.app.state.variable_keys, actor, now)

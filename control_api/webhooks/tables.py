@@ -57,7 +57,7 @@ class WebhookDelivery(Base):
     headers: Mapped[str] = mapped_column(Text)
     """JSON; signatures and tokens are left out."""
     body: Mapped[bytes] = mapped_column(LargeBinary)
-    """As it came, compressed with zlib."""
+    """As it came, compressed with zlib; empty once it gave way to newer ones, and `headers` is then `{}`."""
     http_status: Mapped[int]
     answer: Mapped[str] = mapped_column(String(30))
     """The `status` that it was answered, or the problem's slug."""

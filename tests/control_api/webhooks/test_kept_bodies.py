@@ -1,0 +1,69 @@
+"""Correctly signed deliveries have a rate, and their kept bodies a quota."""
+
+import pytest
+
+from control_api.webhooks import accepted, deliveries
+from control_api.webhooks.accepted import AcceptedDeliveries
+from control_api.webhooks.deliveries import read_body, trim_bodies
+from pipeline_contracts.errors import TooManyRequests
+from pipeline_contracts.rate_limits import RateLimit
+from tests.support.webhooks import Hooked, as_sent
+
+_PING = as_sent("ping", {"zen": "Keep it logically awesome."})
+
+
+async def test_an_account_that_delivers_too_often_is_told_when_to_come_back(
+    github: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepted, "DELIVERIES", RateLimit(0.001, 2))
+    told = [await github.told(_PING) for _ in range(2)]
+    assert told == [(200, "pong")] * 2
+    answer = await github.deliver(_PING)
+    assert answer.problem == (429, "too-many-requests")
+    assert int(answer.headers["Retry-After"]) > 900
+    assert len(await github.deliveries()) == 2
+
+
+def test_accounts_do_not_share_the_rate() -> None:
+    now = 0.0
+    taken = AcceptedDeliveries(lambda: now)
+    for _ in range(1000):
+        taken.take("account 1")
+    with pytest.raises(TooManyRequests, match="5 times a second"):
+        taken.take("account 1")
+    taken.take("account 2")
+    now = 0.2
+    taken.take("account 1")
+
+
+def test_bodies_are_looked_at_once_in_16_mib() -> None:
+    taken = AcceptedDeliveries()
+    mib = 2**20
+    due = [taken.is_trim_due("repository 1", 5 * mib) for _ in range(9)]
+    assert due == [True, False, False, True, False, False, True, False, False]
+    assert taken.is_trim_due("repository 2", 1)
+
+
+@pytest.mark.both_databases
+async def test_older_bodies_give_way_and_are_known_as_duplicates(
+    github: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        await github.told(_PING, f"delivery {number}")
+    size = len((await github.deliveries())[0].body)
+    monkeypatch.setattr(deliveries, "MOST_KEPT_BYTES", 2 * size)
+    async with github.platform.sessions() as session, session.begin():
+        await trim_bodies(session, None)
+        await trim_bodies(session, github.repository_id)
+    kept = await github.deliveries()
+    assert [read_body(one) is None for one in kept] == [True, True, False, False]
+    assert [one.headers == "{}" for one in kept] == [True, True, False, False]
+    assert await github.told(_PING, "delivery 0") == (200, "duplicate")
+
+
+async def test_a_webhook_is_trimmed_as_it_delivers(github: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "MOST_KEPT_BYTES", 1)
+    monkeypatch.setattr(accepted, "_TRIM_BYTES", 0)
+    for number in range(3):
+        await github.told(_PING, f"delivery {number}")
+    assert [read_body(one) is None for one in await github.deliveries()] == [True, True, False]
