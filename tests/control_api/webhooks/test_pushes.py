@@ -273,8 +273,9 @@ async def test_all_changes_of_a_bitbucket_push_are_read(github: Hooked) -> None:
     changes = [bitbucket_change(branch) for branch in ("feature", "develop", "main")]
     payload = {"repository": {"full_name": "Acme/Shop"}, "push": {"changes": changes}}
     answer = await github.deliver(as_sent("repo:push", payload))
+    # In the order of their environments: production, staging.
     made = await _pushed(github)
-    assert [deployment.ref for deployment in made] == ["develop", "main"]
+    assert [deployment.ref for deployment in made] == ["main", "develop"]
     assert answer.json() == {"status": "queued", "deployment_id": made[0].id}
 
 
