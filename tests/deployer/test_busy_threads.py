@@ -60,3 +60,27 @@ async def test_the_proxy_sweeps_and_trims(monkeypatch: pytest.MonkeyPatch) -> No
             await twice.wait()
     finally:
         running.cancel()
+
+
+async def test_the_proxy_sweeps_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(FreeMemory, "is_due", lambda *_: True)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    watch, sweeps, twice = Watch(0.01), [], asyncio.Event()
+    monkeypatch.setattr(watch, "_trim", lambda pad: None)
+
+    def sweep() -> None:
+        sweeps.append(None)
+        if len(sweeps) == 2:
+            twice.set()
+
+    monkeypatch.setattr(watch, "sweep", sweep)
+    running = asyncio.create_task(watch.run())
+    try:
+        async with asyncio.timeout(60):
+            await asyncio.wait({running, asyncio.create_task(twice.wait())}, return_when="FIRST_COMPLETED")
+        assert not running.done()
+    finally:
+        running.cancel()

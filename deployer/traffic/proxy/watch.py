@@ -5,15 +5,18 @@ proxy does not read from the caller, so the kernel's state of the connection is 
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 from aiohttp.base_protocol import BaseProtocol
 
 from connection_bounds.backlogs import Backlog, Backlogs
+from deployer.processes.threads import run_in
 from deployer.traffic.proxy.free_memory import FreeMemory, find_trim
 
 logger = logging.getLogger(__name__)
@@ -93,7 +96,9 @@ class Watch:
             await asyncio.sleep(pause)
             self.sweep()
             if self._trim is not None and self._memory.is_due(len(self._callers)):
-                await asyncio.get_running_loop().run_in_executor(self._thread, self._trim, 0)
+                # OSError: the machine has no thread left. Silent connections are ended nevertheless.
+                with contextlib.suppress(OSError):
+                    await run_in(self._thread, partial(self._trim, 0))
 
     def sweep(self) -> None:
         """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""
