@@ -126,7 +126,7 @@ async def take_database_away(site: Site, _patch: pytest.MonkeyPatch) -> str:
     )
 
 
-_FAULTS: Mapping[str, tuple[Callable[[Site, pytest.MonkeyPatch], Awaitable[str]], str]] = {
+FAULTS: Mapping[str, tuple[Callable[[Site, pytest.MonkeyPatch], Awaitable[str]], str]] = {
     "a switch fails after its release is live": (fail_switches, "true"),
     "the deployer is restarted with a wrong key": (restart_with_wrong_key, "true"),
     f"the database is away for {_AWAY_SECONDS} s in a release step": (take_database_away, _WAITING_STEP),
@@ -162,7 +162,7 @@ async def open_site(folder: Path, release: str) -> AsyncIterator[Site]:
 
 async def attack(name: str) -> tuple[object, ...]:
     """One row of the table."""
-    act, release = _FAULTS[name]
+    act, release = FAULTS[name]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         Path(folder).chmod(0o755)
         # A database that is away must be noticed before it is back.
@@ -185,7 +185,7 @@ async def attack(name: str) -> tuple[object, ...]:
 
 
 async def _attack_all() -> None:
-    rows = [await attack(name) for name in _FAULTS]
+    rows = [await attack(name) for name in FAULTS]
     print_table(("fault", "what it came to", "its own callers", "the neighbour's callers"), rows)
 
 

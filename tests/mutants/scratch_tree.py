@@ -45,6 +45,8 @@ def scratch_tree() -> Iterator[ScratchTree]:
     """Copy the working tree, uncommitted changes included; the copy is removed when the block ends."""
     _PARENT.mkdir(exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="tree-", dir=_PARENT))
+    # Tests run programs as users that must be able to import from it.
+    root.chmod(0o755)
     try:
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
