@@ -113,12 +113,13 @@ async def running_local_deployer(
         async with deploying(deployer), _ensured(traffic):
             yield deployer
     finally:
-        await guard.close()
         await driver.close(stops=stops)
         await traffic.close()
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
+        # Last: its disk may not respond, and what runs is stopped all the same.
+        await guard.close()
 
 
 async def _describe_missing_confinement() -> str | None:

@@ -20,6 +20,7 @@ from control_api.projects.tables import Environment
 from control_api.runtime.tables import EnvironmentLease, Instance
 from deployer.identity import Identity
 from deployer.uncut import uncut
+from pipeline_contracts.deploy_states import EnvironmentState
 
 LEASE_SECONDS = 15.0
 RENEW_SECONDS = 5.0
@@ -216,11 +217,15 @@ async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) 
 
 
 def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
-    """SQL for leases of other deployers that run instances of the environment."""
+    """SQL for leases of other deployers that run instances of the environment, or have nothing to run of it."""
     runs = exists().where(
         Instance.environment_id == EnvironmentLease.environment_id, Instance.state == "running"
     )
-    return (EnvironmentLease.holder != holder) & (EnvironmentLease.leased_until > database_now()) & runs
+    hibernates = exists().where(
+        Environment.id == EnvironmentLease.environment_id, Environment.state != EnvironmentState.RUNNING
+    )
+    is_elsewhere = (EnvironmentLease.holder != holder) & (EnvironmentLease.leased_until > database_now())
+    return is_elsewhere & (runs | hibernates)
 
 
 @uncut

@@ -29,7 +29,8 @@ async def check_authors(
             continue
         number, author, set_at = row
         # What an earlier version began to wait for has no note of its inputs: the time tells.
-        is_same = set_at < deployment.created_at if deployment.frozen_at is None else number == frozen[name]
+        # A preview and its first deployment have one time.
+        is_same = set_at <= deployment.created_at if deployment.frozen_at is None else number == frozen[name]
         if is_same:
             continue
         changed = f"the {name} since deployment {deployment.id} was asked for"

@@ -38,14 +38,23 @@ def _copy_range(source: int, target: int, begin: int, end: int, check: Callable[
     while begin < end:
         check()
         count = min(end - begin, _CHUNK)
-        try:
-            copied = os.copy_file_range(source, target, count, begin, begin)
-        except OSError as error:
-            if error.errno not in _NO_COPY_CALL:
-                raise
-            os.lseek(target, begin, os.SEEK_SET)
-            copied = os.sendfile(target, source, begin, count)
+        # Some file systems return 0 before the end of the file: a plain read tells.
+        copied = _try_copy_range(source, target, begin, count) or _send(source, target, begin, count)
         if not copied:
-            # The file became shorter.
-            return
+            raise OSError(errno.EIO, f"a file ended after {begin} of {end} bytes while it was copied")
         begin += copied
+
+
+def _try_copy_range(source: int, target: int, begin: int, count: int) -> int:
+    """Return how many bytes the kernel has copied; 0 where it cannot."""
+    try:
+        return os.copy_file_range(source, target, count, begin, begin)
+    except OSError as error:
+        if error.errno not in _NO_COPY_CALL:
+            raise
+        return 0
+
+
+def _send(source: int, target: int, begin: int, count: int) -> int:
+    os.lseek(target, begin, os.SEEK_SET)
+    return os.sendfile(target, source, begin, count)

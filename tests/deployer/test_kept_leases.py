@@ -12,6 +12,7 @@ from sqlalchemy import delete, select, text, update
 from control_api.database import Sessions
 from control_api.database_clock import database_now
 from control_api.projects.find import Place
+from control_api.projects.tables import Environment
 from control_api.runtime.tables import EnvironmentLease
 from deployer import database_memory, run_deployer
 from deployer.drivers.interface import InstanceFacts, Run, Tenancy
@@ -179,17 +180,29 @@ async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.Monkey
     await _until(is_served)
 
 
-async def test_what_runs_here_is_served_until_another_deployer_runs_it(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+async def _set_state(site: Site, state: str) -> None:
+    async with site.faulty.stage.sessions() as session, session.begin():
+        mine = update(Environment).where(Environment.id == site.place.environment.id)
+        await session.execute(mine.values(state=state))
+
+
+@pytest.mark.parametrize("hibernates", [False, True])
+async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibernates_it(
+    site: Site, hibernates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one took the environment while this one was stopped, and may lack what was built for it."""
     monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
     monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.05)
     pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
+    number, sessions = site.place.environment.id, site.faulty.stage.sessions
+
+    async def is_remembered() -> bool:
+        return number in site.faulty.deployer._guard.last_live
+
+    await _until(is_remembered)
     await site.faulty.stop()
     await site.change(leased_until=database_now())
     other = Identity("dpl_other", "other", 1, site.faulty.folder)
-    number, sessions = site.place.environment.id, site.faulty.stage.sessions
     lease = await take_lease(sessions, other, number, "http://other")
     assert lease is not None
     await site.change(leased_until=database_now(3600))
@@ -211,13 +224,17 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it(
         await _until(is_swept)
         assert await site.serving() == pids
     facts = InstanceFacts(live, "web", 1, "running", 20_000, 1, 0, None, None)
-    await write_instances(sessions, lease, [facts])
+    if hibernates:
+        await _set_state(site, "hibernated")
+    else:
+        await write_instances(sessions, lease, [facts])
 
     async def is_ended() -> bool:
         return not await site.faulty.pids(site.place)
 
     await _until(is_ended)
     assert await asyncio.to_thread(ask, site.faulty.port, _HOST) == 404
+    await _set_state(site, "running")
     await site.change(leased_until=database_now())
 
     async def is_served() -> bool:

@@ -150,6 +150,8 @@ async def test_settings_are_changed_and_what_changed_is_written_down(operated: O
     told = await operated.act("environments/set", id="production", **wanted, deploy_approval=True)
     assert (told["name"], told["branch"], told["order"]) == ("Live", "live", 7)
     assert (told["window"], told["approval"]["deploys"]) == ("sat,sun 22:00-02:00 UTC", True)
+    # Reported only when the gate is turned on.
+    assert told.pop("gated_previews") == []
     ((action, subject, person, source, details),) = await operated.audited()
     assert (action, person, source) == ("environment.set", None, "operator kim")
     assert subject == f"environment {operated.environment.public_id}"

@@ -14,6 +14,7 @@ from deployer.drivers.local.folders import Folders
 from deployer.identity import Identity
 from deployer.processes.confinement import Owner
 from deployer.trees import seal_tree as seal_module
+from deployer.trees.copy_file import copy_content
 from tests.deployer.trees.accomplice import BUILDER, attempt, give_all
 from tests.deployer.trees.test_remove_tree import make_deep
 
@@ -177,3 +178,18 @@ async def test_a_cancelled_deployment_ends_the_copy(
         await sealing
     assert copied == [1]
     assert folders.names("sealing") == []
+
+
+def test_a_copy_that_ends_early_goes_on_and_a_short_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems return 0 from `copy_file_range` before the end of a file."""
+    (tmp_path / "source").write_bytes(b"x" * 100_000)
+    monkeypatch.setattr(os, "copy_file_range", lambda *_: 0)
+    with open(tmp_path / "source", "rb") as source, open(tmp_path / "target", "wb") as target:
+        found = os.fstat(source.fileno())
+        copy_content(source.fileno(), target.fileno(), found, lambda: None)
+        assert (tmp_path / "target").read_bytes() == b"x" * 100_000
+        os.truncate(tmp_path / "source", 10)
+        with pytest.raises(OSError, match="ended after 10 of 100000 bytes"):
+            copy_content(source.fileno(), target.fileno(), found, lambda: None)
