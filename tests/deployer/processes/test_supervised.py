@@ -45,7 +45,9 @@ async def test_it_runs_until_it_is_stopped(supervise: Make, place: Place, tmp_pa
     instance.start()
     await until((tmp_path / "output").exists)
     await until(lambda: (tmp_path / "output").read_text() == "out\nerr\n")
-    assert (instance.state, instance.restarts, instance.last_exit) == ("running", 0, None)
+    # The program may print before the launcher's report is read.
+    await until(lambda: instance.state == "running")
+    assert (instance.restarts, instance.last_exit) == (0, None)
     assert instance.started_at is not None
     await instance.stop(60)
     assert (instance.state, instance.pid) == ("stopped", None)
@@ -258,18 +260,21 @@ async def test_an_unexpected_fault_does_not_end_the_supervision(
     supervise: Make, monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
     monkeypatch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.0)
-    faults = iter([ValueError("a defect")])
+    faults, really_wait = iter([ValueError("a defect")]), RunningProcess.wait_started
 
     async def wait_started(self: RunningProcess) -> None:
         for fault in faults:
             raise fault
+        await really_wait(self)
 
     monkeypatch.setattr(RunningProcess, "wait_started", wait_started)
     instance = supervise("exec sleep 100")
     instance.start()
     await until(lambda: instance.restarts == 1 and instance.state == "running")
     assert instance.last_exit == "could not be supervised: the deployer's own log says why"
-    assert [each.pid for each in find_marked(place.mark)[place.mark]] == [instance.pid]
+    # The command and the init of its PID namespace, and nothing of the first start.
+    left = {each.pid for each in find_marked(place.mark)[place.mark]}
+    assert instance.pid in left and len(left) <= 2
 
 
 async def test_what_could_not_be_stopped_without_threads_is_stopped_by_the_next_call(
