@@ -5,8 +5,8 @@ from typing import cast
 
 from aiohttp.base_protocol import BaseProtocol
 
+from connection_bounds.bounded_reads import READ_BYTES
 from deployer.traffic.interface import Route
-from deployer.traffic.proxy.bounded_reads import READ_BYTES
 from deployer.traffic.proxy.frame_turns import FRAMES_AT_ONCE, READS_AT_ONCE, FrameTurns
 from deployer.traffic.proxy.frames import Frames
 from deployer.traffic.proxy.tunnel import _Pipe

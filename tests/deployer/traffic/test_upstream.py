@@ -6,7 +6,7 @@ import pytest
 from aiohttp import StreamReader
 from aiohttp.http import RawResponseMessage
 
-from deployer.traffic.proxy.bounded_reads import READ_BYTES
+from connection_bounds.bounded_reads import READ_BYTES
 from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, read_body
 
 INTERIM = b"HTTP/1.1 100 \r\n\r\n"
