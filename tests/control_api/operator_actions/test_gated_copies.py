@@ -58,10 +58,9 @@ async def test_where_nothing_is_copied_nothing_is_gated(operated: Operated) -> N
     assert told["gated_previews"] == []
 
 
-@pytest.mark.both_databases
+# SQLite lets one transaction write at a time.
+@pytest.mark.parametrize("prepared_project", ["postgres"], indirect=True, scope="module")
 async def test_a_gate_waits_for_a_copy_that_is_being_made(operated: Operated) -> None:
-    if operated.engines.sessions.kw["bind"].dialect.name == "sqlite":
-        pytest.skip("SQLite lets one transaction write at a time.")
     await operated.act("variables/set", environment_id="production", text="SECRET=1")
     async with operated.engines.sessions() as session, session.begin():
         await keep_source(session, (await choose_place(session, "production")).environment)
