@@ -102,7 +102,8 @@ async def running_local_deployer(
         deployer.missing_confinement = await _describe_missing_confinement()
         await driver.find_orphans()
         live = await _read_live(sessions, guard, identity, names)
-        # Requests go to what runs here until the other deployer runs it as well, and do not wait for what does not run.
+        # Route requests to the local instances until the other deployer has running ones. Requests for an environment
+        # without instances are not held.
         moved = driver.first_routes(guard.last_moved).items()
         routes = {number: route for number, route in moved if route.targets}
         routes.update(driver.first_routes(live))
@@ -118,12 +119,12 @@ async def running_local_deployer(
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
-        # Last: its disk may not respond, and what runs is stopped all the same.
+        # Last: the disk may not respond, and the applications are stopped nevertheless.
         await guard.close()
 
 
 async def _describe_missing_confinement() -> str | None:
-    """Log what does not confine commands on this machine, and return it in one line. None: all of it does."""
+    """Log which confinements this machine lacks, and return them in one line; None if all are available."""
     missing = await probe_confinement()
     faults = []
     if missing.namespaces is not None:

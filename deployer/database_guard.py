@@ -39,7 +39,7 @@ class DatabaseRefused(WorkFailed):
 
 
 class DatabaseGuard:
-    """The comparison with what the deployer remembers."""
+    """Compares the database with the deployer's memory of it."""
 
     def __init__(self, sessions: Sessions, folder: Path) -> None:
         self._sessions = sessions
@@ -53,11 +53,11 @@ class DatabaseGuard:
 
     @property
     def last_moved(self) -> Mapping[int, LastLive]:
-        """What was live here of environments that another deployer has taken since."""
+        """The last live releases here of environments that another deployer has taken since."""
         return {} if self._memory.known is None else self._memory.known.moved
 
     async def close(self) -> None:
-        """Wait until the file is written, or cannot be."""
+        """Wait until the file is written, or the write has failed."""
         await self._memory.close()
 
     @uncut
@@ -68,10 +68,10 @@ class DatabaseGuard:
             await self.check_in(session, environment_id)
 
     async def check_in(self, session: AsyncSession, environment_id: int | None = None) -> None:
-        """As `check`, for what is read in this session."""
+        """As `check`, for the snapshot that this session reads."""
         if self._memory.damage is not None:
             raise DatabaseRefused(_told_of_damage(self._memory.damage))
-        # Before the first query: the session may see the database as it was then, without what is remembered since.
+        # Copy the memory before the first query: the session may see a snapshot that is older than later entries.
         before = self._memory.known
         try:
             known = await self._compare(session, before)
@@ -84,12 +84,12 @@ class DatabaseGuard:
                     f"PHAROS_DATABASE_URL. {_LEFT_ALONE}"
                 ) from error
             raise
-        # A comparison that began earlier may end later: what is remembered since then is newer.
+        # A comparison that began earlier may end later, and must not overwrite newer entries.
         if self._memory.known is before:
             self._memory.remember(known)
 
     async def _compare(self, session: AsyncSession, known: Remembered | None) -> Remembered:
-        """Return what is to be remembered of the database."""
+        """Return the state of the database that the deployer remembers from now on."""
         facts = (await session.execute(_FACTS)).one()
         if facts.revision is not None and facts.revision > self._known_revision:
             raise DatabaseRefused(
@@ -115,7 +115,7 @@ class DatabaseGuard:
         return known
 
     async def _check_newest(self, session: AsyncSession, known: Remembered, newest: int) -> Remembered:
-        """Return what is known, with this newest deployment. Raises where the one of before is missing."""
+        """Return `known` with this newest deployment. Raises if the former newest deployment is missing."""
         wanted = (
             select(Deployment.id, Deployment.created_at, Project.public_id)
             .outerjoin(Project, Project.id == Deployment.project_id)
@@ -137,7 +137,7 @@ class DatabaseGuard:
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
 
     async def _check_folder(self, session: AsyncSession) -> None:
-        """Without the file, compare with what is in the folder: what runs, or ever ran, has a home there."""
+        """Compare with the folder if the file is missing: each environment that ever ran has a home there."""
         homes, newest = self._memory.homes, self._memory.newest_artefact
         missing = set(homes)
         for first in range(0, len(homes), _AT_ONCE):
@@ -151,7 +151,7 @@ class DatabaseGuard:
                 f"deployer's folder, such as {min(lost)}, and {FILE} is not there to compare it with. {_LEFT_ALONE} "
                 f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
             )
-        # Deployments go with their project alone; of which project one was, nothing tells any more.
+        # Deployments are deleted only together with their project, and the project of a missing deployment is unknown.
         removed = exists(select(AuditEntry.id).where(AuditEntry.action == "project.remove"))
         known = exists(select(Deployment.id).where(Deployment.id == newest))
         if newest and not (await session.execute(select(or_(known, removed)))).scalar_one():

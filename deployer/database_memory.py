@@ -1,4 +1,4 @@
-"""What a deployer remembers of its database over restarts: `database.json` in its folder."""
+"""The deployer's memory of its database across restarts: `database.json` in its folder."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ ACCEPT = "accept"
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A database as it was when it was last read."""
+    """The state of a database at the last read."""
 
     token: str
     newest: int = 0
@@ -56,15 +56,14 @@ class DatabaseMemory:
         """Likewise: the newest deployment that an artefact is of; 0: there is none."""
 
     def remember(self, known: Remembered) -> None:
-        """Have this in memory at once, and in the file soon. What could not be written is written again with the next
-        call."""
+        """Store the state in memory at once, and in the file soon. The next call repeats a failed write."""
         if known != self.known:
             self.known, self._is_stored = known, False
         if not self._is_stored and (self._storing is None or self._storing.done()):
             self._storing = asyncio.create_task(self._store(), name=FILE)
 
     async def close(self) -> None:
-        """Wait until the file is written, or cannot be."""
+        """Wait until the file is written, or the write has failed."""
         if self._storing is not None:
             await self._storing
 
@@ -82,14 +81,14 @@ class DatabaseMemory:
             self._is_stored, self._fault = self.known is known, None
 
     def _write(self, known: Remembered) -> None:
-        # A half-written file would be refused.
+        # The next start would refuse a half-written file.
         write_whole(self._path, json.dumps(asdict(known)))
 
     def _read(self) -> Remembered | None:
         try:
             content = self._path.read_bytes()
             if not content.strip(b"\0 \n"):
-                # Nothing tells any more which database it was, so a person has to.
+                # The file no longer identifies the database, so an operator has to decide.
                 self.damage = "is empty, as a power cut may have left it"
                 return None
             if content.strip() == ACCEPT.encode():

@@ -1,4 +1,4 @@
-"""Why a deployer does nothing, or leaves applications as they are: one sentence for readiness."""
+"""Explains in one sentence for readiness why a deployer does nothing, or leaves applications unchanged."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from control_api.database_errors import DatabaseAway, reason
 
 
 def describe_database_error(error: SQLAlchemyError) -> str:
-    """Return the cause in the driver's words, without statements and values, which the text of most errors holds."""
+    """Return the driver's message without the statements and values that most error texts contain."""
     if isinstance(error, DatabaseAway):
         return str(error)
     # SQLite's for a damaged file, which is of no closer kind.
@@ -20,7 +20,7 @@ def describe_database_error(error: SQLAlchemyError) -> str:
 
 
 def describe_untaken(count: int) -> str:
-    """Of environments that are leased under this deployer's ID and another name."""
+    """Describe environments that are leased under this deployer's ID and a different name."""
     return (
         f"{count} {'environment is' if count == 1 else 'environments are'} held by a deployer with this identity and "
         "another name: after a move or with a new container this ends by itself in 15 s; only if the folder was copied "
@@ -29,5 +29,5 @@ def describe_untaken(count: int) -> str:
 
 
 def describe_problems(problems: Sequence[str], environments: int) -> str:
-    """Of environments that cannot be kept as they are wanted."""
+    """Describe environments that the deployer cannot keep in the desired state."""
     return f"left as they are: {len(problems)} of {environments} environments, such as: {problems[0]}"

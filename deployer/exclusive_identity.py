@@ -25,8 +25,8 @@ class Holder:
 
 @contextmanager
 def claiming(identity_id: str, folder: str, is_application: Callable[[int], bool]) -> Iterator[Holder | None]:
-    """Claim the ID; yield the process that has it already. Applications may claim whatever they like, and do not
-    count: `is_application` tells them by their user; where Pharos is not root, they are told by their marks."""
+    """Claim the ID; yield the process that already has the ID. Claims of applications do not count: `is_application`
+    recognizes applications by their user. Where Pharos is not root, their marks identify them."""
     name = f"pharos-deployer-{identity_id}"
     claim = os.memfd_create(name)
     try:
@@ -59,8 +59,8 @@ def _find_other(
 
 
 def _is_started_by(identity_id: str, marks: Iterable[str]) -> bool:
-    """True if one of the marks is of this deployer. A mark of another deployer may be that of a copy of this one which
-    runs as an application, without namespaces, and which must be found."""
+    """Return True if this deployer wrote one of the marks. A process with another deployer's mark still counts: without
+    namespaces, a copy of this deployer may run as an application of the other one."""
     return any(mark.startswith(f"{identity_id}/") for mark in marks)
 
 

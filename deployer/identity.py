@@ -63,14 +63,14 @@ class Identity:
         while (user := self.find_user(number)) is None:
             more = [*self.more, _unused_users((self.first_uid, *self.more))]
             _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": more})
-            # Only once it is stored: the next process would not find what runs as these users.
+            # Use the range only once it is stored: otherwise the next process could not find processes of these users.
             self.more[:] = more
         return user
 
 
 @contextmanager
 def owning(folder: Path) -> Iterator[Identity]:
-    """Hold the identity of this folder's deployer, which no other process can have meanwhile. Raises `FolderInUse`."""
+    """Hold the identity of this folder's deployer exclusively. Raises `FolderInUse`."""
     folder.mkdir(parents=True, exist_ok=True)
     # Its processes may have to enter, and can list nothing.
     folder.chmod(0o711)

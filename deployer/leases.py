@@ -55,8 +55,10 @@ class Lease:
 async def take_lease(
     sessions: Sessions, identity: Identity, environment_id: int, address: str, *, above: int = 0
 ) -> Lease | None:
-    """Take an environment that nobody has, whose lease has run out, or that an earlier process of this deployer had;
-    None where another deployer has it, or it was removed. The fence is higher than `above`."""
+    """Take the lease of an environment that is free, has expired, or belongs to a former process of this deployer.
+
+    Return None if another deployer has the lease, or the environment was removed. The fence is higher than `above`.
+    """
     ends_at = _end_of_term()
     held = {
         "holder": identity.id,
@@ -95,18 +97,18 @@ async def _take_row(
     )
     fence: int | None = taken.scalar_one_or_none()
     if fence is not None and is_others:
-        # From here on the rows say what the present holder runs.
+        # From here on the rows list the instances of the new holder.
         await session.execute(delete(Instance).where(Instance.environment_id == environment_id))
     return fence
 
 
 def _is_held_by(holder: str, holder_name: str) -> ColumnElement[bool]:
-    # By its name as well: two copies of one folder would take it from each other, and each end what it runs.
+    # Compare the name as well: two copies of one folder would take the lease from each other, and end their instances.
     return (EnvironmentLease.holder == holder) & (EnvironmentLease.holder_name == holder_name)
 
 
 def _higher(fence: int) -> ColumnElement[int]:
-    """The row's fence, or `fence` where that is higher: a restored backup has the fences of its time."""
+    """SQL for the higher of the row's fence and `fence`: a restored backup has older, lower fences."""
     return case((EnvironmentLease.fence > fence, EnvironmentLease.fence), else_=fence)
 
 
@@ -127,7 +129,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
             .execution_options(synchronize_session=False)
         )
         fences = {row.environment_id: row.fence for row in renewed}
-        # Nobody else took it: the database was restored from a backup of another time.
+        # No other deployer took the lease: the database was restored from a backup of another time.
         for number in [number for number, fence in fences.items() if fence != mine[number]]:
             again = await session.execute(
                 update(EnvironmentLease)
@@ -145,9 +147,10 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
 
 @uncut
 async def shorten_leases(sessions: Sessions) -> None:
-    """Let no lease, of any deployer, last for longer than from now: the database's clock may have been set back.
+    """Shorten leases of all deployers that would last longer than a lease taken now, as after the database's clock was
+    set back.
 
-    Not to be taken at once: until its next renewal a deployer at work has such a lease as well.
+    Such a lease cannot be taken at once: a running deployer has one as well until its next renewal.
     """
     async with sessions() as session, session.begin():
         await session.execute(
@@ -160,9 +163,9 @@ async def shorten_leases(sessions: Sessions) -> None:
 
 @uncut
 async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
-    """Extend what this deployer holds just now, and take nothing: for a database that it does not work with otherwise.
+    """Extend the leases that this deployer holds, and take no new ones, while it refuses the database.
 
-    `leases`: those that it knows; after a restart it holds more.
+    `leases`: the leases in memory; after a restart, the database has more leases of this deployer.
     """
     ends_at = _end_of_term()
     async with sessions() as session, session.begin():
@@ -181,8 +184,8 @@ async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[L
 
 @uncut
 async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, address: str) -> bool:
-    """Take a lease again whose row is missing, or whose other holder has not renewed it. False if it is lost: another
-    deployer has the environment, or it was removed."""
+    """Take a lease again whose row is missing or whose new holder has let it expire. Return False if the lease is lost:
+    another deployer has the environment, or the environment was removed."""
     taken = await take_lease(sessions, identity, lease.environment_id, address, above=lease.fence)
     if taken is None:
         return False
@@ -192,9 +195,9 @@ async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, add
 
 @uncut
 async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) -> bool:
-    """Return True if another deployer has the environment, or it was removed: not if only the fence is another one.
+    """Return True if another deployer has the environment, or it was removed, and False if only the fence differs.
 
-    Raises what `check` raises, which sees the database as it is read here: a restore may begin at any time.
+    Calls `check` in the same transaction, as a restore may begin at any time, and raises its errors.
     """
     query = (
         select(
@@ -217,7 +220,7 @@ async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) 
 
 
 def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
-    """SQL for leases of other deployers that run instances of the environment, or have nothing to run of it."""
+    """SQL for leases of other deployers that run instances of the environment, or have no instances to run."""
     runs = exists().where(
         Instance.environment_id == EnvironmentLease.environment_id, Instance.state == "running"
     )

@@ -219,7 +219,7 @@ class Deployer:
         while True:
             try:
                 if not await is_lost(self._shop.sessions, keeper.lease, check):
-                    # A restored backup has another fence: the next iteration takes the environment again.
+                    # A restored backup has a different fence: the next iteration takes the environment again.
                     return
                 break
             except DatabaseRefused as error:
@@ -259,12 +259,12 @@ class Deployer:
         await shorten_leases(sessions)
 
     async def _hold(self) -> None:
-        """Renew while the database is refused: another deployer would have neither artefacts nor homes."""
+        """Renew leases while the database is refused: another deployer would have neither artefacts nor homes."""
         try:
             leases = [keeper.lease for keeper in self._keepers.values()]
             await hold_leases(self._shop.sessions, self._identity, leases)
         except SQLAlchemyError as error:
-            # A database of another version may not have the columns.
+            # The schema of another version may lack the columns.
             logger.warning("the leases are not renewed: %s", error)
 
     async def _write_instances(self) -> None:

@@ -1,4 +1,4 @@
-"""Temporary repositories that are bounded on disk; no folder is walked or removed on the event loop."""
+"""Temporary repositories of bounded size. Threads walk and remove their folders, not the event loop."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def temporary_folder(prefix: str) -> AsyncIterator[Path]:
-    """Yield a new folder, which is removed at the end, also if this is cancelled."""
+    """Yield a new folder, and remove the folder at the end, also on cancellation."""
     folder = tempfile.mkdtemp(prefix=prefix, dir=_find_parent())
     try:
         yield Path(folder)
@@ -31,7 +31,7 @@ async def temporary_folder(prefix: str) -> AsyncIterator[Path]:
 
 
 def _find_parent() -> str:
-    # Git runs in another folder, where a relative path would be another one.
+    # Git runs in another folder, where a relative path would name a different folder.
     return os.path.abspath(tempfile.gettempdir())
 
 
@@ -50,7 +50,7 @@ async def fetch_within(fetch: Coroutine[Any, Any, T], folder: Path, most_bytes: 
 
 
 def _check_size(folder: Path, most_bytes: int) -> None:
-    """Raise `CheckOutFailed` for a folder with too many bytes or files. Stops there, however many are left."""
+    """Raise `CheckOutFailed` for a folder with too many bytes or files, without counting the remaining files."""
     size = files = 0
     for path, _, names in os.walk(folder):
         for name in names:

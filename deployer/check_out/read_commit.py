@@ -11,7 +11,7 @@ from deployer.log_lines.control_characters import remove_controls
 
 _MOST_COMMIT_BYTES = 64 * 1024
 _LONGEST = 200
-# Those that commits have. Some of Python's other codecs take seconds for a text of this size.
+# The encodings that commits use. Some of Python's other codecs take seconds for a text of this size.
 _ENCODING = re.compile(
     r"(?:utf-?8|us-ascii|iso-?8859|latin|windows|cp|koi8|gb|big5|euc|shift|sjis)[\w-]*", re.I
 )
@@ -20,8 +20,10 @@ _ENCODING = re.compile(
 async def read_commit(
     url: str, revision: str, *, timeout_seconds: float, most_bytes: int, mark: str | None = None
 ) -> tuple[str, str]:
-    """Return the subject and the author of a commit, fetched alone into a folder that is removed. `mark`: see
-    `open_git`. Raises `CheckOutFailed`, also if the fetch takes more than `most_bytes` on disk."""
+    """Return the subject and the author of a commit. Fetches only this commit, into a temporary folder.
+
+    `mark`: see `open_git`. Raises `CheckOutFailed`, also if the fetch takes more than `most_bytes` on disk.
+    """
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     async with (
         temporary_folder("pharos-commit-") as folder,
@@ -46,7 +48,7 @@ async def read_commit(
 
 
 async def _read(git: Git, revision: str) -> bytes:
-    # The size first: to print a commit git unpacks all of it.
+    # Check the size first: git unpacks the whole commit to print it.
     size = int(await git.must("cat-file", "-s", revision))
     if size > _MOST_COMMIT_BYTES:
         raise _too_large(f"{size} bytes")
@@ -54,7 +56,7 @@ async def _read(git: Git, revision: str) -> bytes:
 
     def take(data: bytes) -> None:
         read.extend(data)
-        # More than the object: a tag, which leads to the commit.
+        # The output may exceed `size`: for a tag, `-s` measures the tag, and `commit` prints the commit.
         if len(read) > _MOST_COMMIT_BYTES:
             raise _too_large(f"more than {_MOST_COMMIT_BYTES} bytes")
 

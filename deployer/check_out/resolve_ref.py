@@ -87,7 +87,7 @@ async def _find_commit(git: Git, url: str, beginning: str, most_bytes: int | Non
         git = replace(git, git_dir=folder / "git")
         cloning = _clone_commits(git, url)
         await (cloning if most_bytes is None else fetch_within(cloning, folder, most_bytes))
-        # A tag may be of an object that was left out.
+        # A tag may point to an object that the partial clone left out.
         answer = await git.offline().run(
             "rev-parse", "--verify", "--end-of-options", f"{beginning}^{{commit}}"
         )
@@ -106,9 +106,11 @@ async def _find_commit(git: Git, url: str, beginning: str, most_bytes: int | Non
 
 
 async def _clone_commits(git: Git, url: str) -> None:
-    """Fetch all commits into a new repository: alone, from hosts that can leave the rest away. Raises
-    `CheckOutFailed`."""
-    # A clone writes all refs into one file; a fetch writes a file for each, of which a repository may have 100,000.
+    """Fetch all commits into a new repository, without trees and files where the host supports partial clones.
+
+    Raises `CheckOutFailed`.
+    """
+    # A clone writes all refs into one file; a fetch writes one file for each ref, and a repository may have 100,000.
     options = ("--quiet", "--bare", "--no-local", "--template=", "--filter=tree:0")
     await git.must("clone", *options, "--", url, str(git.git_dir))
 

@@ -110,9 +110,9 @@ class Git:
     """Whether each of its processes has a memory limit, and goes first where the machine runs out of memory."""
 
     def offline(self) -> "Git":
-        """Return git without access to any host: in a repository without some objects it would fetch them unasked, and
-        without a limit."""
-        # Before 2.45 (and 2.39.4) git ignores GIT_NO_LAZY_FETCH, and then finds no protocol that is allowed.
+        """Return git without access to any host: git fetches missing objects of a partial clone by itself, and without
+        a limit."""
+        # Before 2.45 (and 2.39.4) git ignores GIT_NO_LAZY_FETCH. The empty list of protocols stops those versions.
         return replace(
             self, environment={**self.environment, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
         )

@@ -3,8 +3,8 @@
 They run where the build does, so they bring what git needs along. That user has none of Pharos' credentials: a
 repository names its submodules, and could have others fetched for it that Pharos may read.
 
-Git's own settings are not read from that user's home, which an earlier build has written: filters and attributes there
-would change the files of a commit. Those of the machine (/etc/gitconfig) count. Known ssh hosts stay in the home.
+Git reads no settings from that user's home: an earlier build may have written filters and attributes there that change
+the files of a commit. The settings of the machine (/etc/gitconfig) apply. Known ssh hosts stay in the home.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ AsOwner = Callable[[str], Awaitable[None]]
 _NO_HOME = "GIT_CONFIG_GLOBAL=/dev/null HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent"
 _GIT = (
     "LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= SSH_ASKPASS= GIT_TEMPLATE_DIR= GIT_ALLOW_PROTOCOL=https:ssh "
-    # In double quotes: the shell puts the home in before the next words set another.
+    # In double quotes: the shell expands HOME before the following words set a different HOME.
     f'GIT_SSH_COMMAND="{OWNER_SSH_COMMAND}" {_NO_HOME} '
     "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false "
     "-c protocol.version=2 -c advice.detachedHead=false"

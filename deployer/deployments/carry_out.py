@@ -96,8 +96,8 @@ async def carry_out(
 
 
 async def _record_failure(record: Record, reason: str) -> str:
-    """End the deployment, and return its status. If its release is live already, the deployment succeeds: while it is
-    active, the environment accepts no deployment that could fix the cause. The keeper reports the cause."""
+    """End the deployment, and return its status. A deployment whose release is already live succeeds: an active
+    deployment would block the environment for a deployment that fixes the cause. The keeper reports the cause."""
     try:
         await record.fail(reason)
         return "failed"
@@ -149,8 +149,8 @@ class _Work:
         await record.succeed(f"Live after {took:.1f} s at {self._tenancy.address}.", run.workflow.retain)
 
     async def _switch(self, run: Run) -> None:
-        """Have the traffic follow the live release, however long that takes: there is no way back. Raises
-        `ReleaseUnusable`, which no repetition changes."""
+        """Switch the traffic to the live release, and retry until this succeeds: a live release cannot be undone.
+        Raises `ReleaseUnusable` if no retry can succeed."""
         pause, is_told = _FIRST_PAUSE, False
         while True:
             try:

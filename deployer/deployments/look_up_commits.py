@@ -35,7 +35,7 @@ _SELDOM_SECONDS = 6 * 3600.0
 _MOST_AT_ONCE, _MOST_OF_HOST = 4, 2
 _PAGE_ROWS = 200
 _LONGEST_FAULT = 500
-# Between attempts to write down what was found.
+# Between attempts to store the result of a look-up.
 _WRITE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -72,7 +72,7 @@ class CommitLookUps:
         """When the look-ups that are running were claimed, by deployment."""
 
     async def run(self) -> None:
-        """Until it is cancelled. Look-ups that this cuts short are due again at once."""
+        """Look up commits until cancelled. Cancelled look-ups are due again at once."""
         try:
             while True:
                 pause = await self._try_to_look()
@@ -164,14 +164,14 @@ class CommitLookUps:
 
     @uncut
     async def _begin(self, sought: Sought) -> None:
-        """Look it up in a task, unless another deployer does."""
+        """Start a task that looks the commit up, unless another deployer has claimed the look-up."""
         claimed_at = await self._claim(sought)
         if claimed_at is not None:
             self._claimed[sought.deployment_id] = claimed_at
             self._running[asyncio.create_task(self._look_up(sought))] = sought
 
     async def _claim(self, sought: Sought) -> datetime | None:
-        """Return when this deployer claimed it; None if another one did."""
+        """Claim the look-up, and return the time of the claim; None if another deployer has claimed it."""
         async with self._sessions() as session, session.begin():
             claimed = await session.execute(
                 update(Deployment)
@@ -184,7 +184,7 @@ class CommitLookUps:
 
     @uncut
     async def _give_back(self, cut_short: Sequence[Sought]) -> None:
-        """Make these due again: nobody can approve a deployment without a commit, and they were only begun."""
+        """Make the cancelled look-ups due again: nobody can approve a deployment without a commit."""
         try:
             for sought in cut_short:
                 await self._check()
@@ -235,7 +235,7 @@ class CommitLookUps:
     async def _write_patiently(
         self, sought: Sought, revision: str | None, values: dict[str, str | None]
     ) -> None:
-        """Repeat the write while the database is away for a moment: the next look-up is due only minutes later."""
+        """Retry the write while the database is unavailable for a moment: the next look-up is due minutes later."""
         for pause in _WRITE_PAUSES:
             try:
                 await self._check()

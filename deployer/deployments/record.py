@@ -120,7 +120,7 @@ class Record:
     @_retried
     @uncut
     async def succeed(self, told: str, retain: int | None) -> None:
-        """That it is done; releases beyond the newest `retain` are given up. None: nothing is given up."""
+        """Record the success, and give up releases beyond the newest `retain`; None keeps all releases."""
         async with self._sessions() as session, session.begin():
             deployment = await self._held(session, None)
             if deployment.status == DeploymentStatus.SUCCEEDED:

@@ -71,8 +71,8 @@ class Job:
 
 @uncut
 async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int) -> Job | None:
-    """The job; None where there is nothing to do, because it was turned down here, or has ended. A deployment whose
-    live release cannot run here succeeds: see `explain_unusable`. Raises `LeaseLost`."""
+    """Return the job of a deployment; None if the deployment has ended, or is refused here. A deployment whose live
+    release cannot run here succeeds: see `explain_unusable`. Raises `LeaseLost`."""
     async with sessions() as session, session.begin():
         await hold_lease(session, lease, doing=f"deployment {deployment_id}")
         row = (

@@ -18,7 +18,7 @@ class WorkFailed(Exception):
 
 
 class ReleaseUnusable(WorkFailed):
-    """This deployer cannot run the release, and repeating the call does not help, as when its files are missing."""
+    """This deployer cannot run the release, and a retry cannot help, as when files of the release are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class Driver(Protocol):
         was started."""
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
-        """Bring all requests to what was started, let the rest answer what it has in work, and end it. Raises
-        `WorkFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
+        """Route all requests to the started instances, let the former instances finish their requests in flight, and
+        end them. Raises `WorkFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
 
     async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
         """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:

@@ -65,9 +65,10 @@ async def read_overview(
     environment_id: int | None = None,
     check: Check | None = None,
 ) -> Overview:
-    """What is wanted now, of all environments or of one. Those whose lease another deployer has are only named.
+    """Return the desired state of all environments or of one. For environments that another deployer has leased, the
+    overview has only the names.
 
-    Raises what `check` raises, which sees the database as it is read here: a restore may begin at any time.
+    Calls `check` in the same transaction, as a restore may begin at any time, and raises its errors.
     """
     query = _QUERY if environment_id is None else _QUERY.where(Environment.id == environment_id)
     async with sessions() as session:
@@ -136,7 +137,7 @@ def _wanted(row: Any, names: Names) -> Wanted:
 
 @uncut
 async def read_kept(sessions: Sessions, holder: str | None = None, check: Check | None = None) -> Kept:
-    """What the database wants kept just now. With a holder also which environments others run by now.
+    """Return what the database wants kept now; with a holder, also the environments that other deployers run.
 
     `check`: as for `read_overview`.
     """

@@ -1,4 +1,4 @@
-"""Writes the instances of an environment for those who ask what runs."""
+"""Writes the running instances of an environment to the database, where the API reads them."""
 
 from collections.abc import Sequence
 

@@ -18,7 +18,7 @@ from deployer.processes.threads import run_in
 
 logger = logging.getLogger(__name__)
 
-# A listener of somebody else is looked at again no sooner: held requests ask up to 20 times a second.
+# Minimum time between two checks of another user's listener: held requests ask up to 20 times a second.
 _FOREIGN_SECONDS = 0.5
 # More than one: a user's many processes may take seconds. No environment uses more than one of them at a time.
 _THREADS = 4
@@ -99,8 +99,8 @@ class ListenerOwners:
             self._source.close()
 
     def expect(self, port: int, expected: Expected) -> None:
-        """Trust this instance alone on the port from now on. Naming the same instance again changes nothing. While a
-        process of another environment has the port, it stays that environment's: no request is sent to this one."""
+        """Trust only this instance on the port from now on. Repeating the call with the same instance has no effect.
+        While a process of another environment has the port, that environment keeps it and this one gets no request."""
         known = self._ports.get(port)
         if known is not None and _is_taken(known.expected, expected):
             logger.error("%s does not get port %d, which %s has", expected.mark, port, known.expected.mark)
@@ -145,7 +145,7 @@ class ListenerOwners:
         return Verdict.FOREIGN if task is None else await asyncio.shield(task)
 
     def find_user(self, port: int) -> int | None:
-        """Return the user whose socket takes connections to the port. None: nobody's does, or it is not known."""
+        """Return the user whose socket accepts connections to the port; None if nobody's does, or it is unknown."""
         try:
             found = None if self._source is None else self._source.find(port)
         except OSError:
@@ -316,7 +316,7 @@ class ListenerOwners:
 
 
 def _is_taken(had: Expected, wanted: Expected) -> bool:
-    """True if a running process of another environment has the port."""
+    """Return True if a running process of another environment has the port."""
     return _environment(had) != _environment(wanted) and had.leader() is not None
 
 

@@ -30,13 +30,13 @@ _MOST_ROUNDS = 20
 
 
 class StillRunning(Exception):
-    """Processes with a mark are still there after a minute, though each was killed: the kernel holds them, as it does
-    for a dead disk, or a program starts others with the mark again and again."""
+    """Processes with a mark still run a minute after they were killed: the kernel waits for a dead disk, or a program
+    starts new processes with the mark again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedProcess:
-    """A process with a mark. Unless `is_sealed`, a program may have given itself another's: compare the uid."""
+    """A process with a mark. Unless `is_sealed`, a program may have forged the mark: compare the uid."""
 
     pid: int
     is_leader: bool
@@ -80,8 +80,8 @@ async def end_marked(prefix: str) -> int:
 
 
 async def end_all(mark_prefix: str, owner: Owner | None) -> int:
-    """As `end_marked`, and every process of the owner as well, which must run nothing else. Processes of other users
-    that claim such a mark are left alone. Raises StillRunning.
+    """As `end_marked`, and every other process of the owner as well. Processes of other users that claim such a mark
+    keep running. Raises StillRunning.
 
     Cancellation waits until nothing is left.
     """
@@ -95,9 +95,9 @@ async def end_all(mark_prefix: str, owner: Owner | None) -> int:
 
 
 async def end_marks(exact: Collection[str], patience_seconds: float) -> int:
-    """Kill all processes with exactly one of these marks. Raises StillRunning when the patience is over.
+    """Kill all processes with exactly one of these marks. Raises StillRunning after `patience_seconds`.
 
-    All in one pass: an application that may invent marks would make a pass for each of them take minutes.
+    One pass ends all marks: an application can invent so many marks that a pass for each would take minutes.
     """
     if not exact:
         return 0
@@ -108,8 +108,8 @@ async def end_marks(exact: Collection[str], patience_seconds: float) -> int:
 async def end_instance(
     mark: str, session: int | None, owner: Owner | None, claimant: int | None = None
 ) -> int:
-    """Kill all processes with exactly this mark, of the session, and of the owner. `claimant`: the user of those that
-    may claim the mark in their environments; None: any. Raises StillRunning.
+    """Kill all processes with exactly this mark, of the session, and of the owner. `claimant`: the user whose processes
+    may claim the mark in their environments; None: all users. Raises StillRunning.
 
     Cancellation waits until nothing is left.
     """
@@ -118,7 +118,7 @@ async def end_instance(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which processes to end."""
+    """The processes to end."""
 
     has_mark: Callable[[frozenset[str]], bool]
     session: int | None = None

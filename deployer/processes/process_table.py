@@ -63,21 +63,22 @@ class Marks:
         self._by_namespace: dict[str, frozenset[str]] = {_namespace("self"): frozenset()}
 
     def of(self, pid: int) -> frozenset[str]:
-        """Return the marks of its mount namespace or, where that has none, the mark of its environment. Empty where
-        /proc may not be read.
+        """Return the marks of the process's mount namespace or, without any, the mark in its environment variables.
+        Empty if /proc cannot be read.
 
-        A program can give itself any environment, but it cannot change its mount namespace. The environment counts
-        where the kernel grants no namespaces, for git, and for a launcher that has not entered its namespaces yet.
+        A program can set any environment variable, but cannot change its mount namespace. The variable counts where
+        the kernel grants no namespaces, for git, and for a launcher that has not entered its namespaces yet.
         """
         return self.of_namespace(pid) or self.of_environment(pid)
 
     def of_environment(self, pid: int) -> frozenset[str]:
-        """Return what the environment claims to be the mark. The program may have written it itself."""
+        """Return the mark in the process's environment variables, which the program may have forged."""
         claimed = _of_environment(pid)
         return frozenset() if claimed is None else frozenset({claimed})
 
     def of_namespace(self, pid: int) -> frozenset[str]:
-        """Return the marks of its mount namespace, unless that is our own. Several: a Pharos runs inside another."""
+        """Return the marks of the process's mount namespace, unless that is our own. There are several if one Pharos
+        runs inside another."""
         namespace = _namespace(str(pid))
         known = self._by_namespace.get(namespace)
         if known is None:
@@ -118,12 +119,13 @@ def _of_environment(pid: int) -> str | None:
 
 
 def _read_environment(pid: int) -> bytes:
-    """Read again while there is none yet: a process has none for the moment in which it becomes another program, which
-    may be long on a busy machine. One that has an empty environment costs no wait: an application may have thousands.
+    """Return the environment of a process, and retry while the process executes a new program: it has no environment
+    then, possibly for long on a busy machine. A process with an empty environment costs no wait: an application may
+    have thousands of them.
     """
     try:
         for look in range(_MOST_LOOKS):
-            # Asked before the look: the change may end after it.
+            # Ask before reading: the change of the program may end after the read.
             is_changing = look == 0 or _is_changing(pid)
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if variables := file.read():
@@ -179,8 +181,8 @@ def find_related(
     """Return the processes with a wanted mark, of that session or of that user, and whatever descends from them; never
     ourselves.
 
-    `claimant`: the user that the wanted ones have. Another user's processes may claim the mark in their environments
-    as well: to wait for their end would let an application delay its neighbour's. None: everybody's count.
+    `claimant`: the user of the wanted processes; None: all users. Processes of other users may claim the mark in their
+    environments as well, and waiting for their end would let an application delay its neighbour.
     """
     processes = read_processes()
     marks = Marks()
@@ -197,7 +199,7 @@ def find_related(
 
 
 def _may_have(pid: int, marks: Marks, claimant: int | None) -> bool:
-    # Until it gives up its rights, a launcher is our own user's.
+    # A launcher runs as our own user until it drops its privileges.
     return claimant is None or bool(marks.of_namespace(pid)) or read_uid(pid) in (claimant, os.geteuid())
 
 

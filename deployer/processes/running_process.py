@@ -34,8 +34,8 @@ class RunningProcess:
     def __init__(
         self, pid: int, mark: str, uid: int, descriptor: int, started_ticks: int, report: int | None = None
     ) -> None:
-        """`uid` is the user whose processes may claim the mark. `descriptor` is a pidfd of the process, `report` the
-        end to read of what the launcher reports to; both are from now on this object's to close."""
+        """`uid`: the user whose processes may claim the mark. `descriptor`: a pidfd of the process. `report`: the read
+        end of the launcher's report pipe. This object closes both."""
         self.pid = pid
         self.mark = mark
         self.uid = uid

@@ -91,8 +91,8 @@ class Supervised:
             self._tasks = [asyncio.ensure_future(each) for each in (self._supervise(), self._watch_output())]
 
     async def stop(self, grace_seconds: float) -> None:
-        """End it as `RunningProcess.end` does, and start it no more. Raises StillRunning, and OSError where the machine
-        has nothing to look for its processes with: call it again."""
+        """End the process as `RunningProcess.end` does, and do not restart it. Raises StillRunning, and OSError if the
+        machine has no resources for the search of its processes; the caller then retries."""
         await self._end_tasks()
         # An adopted one that was never started is ours to end as well.
         process = self._process or self._adopted
@@ -132,7 +132,7 @@ class Supervised:
             try:
                 await self._run_once()
             except Exception:
-                # If this task ended, nothing would start the application again.
+                # Keep the task running: nothing else would restart the application.
                 logger.exception("%s could not be supervised: it is started again", self.mark)
                 self.last_exit = "could not be supervised: the deployer's own log says why"
                 await self._end_rest()
@@ -163,13 +163,13 @@ class Supervised:
             end_line(self._output)
 
     async def _end_rest(self) -> None:
-        """End what the process has left behind, as far as possible: the next start may do better."""
+        """End the remaining processes as far as possible; the next start tries again."""
         if self._process is None:
             return
         try:
             await self._process.end(0)
         except (StillRunning, OSError) as error:
-            # OSError: the machine has no descriptor, memory or thread to look with.
+            # OSError: the machine has no descriptor, memory or thread for the search.
             logger.warning("%s may have left processes behind: %s", self.mark, error)
         except Exception:
             logger.exception("%s may have left processes behind", self.mark)
@@ -200,10 +200,10 @@ class Supervised:
                 await asyncio.to_thread(cut_output, self._output, self._output_bytes)
                 is_logged = False
             except OSError:
-                # Without the file, or on a disk that fails, there is nothing to cut.
+                # Without the file, or on a failing disk, there is nothing to truncate.
                 continue
             except Exception:
-                # Such as no thread: once, as the next attempts may fail the same way.
+                # Such as no free thread. Log once, as the next attempts may fail the same way.
                 if not is_logged:
                     logger.exception("the output of %s could not be cut: it is tried again", self.mark)
                 is_logged = True

@@ -19,12 +19,12 @@ _threads = ThreadPoolExecutor(_MOST, thread_name_prefix="end-processes")
 
 
 async def in_thread(run: Callable[[], T]) -> T:
-    """Return what `run` returns, which may block. Raises OSError (EAGAIN) if the machine has no thread left."""
+    """Call the blocking `run` in a thread and return its result. Raises OSError (EAGAIN) without a free thread."""
     return await run_in(_threads, run)
 
 
 async def run_in(threads: ThreadPoolExecutor, run: Callable[[], T]) -> T:
-    """As `in_thread`, in a pool of the caller's."""
+    """As `in_thread`, in the pool that the caller passes."""
     result: Future[T] = Future()
 
     def call() -> None:
@@ -37,8 +37,8 @@ async def run_in(threads: ThreadPoolExecutor, run: Callable[[], T]) -> T:
     try:
         threads.submit(call)
     except RuntimeError as error:
-        # The pool keeps a call for which it cannot start a thread, and makes it together with a later one: too late
-        # for a call that kills all processes with a mark. If another thread already runs the call, it is awaited.
+        # The pool queues a call for which it cannot start a thread, and runs the call with a later one: too late for a
+        # call that kills all processes with a mark. If another thread already runs the call, wait for its result.
         if result.cancel():
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
     return await asyncio.wrap_future(result)

@@ -4,17 +4,17 @@ import errno
 import os
 from collections.abc import Callable
 
-# Small enough that a copy is soon stopped.
+# Small enough that a copy stops soon after cancellation.
 _CHUNK = 32 * 1024**2
 _NO_COPY_CALL = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM)
 _BLOCK = 512
 
 
 def copy_content(source: int, target: int, found: os.stat_result, check: Callable[[], None]) -> None:
-    """Write what `source` holds, up to its size as `found`, into the empty file `target`. Both are descriptors.
+    """Copy the content of `source`, up to the size in `found`, into the empty file `target`. Both are descriptors.
 
-    Holes stay holes: a sparse file can be larger than the disk. File systems with reflinks copy no data. `check` is
-    called before each part, and may raise. Raises OSError.
+    The copy keeps holes: a sparse file can be larger than the disk. File systems with reflinks copy no data. The copy
+    calls `check` before each part; `check` may raise. Raises OSError.
     """
     size = found.st_size
     if found.st_blocks * _BLOCK >= size:
@@ -27,7 +27,7 @@ def copy_content(source: int, target: int, found: os.stat_result, check: Callabl
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            # Only a hole follows.
+            # The rest of the file is a hole.
             break
         position = min(os.lseek(source, begin, os.SEEK_HOLE), size)
         _copy_range(source, target, begin, position, check)
@@ -38,7 +38,7 @@ def _copy_range(source: int, target: int, begin: int, end: int, check: Callable[
     while begin < end:
         check()
         count = min(end - begin, _CHUNK)
-        # Some file systems return 0 before the end of the file: a plain read tells.
+        # Some file systems return 0 before the end of the file: a plain read shows whether data is left.
         copied = _try_copy_range(source, target, begin, count) or _send(source, target, begin, count)
         if not copied:
             raise OSError(errno.EIO, f"a file ended after {begin} of {end} bytes while it was copied")
@@ -46,7 +46,7 @@ def _copy_range(source: int, target: int, begin: int, end: int, check: Callable[
 
 
 def _try_copy_range(source: int, target: int, begin: int, count: int) -> int:
-    """Return how many bytes the kernel has copied; 0 where it cannot."""
+    """Copy up to `count` bytes in the kernel, and return the number of copied bytes; 0 if this is not supported."""
     try:
         return os.copy_file_range(source, target, count, begin, begin)
     except OSError as error:

@@ -8,9 +8,9 @@ from deployer.trees.walk_tree import open_folder, walk_tree
 
 
 def give_tree(folder: Path, owner: Owner) -> None:
-    """Make all in the folder, and at last the folder, the owner's. Blocking. Raises OSError.
+    """Change the owner of all entries of the folder, and of the folder last. Blocking. Raises OSError.
 
-    Until then the folder is closed to the owner, who can put no link into the way.
+    The owner cannot open the folder until the end, and so cannot redirect the walk with a link.
     """
     outer = os.open(folder.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

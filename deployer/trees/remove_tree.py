@@ -8,7 +8,7 @@ from deployer.trees.walk_tree import open_folder, walk_tree
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a tree, a file or a link, or nothing where there is none. Blocking. Raises OSError."""
+    """Remove a tree, a file or a link; do nothing if `path` does not exist. Blocking. Raises OSError."""
     try:
         parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -20,7 +20,7 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_entry(parent: int, name: str) -> None:
-    """As `remove_tree`, for an entry of the folder with this descriptor."""
+    """As `remove_tree`, for an entry of the folder with the descriptor `parent`."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

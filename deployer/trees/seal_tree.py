@@ -1,8 +1,8 @@
-"""Moves what a build made into files of its own, which only Pharos can write.
+"""Copies the output of a build into new files that only Pharos can write.
 
-A change of owner and mode is not enough. A build can pass a descriptor that it opened for writing to a process that
-outlives it, also in a message that waits in a socket, where nobody sees it. Through such a descriptor the file stays
-writable. Here each file and folder is made anew, in a folder that no tenant ever had open.
+A change of owner and mode is not enough. A build can pass a writable descriptor to a process that outlives the build,
+also in a message that waits unseen in a socket. Through such a descriptor the file stays writable. The copy creates
+each file and folder anew, in a folder that no tenant ever had open.
 """
 
 import os
@@ -17,12 +17,12 @@ from deployer.trees.walk_tree import Visit, open_folder, open_own, take_folder, 
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# No bits for others, none that lend rights.
+# No permissions for others, no setuid or setgid bits.
 _FOLDER_MODE, _PROGRAM_MODE, _FILE_MODE = 0o750, 0o750, 0o640
 
 
 class ForeignFile(Exception):
-    """The path names what another user than the build's has put into its tree."""
+    """A user other than the build's has put the file at this path into the tree."""
 
 
 def seal_tree(
@@ -31,10 +31,10 @@ def seal_tree(
     """Move the tree `work/tree` to `target`, which must not exist, file by file. Blocking.
 
     `work` is a folder of Pharos alone; it also holds hard links during the move. The owner's group can read what
-    `target` has, and nobody can write it. Hard links, symbolic links, holes and times are kept; pipes, sockets and
-    the entry `left_out` of the tree are not. Each file is removed from `work` as soon as it is copied, so that the copy
-    takes little more space on the disk. `check` is called for each entry and for parts of large files, and may raise.
-    Raises `ForeignFile` and OSError; the rest of `work` and a part of `target` are then left for the caller to remove.
+    `target`, and nobody can write it. The copy keeps hard links, symbolic links, holes and times, and leaves out pipes,
+    sockets and the entry `left_out` of the tree. It removes each file from `work` after copying it, and so takes little
+    more space on the disk. It calls `check` for each entry and for parts of large files; `check` may raise.
+    Raises `ForeignFile` and OSError; the caller then removes the rest of `work` and the part of `target`.
     """
     (work / "links").mkdir(mode=0o700)
     target.mkdir(mode=0o700)
@@ -62,7 +62,7 @@ class _Sealing:
 
     def move(self, tree: int, target: int) -> None:
         here = os.dup(target)
-        # The times that each folder on the way had.
+        # The original times of each open folder.
         times = [os.fstat(tree)]
         try:
             for visit in walk_tree(tree, is_emptied=True):
@@ -96,7 +96,7 @@ class _Sealing:
         source = open_own(name, _FILE, parent)
         try:
             found = os.fstat(source)
-            # Without the kernel's protection of hard links, a build could link to files that it may not read.
+            # Without the kernel's protection of hard links, a build can link to files that it may not read.
             self._check_owner(found, name)
             if found.st_ino in self._linked:
                 os.link(str(found.st_ino), name, src_dir_fd=self._links, dst_dir_fd=here)
@@ -121,12 +121,12 @@ class _Sealing:
         if self._owner is not None:
             os.fchown(handle, -1, self._owner.gid)
         os.fchmod(handle, mode)
-        # Python's compiled modules, and the caches of other programs, count only with the times of their sources.
+        # Python's compiled modules, and caches of other programs, are valid only with the times of their sources.
         os.utime(handle, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _move_to(here: int, name: str) -> int:
-    """Return a descriptor of the next folder in place of `here`: nobody else changes the target, so `..` is safe."""
+    """Close `here`, and return a descriptor of the next folder. `..` is safe: nobody else changes the target."""
     there = open_folder(name, here)
     os.close(here)
     return there

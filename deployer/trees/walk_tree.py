@@ -1,8 +1,8 @@
-"""Walks a tree that other users can still write, and is not led out of it.
+"""Walks a tree that other users can still write, without leaving the tree.
 
-A build can pass descriptors of its folders to another process, over a socket, and that process outlives the build. So
-no path is followed twice: each folder is opened relative to its parent, without following links, and becomes Pharos'
-own (`take_folder`) before it is listed. From then on nobody else can add, rename or replace its entries.
+A build can pass descriptors of its folders over a socket to a process that outlives the build. So the walk follows no
+path twice: it opens each folder relative to its parent, follows no links, and makes the folder Pharos' own
+(`take_folder`) before listing it. From then on nobody else can add, rename or replace entries of the folder.
 """
 
 import errno
@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-# Of a huge folder, only this many names are held in memory.
+# Names of a folder that the walk holds in memory at a time.
 _BATCH = 10_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -41,11 +41,11 @@ class _Level:
 
 
 def walk_tree(top: int, *, is_emptied: bool) -> Iterator[Visit]:
-    """Visit all that is in the folder `top`, a descriptor that stays the caller's. Blocking.
+    """Visit all entries below the folder `top`, a descriptor that the caller closes. Blocking.
 
-    `is_emptied`: the caller removes each entry when it is visited (folders at `leave`), so that a folder is listed in
-    parts, until it is empty. Two descriptors are open at a time, however deep the tree is. Raises OSError, as for a
-    folder on another file system.
+    `is_emptied`: the caller removes each entry at its visit (folders at `leave`), and the walk lists a folder in parts
+    until the folder is empty. The walk holds two descriptors at a time, however deep the tree is. Raises OSError, also
+    for a folder on another file system.
     """
     here = os.dup(top)
     way = [_Level("", os.fstat(here))]
@@ -101,22 +101,22 @@ def _open_parent(here: int, level: _Level) -> int:
     parent = os.open("..", _FOLDER, dir_fd=here)
     found = os.fstat(parent)
     if (found.st_dev, found.st_ino) != level.key:
-        # Only where Pharos and the tenant are one user.
+        # Possible only if Pharos and the tenant are the same user.
         os.close(parent)
         raise OSError(errno.ESTALE, "the tree was moved while it was walked", level.name)
     return parent
 
 
 def take_folder(folder: int) -> None:
-    """Make the folder Pharos' own and close it to all others: holders of a descriptor can no longer change it."""
+    """Make Pharos the owner of the folder and deny access to all others, including holders of a descriptor."""
     if os.geteuid() == 0:
-        # First: the owner could take back a change of the mode.
+        # Change the owner first: the former owner could revert a change of the mode.
         os.fchown(folder, 0, 0)
     os.fchmod(folder, 0o700)
 
 
 def take_tree(path: Path) -> None:
-    """Take the folder at this path, which Pharos' own folder has. Raises OSError."""
+    """Apply `take_folder` to the folder at this path, whose parent belongs to Pharos. Raises OSError."""
     parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         top = open_folder(path.name, parent)
@@ -134,7 +134,7 @@ def open_folder(name: str, parent: int) -> int:
 
 
 def open_own(name: str, flags: int, parent: int) -> int:
-    """Open an entry, also where Pharos is not root and a build has taken the rights away. Raises OSError."""
+    """Open an entry, also if Pharos is not root and a build has removed the permissions. Raises OSError."""
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(name, flags, dir_fd=parent)
@@ -144,7 +144,7 @@ def open_own(name: str, flags: int, parent: int) -> int:
         mode = os.fstat(handle).st_mode
         if stat.S_ISLNK(mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-        # chmod takes no O_PATH descriptor; this path leads to what is open, and to nothing else.
+        # chmod takes no O_PATH descriptor. This /proc path always names the open file.
         os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode) | (0o700 if stat.S_ISDIR(mode) else 0o400))
     finally:
         os.close(handle)

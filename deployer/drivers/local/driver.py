@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 _TOLD_LINES = 20
 _TOLD_BYTES = 8192
 _GRACE_SECONDS = 10.0
-# For what the deployer before has left. Requests wait until then.
+# For ending processes of the former deployer. Requests wait until then.
 _PATIENCE_SECONDS = 10.0
 
 
@@ -95,7 +95,7 @@ class LocalDriver:
         try:
             await end_marks(marked.keys() - {str(mark) for mark in self._orphans}, _PATIENCE_SECONDS)
         except StillRunning as error:
-            # One application that starts processes again and again must not keep all others from being served.
+            # One application that starts processes again and again must not block the requests of all others.
             logger.warning("of what an earlier deployer has started, %s", error)
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
@@ -208,8 +208,8 @@ class LocalDriver:
         return is_spared
 
     async def _end_removed(self, read_kept: ReadKept) -> None:
-        """End what runs of environments that are removed, and what an earlier process has started of those that
-        another deployer runs by now."""
+        """End all processes of removed environments, and processes that a former deployer process started for
+        environments that another deployer runs by now."""
         running = {*self._fleets, *(mark.environment_id for mark in self._orphans)}
         kept = await read_kept()
         moved = {mark.environment_id for mark in self._orphans} & kept.moved - set(self._fleets)
@@ -238,7 +238,7 @@ class LocalDriver:
 
     @contextmanager
     def _use(self, run: Run) -> Iterator[Path]:
-        """The run's artefact, which is not swept meanwhile. Raises `ReleaseUnusable`."""
+        """Yield the run's artefact, which no sweep removes meanwhile. Raises `ReleaseUnusable`."""
         folder = self._artefact(run)
         self._using[run.artefact] += 1
         try:

@@ -5,7 +5,7 @@ artefacts/<deployment>/     what was built: read-only for those who run it
 homes/<environment>/build/  HOME of build steps: caches outlast a build
 homes/<environment>/run/    HOME of release steps and of what runs: the only place where it may keep files
 outputs/<environment>/<deployment>/     what its processes printed
-sealing/<deployment>/       what a build has written, while it is copied
+sealing/<deployment>/       the output of a build while Pharos copies it
 removed/                    what is being deleted
 ```
 """
@@ -132,8 +132,8 @@ class Folders:
             await asyncio.to_thread(give_tree, folder, owner)
 
     async def seal(self, folder: Path, owner: Owner | None) -> None:
-        """Take the tree back into new files, without `.git`: from now on it is read, and nobody changes it, also by a
-        descriptor that a build left open. Raises `WorkFailed`; what is left of it then is to be removed."""
+        """Copy the tree, without `.git`, into new files that nobody can change, not even through a descriptor that a
+        build left open. Raises `WorkFailed`; the caller then removes the remaining files."""
         stop = Event()
         sealing = asyncio.ensure_future(asyncio.to_thread(self._seal, folder, owner, stop))
         try:
@@ -157,9 +157,9 @@ class Folders:
             remove_tree(work)
             work.parent.mkdir(exist_ok=True, mode=0o700)
             work.mkdir(mode=0o700)
-            # A folder that is closed even to its user could not be moved.
+            # A folder whose mode excludes its own user cannot be moved.
             take_tree(folder)
-            # At the same path: programs of the build may contain it where there are no namespaces.
+            # At the same path: without namespaces, programs of the build may contain the path.
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)
         except ForeignFile as error:
@@ -188,11 +188,11 @@ class Folders:
 
     @uncut
     async def remove(self, folder: Path) -> None:
-        """Delete a tree, whatever is in it, also while a tenant changes it."""
+        """Delete a tree with any content, also while a tenant changes the tree."""
         await asyncio.to_thread(remove_tree, folder)
 
     def names(self, kind: str) -> list[str]:
-        """What there is under `artefacts`, `homes`, `outputs`, `sealing` or `removed`."""
+        """Return the names of the entries under `artefacts`, `homes`, `outputs`, `sealing` or `removed`."""
         try:
             return os.listdir(self.root / kind)
         except FileNotFoundError:

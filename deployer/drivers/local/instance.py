@@ -23,14 +23,14 @@ _SETTLED_SECONDS = 1.0
 _MOST_RESTARTS = 5
 _EVERYWHERE = ("127.0.0.1", "0.0.0.0", "::")
 _MOST_LISTED = 5
-# As `str(Mark)` writes it. Programs may write others into their environments.
+# The format of `str(Mark)`. Programs may write other texts into their environments.
 _NUMBER = "(0|[1-9][0-9]{0,17})"
 _MARK = re.compile(f"([^/]+)/{_NUMBER}/{_NUMBER}/([a-z][a-z0-9-]*)/{_NUMBER}/{_NUMBER}")
 _LAST_PORT = 65_535
 
 
 class Mark(NamedTuple):
-    """Names a process so that it is found again: whose it is, and what."""
+    """Identifies a process after a restart of the deployer: its environment, and its role."""
 
     deployer_id: str
     environment_id: int
@@ -45,7 +45,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Mark | None":
-        """Return the mark of an instance; None for that of a step, and for what no instance was given."""
+        """Return the mark of an instance; None for the mark of a step, and for text that no instance was given."""
         parts = _MARK.fullmatch(text)
         if parts is None:
             return None
@@ -124,7 +124,7 @@ class Instance:
                 await self._wait_ready()
                 self.is_ready = True
             except Exception:
-                # If this task ended, the instance would never get a request.
+                # Keep the task running: without it the instance would never get a request.
                 logger.exception("%s could not be probed: it is tried again", self.mark)
                 await asyncio.sleep(_SETTLED_SECONDS)
         self.on_change()

@@ -1,7 +1,7 @@
-"""Decides which processes of an earlier deployer are taken over.
+"""Decides which processes of a former deployer process the new one takes over.
 
-Where the kernel grants no namespaces, a program can write any mark into its environment. What it cannot choose is its
-user: each environment has its own where Pharos is root.
+Where the kernel grants no namespaces, a program can write any mark into its environment. A program cannot choose its
+user: each environment has a user of its own where Pharos is root.
 """
 
 import logging
@@ -14,7 +14,7 @@ from deployer.processes.marks import MarkedProcess
 
 logger = logging.getLogger(__name__)
 
-# Of one environment: a release, and the one before it during a deploy. Each orphan takes a descriptor.
+# Per environment: the live release, and the former release during a deploy. Each orphan takes a descriptor.
 _MOST_CLAIMED = 2 * MOST_PROCESSES * MOST_REPLICAS
 
 FindUser = Callable[[int], int | None]
@@ -23,7 +23,7 @@ FindUser = Callable[[int], int | None]
 def choose_orphans(
     marked: Mapping[str, Sequence[MarkedProcess]], find_runner: FindUser, find_listener: FindUser
 ) -> dict[Mark, MarkedProcess]:
-    """Return the commands of instances by their marks; the others of `marked` are to be ended.
+    """Return the commands of instances by their marks. The caller ends all other processes of `marked`.
 
     `marked`: processes by their marks, the oldest first. `find_runner`: the user of an environment's number.
     `find_listener`: the user whose socket listens on a port.
@@ -61,8 +61,11 @@ def _drop_crowds(leaders: dict[Mark, MarkedProcess]) -> None:
 
 
 def _drop_disputed(leaders: dict[Mark, MarkedProcess], find_listener: FindUser) -> None:
-    """Of environments that claim one port, keep the instances of one: of the one that has the port by a mark that no
-    program can write, or whose user listens on it. Keep none where this does not decide."""
+    """Keep the instances of only one environment for each port that several environments claim.
+
+    The environment with a mark that no program can write has the port, otherwise the one whose user listens on the
+    port. Keep no instance where neither rule decides.
+    """
     by_port: dict[int, list[Mark]] = {}
     for mark in leaders:
         if mark.port:

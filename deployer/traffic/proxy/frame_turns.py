@@ -1,26 +1,26 @@
-"""Shares what passes through WebSockets among environments, so that none keeps the event loop from the others.
+"""Shares the event loop fairly among the WebSockets of all environments.
 
-A read of 24 KiB may bring 12,000 frames of two bytes, which take a hundred times longer to follow than to read. And
-uvloop reads up to 32 times from a connection before it looks at the next one.
+A read of 24 KiB may bring 12,000 frames of two bytes, which take a hundred times longer to parse than to read. In
+addition, uvloop reads up to 32 times from a connection before it polls the next one.
 """
 
 import asyncio
 from collections import OrderedDict, deque
 from typing import Protocol
 
-# Of one environment, between two looks at the connections.
+# Reads of one environment between two polls of the connections.
 READS_AT_ONCE = 16
-# Of each of these reads: they cost less than the read itself.
+# Frames of each of these reads: parsing them costs less than the read itself.
 FRAMES_AT_ONCE = 64
 _FRAMES_PER_TURN = 256
-# Of all environments, between two looks at the connections: about 0.3 ms.
+# Frames of all environments between two polls of the connections: about 0.3 ms.
 _FRAMES_PER_LOOP = 2048
-# What a turn costs beyond its frames, most of it a write.
+# Cost of a turn in addition to its frames, mostly for a write.
 _TURN_COST = 64
 
 
 class Waiting(Protocol):
-    """One direction of a WebSocket, with bytes that wait."""
+    """One direction of a WebSocket, with bytes that wait for their turn."""
 
     @property
     def needs_turn(self) -> bool: ...
@@ -36,18 +36,18 @@ class FrameTurns:
         self._is_scheduled = False
 
     def frames_at_once(self, environment_id: int) -> int:
-        """Return how many frames of what was just read may be followed at once. 0: it is to wait as a whole."""
+        """Return how many frames of the current read may be parsed at once; 0 if the whole read has to wait."""
         reads = self._reads.get(environment_id, 0)
         if reads >= READS_AT_ONCE:
             return 0
         self._reads[environment_id] = reads + 1
-        # Not for each read: where little is sent, it would have the loop look at the connections once more.
+        # Not for each read: with little traffic, each scheduled run would make the loop poll once more.
         if reads == READS_AT_ONCE // 2:
             self._schedule()
         return FRAMES_AT_ONCE
 
     def enter(self, environment_id: int, waiting: Waiting) -> None:
-        """Call its `take_turn` soon, and again for as long as it needs turns."""
+        """Call `waiting.take_turn` soon, and again as long as `waiting` needs turns."""
         self._queues.setdefault(environment_id, deque()).append(waiting)
         self._schedule()
 

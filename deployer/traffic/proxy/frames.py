@@ -8,7 +8,7 @@ _FIN_CLOSE = 0x80 | _CLOSE
 _MASKED = 0x80
 _KEY_BYTES = 4
 _LENGTH_BYTES = {126: 2, 127: 8}
-# By a frame's second byte: how long the frame is as a whole. 0: the length stands in the bytes that follow.
+# The size of a whole frame by its second byte. 0: the following bytes hold the length.
 _SIZES = tuple(
     0 if length in _LENGTH_BYTES else 2 + key_bytes + length
     for key_bytes in (0, _KEY_BYTES)
@@ -33,10 +33,10 @@ class Frames:
         return not (self._left or self._header)
 
     def feed(self, data: bytes, most: int) -> tuple[int, int, int]:
-        """Follow up to `most` further frames, as far as `data` goes.
+        """Parse up to `most` further frames of `data`.
 
-        Return how many bytes of `data` were followed, how many of these belong to frames that are complete by then,
-        and how many frames began.
+        Return the number of parsed bytes, the number of these bytes that belong to complete frames, and the number of
+        frames that began.
         """
         before = len(self._header)
         if before:
@@ -63,7 +63,7 @@ class Frames:
 
 
 def _read_size(data: bytes, start: int) -> int:
-    """Return the size of a frame whose length does not fit into its second byte; 0 where its header is incomplete."""
+    """Return the size of a frame whose length does not fit into its second byte; 0 if its header is incomplete."""
     second = data[start + 1]
     end = start + 2 + _LENGTH_BYTES[second & ~_MASKED]
     if len(data) < end:

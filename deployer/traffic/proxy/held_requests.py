@@ -1,20 +1,20 @@
-"""The requests of one environment that wait for a target, and the retries that are made for all of them together."""
+"""The requests of one environment that wait for a target, with shared retries."""
 
 import asyncio
 from collections import OrderedDict
 
-# Nothing tells when a target takes connections again, or when its new listener has been examined.
+# There is no event for a target that accepts connections again, or for the end of the check of a new listener.
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 0.4
 _WOKEN_PER_SUCCESS = 2
 
 
 class HeldRequests:
-    """A queue, oldest request first. A woken request retries by itself, and waits again if it is refused.
+    """A queue, oldest request first. A woken request retries, and waits again if the target refuses it.
 
-    While targets refuse, one request is woken at a time, with a growing pause in between: the connections that are
-    tried do not grow with the requests that wait. Each success wakes two more, so the queue empties in a few rounds,
-    but stops where a target takes a single connection and refuses the next one.
+    While targets refuse, the queue wakes one request at a time, with a growing pause in between, so the number of
+    attempts does not grow with the number of waiting requests. Each success wakes two more requests: the queue empties
+    in a few rounds, but stops if a target accepts a single connection and refuses the next one.
     """
 
     __slots__ = ("_pause", "_retry", "_waiting")
@@ -29,11 +29,11 @@ class HeldRequests:
 
     @property
     def are_retried(self) -> bool:
-        """Whether targets refuse, so that a request that has just come is to wait for its turn."""
+        """True while targets refuse: a new request then waits for its turn."""
         return self._retry is not None and bool(self._waiting)
 
     async def wait(self, seconds: float, *, is_retried: bool) -> bool:
-        """Wait to be woken, with `is_retried` by a retry too. False if the request was not woken within `seconds`."""
+        """Wait for a wake-up, with `is_retried` also for a retry. Return False after `seconds` without a wake-up."""
         woken = asyncio.get_running_loop().create_future()
         self._waiting[woken] = None
         if is_retried:
@@ -51,12 +51,12 @@ class HeldRequests:
         return True
 
     def wake_all(self) -> None:
-        """Wake all, because the route has changed."""
+        """Wake all requests after a change of the route."""
         self._end_retries()
         self._wake(len(self._waiting))
 
     def wake_after_success(self) -> None:
-        """Wake the next ones, because a target has taken a connection."""
+        """Wake the next requests after a target has accepted a connection."""
         self._pause = _FIRST_PAUSE_SECONDS
         if self._waiting:
             self._wake(_WOKEN_PER_SUCCESS)
@@ -75,14 +75,14 @@ class HeldRequests:
     def _retry_one(self) -> None:
         self._retry = None
         self._wake(1)
-        # Also where the woken request never tries, because its caller has left.
+        # Also if the woken request never retries because its caller has disconnected.
         if self._waiting:
             self._schedule_retry()
 
     def _wake(self, count: int) -> None:
         while count and self._waiting:
             woken, _ = self._waiting.popitem(last=False)
-            # Done: its caller has left just now.
+            # A done future: its caller has just disconnected.
             if not woken.done():
                 woken.set_result(None)
                 count -= 1

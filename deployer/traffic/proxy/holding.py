@@ -53,7 +53,7 @@ class Holding:
         the route was removed.
         """
         refused = {avoided}
-        # One that has just come does not try a target that refuses others: one retry at a time is made for all.
+        # A new request does not try a target that refuses others: all held requests share one retry at a time.
         may_try = not routed.held.are_retried
         is_new = True
         while True:
@@ -95,7 +95,7 @@ class Holding:
         return None
 
     async def _wait(self, routed: Routed, route: Route, ends_at: float, *, is_new: bool) -> None:
-        """Wait until the route has changed, or it is this request's turn to try a target that refused."""
+        """Wait for a change of the route, or for this request's turn to retry a target that refused."""
         now = asyncio.get_running_loop().time()
         if not (route.targets or route.wakes or route.is_awaited):
             raise Unavailable("The application is not running.", retry_after=_RETRY_AFTER_SECONDS)

@@ -20,7 +20,7 @@ class Routed:
         self.held = HeldRequests()
 
     def change(self, route: Route | None) -> None:
-        """Put the route in force, and wake the requests that wait for it."""
+        """Activate the route, and wake the requests that wait for a route."""
         self.route = route
         self.woken_until = -math.inf
         self.held.wake_all()

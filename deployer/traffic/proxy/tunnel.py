@@ -18,9 +18,9 @@ from deployer.traffic.proxy.watch import Watch
 
 
 class _Pipe:
-    """One direction. aiohttp hands it what has come, as it would a reader of frames.
+    """One direction of a tunnel. aiohttp feeds received bytes to the pipe in place of its own frame reader.
 
-    The source is not read from while the sink is full, or while bytes wait for their turn to be passed on.
+    The pipe pauses its source while the sink is full, or while bytes wait for their turn.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class _Pipe:
 
     @property
     def needs_turn(self) -> bool:
-        """True if bytes wait, and the sink takes them."""
+        """True if bytes wait and the sink has room."""
         return bool(self._waiting) and not self._full.is_set()
 
     def take_turn(self, most: int) -> int:
-        """Pass on up to `most` of the frames that wait. Return how many were passed on."""
+        """Forward up to `most` waiting frames. Return the number of forwarded frames."""
         if not self.needs_turn:
             return 0
         followed, count = self._pass_on(self._waiting, most)
@@ -75,14 +75,14 @@ class _Pipe:
         return count
 
     def finish(self) -> None:
-        """Pass on what still waits, as far as the WebSocket may go on: the tunnel has ended."""
+        """Forward the waiting bytes at the end of the tunnel, as far as the WebSocket may still send."""
         waiting, self._waiting = self._waiting, b""
         transport = self._sink.transport
         if waiting and not self._last and transport is not None and not transport.is_closing():
             transport.write(waiting)
 
     def _pass_on(self, data: bytes, most: int) -> tuple[int, int]:
-        """Return how many bytes were followed, and how many frames."""
+        """Forward up to `most` frames of `data`. Return the number of forwarded bytes and frames."""
         transport = self._sink.transport
         if transport is None or transport.is_closing():
             self._ended.set()
@@ -113,7 +113,7 @@ class _Pipe:
             transport.write(last)
 
     def _follow(self, data: bytes, most: int) -> tuple[int, int, int]:
-        """See `Frames.feed`."""
+        """Parse frames as `Frames.feed` does."""
         if self._frames.has_closed:
             return len(data), 0, 0
         progress = self._frames.feed(data, most)

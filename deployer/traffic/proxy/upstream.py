@@ -26,9 +26,9 @@ _UNSENT_BYTES = 32 * 1024
 # Each beyond what one read brings. aiohttp bounds each header, not their sum; what it keeps of trailers is not used.
 _HEADS_BYTES = 2 * HEAD_BYTES
 _TRAILER_BYTES = 16 * 1024
-# The parser takes a piece as a whole, and this one may consist of the shortest heads there are.
+# The parser takes a piece as a whole, and a piece may consist of the shortest possible heads.
 _HEAD_PIECE_BYTES = 1024
-# Nobody waits until the caller has taken them.
+# The proxy does not wait until the caller has read them.
 _INTERIM_ANSWERS = 15
 # What has been written to a WebSocket's end is given this long to leave.
 _CLOSE_SECONDS = 10.0
@@ -55,7 +55,8 @@ class AnswerTruncated(Exception):
 
 
 class _AnswerEnded(Exception):
-    """Stops the parser where the answer ends. aiohttp takes it for an error of the connection, and closes it."""
+    """Stops the parser at the end of the answer. aiohttp treats the exception as a connection error, and closes the
+    connection."""
 
 
 class Upstream(ResponseHandler):
@@ -85,7 +86,7 @@ class Upstream(ResponseHandler):
             self._interim_answers += 1
 
     def data_received(self, data: bytes) -> None:
-        """Have it parsed, while what the parser keeps and how many heads it parses at once are bounded."""
+        """Pass `data` to the parser, in bounded pieces and up to bounded memory."""
         if self._parser is None or self._upgraded:
             super().data_received(data)
         elif self._body is not None:
@@ -96,7 +97,7 @@ class Upstream(ResponseHandler):
             self._read_pieces(data)
 
     def _read_pieces(self, data: bytes) -> None:
-        """Have heads parsed piece by piece, and what follows them as a whole."""
+        """Parse heads piece by piece, and the bytes after the heads as a whole."""
         position = 0
         while position < len(data) and self._body is None and not self._upgraded:
             if self._parser is None or self.transport is None or self.transport.is_closing():
@@ -120,7 +121,7 @@ class Upstream(ResponseHandler):
 
     def _read_body(self, data: bytes, body: StreamReader) -> None:
         if body.is_eof():
-            # What follows an answer was not asked for.
+            # No request asked for the bytes after an answer.
             self.hold()
             return
         before = body.total_bytes
@@ -136,8 +137,8 @@ class Upstream(ResponseHandler):
             self.cut()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on. The parser calls this without `resume_parser` at the end of a body, and would go on with whatever
-        follows: a read may bring more than a thousand further answers."""
+        """Resume reading. The parser calls this without `resume_parser` at the end of a body, and would then parse all
+        following bytes: a read may bring more than a thousand further answers."""
         super().resume_reading(resume_parser)
         if self._is_body_parsed and not resume_parser:
             raise _AnswerEnded
@@ -160,7 +161,7 @@ class Upstream(ResponseHandler):
         )
 
     async def read_head(self) -> tuple[RawResponseMessage, StreamReader]:
-        """The next head, which may be one of 1xx, and the body after it. Raises `UpstreamDied`, `AnswerInvalid`."""
+        """Return the next head, which may be a 1xx head, and its body. Raises `UpstreamDied`, `AnswerInvalid`."""
         try:
             return await self.read()
         except HttpProcessingError as error:

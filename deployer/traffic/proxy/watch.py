@@ -96,7 +96,7 @@ class Watch:
             await asyncio.sleep(pause)
             self.sweep()
             if self._trim is not None and self._memory.is_due(len(self._callers)):
-                # OSError: the machine has no thread left. Silent connections are ended nevertheless.
+                # OSError: the machine has no free thread. The sweep of silent connections continues nevertheless.
                 with contextlib.suppress(OSError):
                     await run_in(self._thread, partial(self._trim, 0))
 
