@@ -181,12 +181,12 @@ async def hold_row(
 
 
 async def read_as_of_now(session: AsyncSession) -> None:
-    """Have all reads of the session see the database as it is at the first of them, whoever writes meanwhile. Call this
-    before anything else; nothing is to be written."""
+    """Give all reads of the session one snapshot, taken at the first read. Call this before any other statement, and do
+    not write in the session."""
     if session.get_bind().dialect.name == "postgresql":
         await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     else:
-        # The driver begins a transaction before a write alone.
+        # The driver begins a transaction only before a write.
         await session.execute(text("BEGIN"))
 
 

@@ -16,7 +16,7 @@ from pipeline_contracts.request_ids import request_id
 
 logger = logging.getLogger(__name__)
 
-# What a connection holds at least of an answer that is not read.
+# The least number of bytes that a connection holds of an unread answer.
 _PIECE_BYTES = 32 * 1024
 # Webhooks have limits of their own, since a Git host sends for many accounts. Health is asked by the machine itself.
 _UNLIMITED = ("/health/", "/api/repositories/", "/api/git-app/", "/api/github-app/")
@@ -125,10 +125,10 @@ class LimitedRequests:
 
 
 class SmallPieces:
-    """Sends large bodies in pieces, each once the caller has taken the one before.
+    """Sends large bodies in pieces, each after the caller has read the former piece.
 
-    The server copies what it is given and the caller has not taken, so it gets little at a time. The pieces are views
-    of the body: a file that many callers download is in memory once.
+    The server copies the bytes that the caller has not read, so this layer hands over little at a time. The pieces are
+    views of the body: a file that many callers download is in memory once.
     """
 
     def __init__(self, app: ASGIApp) -> None:

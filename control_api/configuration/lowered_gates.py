@@ -27,13 +27,13 @@ def find_lowered_gates(actions: Sequence[Action], state: ProjectState) -> Sequen
 
 
 def write_agreed(actions: Sequence[Action], state: ProjectState) -> str | None:
-    """Return the note of an operation whose lowered gates somebody agreed to; see `read_agreed`."""
+    """Return the stored note of the gates that the actions lower by agreement; see `read_agreed`."""
     lowered = find_lowered_gates(actions, state)
     return json.dumps(lowered) if lowered else None
 
 
 def read_agreed(note: str | None) -> Sequence[str]:
-    """Return what somebody agreed that the operation lowers, named as by `find_lowered_gates`."""
+    """Return the gates that a second person agreed to lower, named as by `find_lowered_gates`."""
     agreed: Sequence[str] = [] if note is None else json.loads(note)
     return agreed
 

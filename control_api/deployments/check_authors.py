@@ -1,4 +1,4 @@
-"""Whoever changed the variables or the workflow of a deployment that waits does not approve that change."""
+"""Keeps authors of changed variables or workflows from approving a deployment that waits with these changes."""
 
 from datetime import datetime
 from typing import Any
@@ -17,8 +17,8 @@ from control_api.workflows.tables import Workflow
 async def check_authors(
     session: AsyncSession, deployment: Deployment, inputs: Inputs, person: Person
 ) -> None:
-    """Raises `Refused` where the person, or nobody who is known, set the variables or the workflow that changed since
-    the deployment was asked for or was approved last."""
+    """Raise `Refused` if the approver, or an unknown author, set the variables or the workflow that changed since the
+    deployment was requested or last approved."""
     found = {
         "variables": await _find(session, VariableSet, inputs.variables_id),
         "workflow": await _find(session, Workflow, inputs.workflow_id),
@@ -28,8 +28,8 @@ async def check_authors(
         if row is None:
             continue
         number, author, set_at = row
-        # What an earlier version began to wait for has no note of its inputs: the time tells.
-        # A preview and its first deployment have one time.
+        # Deployments of an earlier version have no note of their inputs: compare times instead.
+        # A preview and its first deployment have the same time.
         is_same = set_at <= deployment.created_at if deployment.frozen_at is None else number == frozen[name]
         if is_same:
             continue
@@ -46,7 +46,7 @@ async def check_authors(
 async def _find(
     session: AsyncSession, table: type[Any], number: int | None
 ) -> tuple[int, int | None, datetime] | None:
-    """The row's number, who set it and when; None where there is none."""
+    """Return the row's number, author and time; None if there is no row."""
     if number is None:
         return None
     query = select(table.id, table.set_by_id, table.created_at).where(table.id == number)

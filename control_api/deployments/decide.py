@@ -30,14 +30,13 @@ async def approve_deployment(
     now: datetime,
     shown: str | None = None,
 ) -> None:
-    """Queue a deployment that waits, bound to its commit, variables and workflow: the deployer waits for another
-    approval if one of them has changed by then.
+    """Queue a waiting deployment, bound to its commit, variables and workflow. If one of these changes before the
+    start, the deployer waits for another approval.
 
-    `revision` names the commit that the person has looked at; needed while Pharos does not know it, and refused where
-    it is another. `shown` is the digest of the inputs that the person has seen, or its beginning; without it, the
-    inputs have to be those of the moment at which the deployment began to wait. The person is neither the one who asked
-    nor the one who changed an input since. Raises `Refused`, `ForbiddenMove`, `DeployRunning`, and what `check_open`
-    raises.
+    `revision`: the commit that the approver reviewed; required while Pharos does not know the commit, and refused if it
+    differs. `shown`: the digest, or its beginning, of the inputs that the approver reviewed; without a digest, the
+    inputs must be unchanged since the deployment began to wait. The approver must be neither the requester nor the
+    author of a change since. Raises `Refused`, `ForbiddenMove`, `DeployRunning`, and the errors of `check_open`.
     """
     check_second(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:

@@ -17,13 +17,13 @@ from pipeline_contracts.times import format_time
 
 
 async def describe_waiting(session: AsyncSession, ids: Iterable[int]) -> Mapping[int, dict[str, Any]]:
-    """Return by deployment what it would run if it was approved now.
+    """Return for each deployment the inputs that it would run with if it were approved now.
 
-    `repository_url` is where the commit comes from. `digest` names all of it in an approval; null while the commit is
-    not known. `changed_since_asked` names what is not as it was when the deployment was asked for, or approved last;
-    `not known` where nobody kept that; null where nothing is. `workflow` is null where the commit has its own; else it
-    has the `text`, its SHA-256, and either the project's `version` or `release_of`, the deployment whose release is
-    brought.
+    `repository_url`: the source of the commit. `digest`: identifies all inputs in an approval; null while the commit is
+    unknown. `changed_since_asked`: the inputs that changed since the deployment was requested or last approved;
+    `not known` if the former inputs were not stored, null if there are no changes. `workflow`: null if the commit has
+    its own; else the `text`, its SHA-256, and either the project's `version` or `release_of`, the deployment whose
+    release is promoted.
     """
     variables = (
         select(VariableSet.id)

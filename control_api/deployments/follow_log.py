@@ -28,7 +28,7 @@ from pipeline_contracts.deploy_states import FINAL
 _SILENCE_SECONDS = 15.0
 # A browser comes back by itself, and its token is looked at again.
 _LONGEST_SECONDS = 900.0
-# A reader that takes nothing for so long gives up its place.
+# A reader that takes nothing for this long loses its place.
 _SEND_SECONDS = 30.0
 _EVENT_ID = re.compile("[0-9]{1,18}")
 
@@ -67,14 +67,14 @@ class _LiveLog(Response):
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
         async def send_within(message: Message) -> None:
-            # The reader ends the wait by reading or by leaving; one that does neither holds its place for ever.
+            # Only a read or a disconnect ends the wait: without a timeout, a silent reader keeps its place for ever.
             async with asyncio.timeout(_SEND_SECONDS):
                 await send(message)
 
         with self._streams.following(self._deployment_id, self._account_id) as follower:
             async with aclosing(_send(self._sessions, self._streams, follower, self._after)) as sent:
                 response = StreamingResponse(sent, media_type="text/event-stream", headers=headers)
-                # A reader may leave at any time, or stop reading.
+                # A reader may disconnect or stop reading at any time.
                 with suppress(ConnectionError, TimeoutError, ClientDisconnect):
                     await response(scope, receive, send_within)
 

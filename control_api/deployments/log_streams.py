@@ -46,7 +46,7 @@ class LogStreams:
         return self._stopping.is_set()
 
     def check_room(self, account_id: int) -> None:
-        """Raises `Unavailable` where no other one is taken, or none of this account: one token must not take all."""
+        """Raise `Unavailable` if all streams, or all of this account, are in use: one token must not take all."""
         if len(self._followers) >= MOST_STREAMS:
             raise Unavailable(
                 "Too many live logs are open here. Ask without the event stream.", retry_after=5

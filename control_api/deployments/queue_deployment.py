@@ -46,10 +46,10 @@ class Wish:
 async def queue_deployment(
     session: AsyncSession, place: Place, wish: Wish, actor: Actor, now: datetime
 ) -> Deployment:
-    """A new deployment, queued; where the environment wants a second person, it waits for one at once.
+    """Queue a new deployment. In an environment with a gate, the deployment waits for approval instead.
 
-    A rollback needs none: it brings back what was live, with the variables that it had. Raises what `check_open`
-    raises, `EnvironmentNotReady` where the project has no repository, `DeployRunning`, and `NotFound` where the
+    A rollback needs no approval: it restores a former live release with its variables. Raises the errors of
+    `check_open`, `EnvironmentNotReady` if the project has no repository, `DeployRunning`, and `NotFound` if the
     environment was removed meanwhile.
     """
     environment, project = place
@@ -65,8 +65,8 @@ async def queue_deployment(
         repository_id, branch = repository.id, branch or repository.branch
     needs_approval = environment.deploys_need_approval and wish.trigger != "rollback"
     if needs_approval:
-        # Until the end of the transaction: a push calls off the older ones of its branch, and of two at once neither
-        # would see the other. The settings are read again; the gate may be off by now.
+        # Lock until the end of the transaction: a push cancels older deployments of its branch, and two concurrent
+        # pushes would not see each other. Read the settings again: the gate may be off by now.
         await hold_environment(session, environment)
         needs_approval = environment.deploys_need_approval
     deployment = await _insert(session, place, repository_id, wish, needs_approval, actor, now)

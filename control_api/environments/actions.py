@@ -95,9 +95,9 @@ async def _changing(
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: id, and what is to be another: see `read_changes`; where that lowers the gate, by and approved_by as
-    well. `gated_previews`, where deploys wait for approval from now on: the slugs of those that have copies of the
-    environment's variables, and wait too."""
+    """Change an environment. `wanted`: id, and the changes (see `read_changes`); if they lower the gate, also by and
+    approved_by. If deploys wait for approval from now on, the result lists as `gated_previews` the slugs of the
+    previews with copies of the environment's variables, whose deploys then wait as well."""
     changes = read_wanted.read_changes(wanted)
     async with _changing(engines, wanted) as (session, place):
         before, gate = describe_settings(place.environment), gate_of(place.environment)

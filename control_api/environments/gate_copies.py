@@ -1,4 +1,4 @@
-"""The gate of an environment reaches the previews that have copies of its variables."""
+"""Applies the gate of an environment to the previews that have copies of its variables."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,18 +12,18 @@ from control_api.projects.tables import SOURCE_NOT_KNOWN, Environment
 
 
 async def keep_source(session: AsyncSession, source: Environment) -> None:
-    """Let nobody change the environment or its variables until the end of the transaction, which copies them.
+    """Lock the environment and its variables until the end of the transaction, which copies the variables.
 
-    Call this before the preview is held: a gate that is turned on holds the two in this order. SQLite locks nothing
-    when it reads; there the transaction is the only writer once the preview is made or held.
+    Call this before locking the preview: the transaction that turns a gate on locks the two in this order. SQLite does
+    not lock on reads; there the transaction is the only writer once it has created or locked the preview.
     """
     query = select(Environment.id).where(Environment.id == source.id).with_for_update(read=True)
     await session.execute(query)
 
 
 async def gate_copies(session: AsyncSession, source: Place, actor: Actor, now: datetime) -> Sequence[str]:
-    """Let deploys wait for approval in every environment that has a copy of the variables of `source`, and in those
-    whose source is not known; return their slugs. `source` is held, and its gate was turned on."""
+    """Turn approvals on in every environment that has a copy of the variables of `source`, or whose source is unknown;
+    return their slugs. The caller has locked `source` and turned its gate on."""
     gated: list[str] = []
     sources = [source]
     while sources:
@@ -31,7 +31,7 @@ async def gate_copies(session: AsyncSession, source: Place, actor: Actor, now: d
         for copy in await _find_copies(session, place.environment):
             add_gate(session, Place(copy, place.project), place, actor, now)
             gated.append(copy.slug)
-            # A preview can be opened with the variables of another one.
+            # A preview can be opened with the variables of another preview.
             sources.append(Place(copy, place.project))
         await session.flush()
     return sorted(gated)
@@ -53,7 +53,7 @@ async def _find_copies(session: AsyncSession, source: Environment) -> Sequence[E
 
 
 def add_gate(session: AsyncSession, place: Place, source: Place, actor: Actor, now: datetime) -> None:
-    """Let deploys to an environment that has variables of `source` wait for approval."""
+    """Make deploys wait for approval in an environment that has variables of `source`."""
     environment = place.environment
     environment.deploys_need_approval = True
     details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": source.environment.slug}

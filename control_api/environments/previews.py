@@ -200,11 +200,10 @@ def _shorten(name: str) -> str:
 async def copy_variables(
     session: AsyncSession, keys: SealingKeys, source: Place, place: Place, actor: Actor, now: datetime
 ) -> int:
-    """Give `place` the variables that `source` has now, for its next release, without those that are protected; gives
-    how many.
+    """Copy the current variables of `source`, except protected ones, to the next release of `place`; return how many.
 
-    They are opened and sealed anew: sealed ones open for their own environment alone. Call `keep_source` before `place`
-    is made or held. Raises `CannotOpen`.
+    The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. Call
+    `keep_source` before creating or locking `place`. Raises `CannotOpen`.
     """
     values = await open_for_preview(session, keys, source.environment)
     await replace_variables(session, keys, place, values, actor, now)
@@ -220,8 +219,8 @@ async def _note_source(
     actor: Actor,
     now: datetime,
 ) -> None:
-    """Remember where a preview has its variables from, and let its deploys wait for a second person where those of the
-    source do: no code gets them that nobody approved."""
+    """Store the source of a preview's variables, and turn approvals on for the preview if the source has them on: code
+    gets the variables only after an approval."""
     if not values:
         return
     place.environment.variables_of_id = source.environment.id

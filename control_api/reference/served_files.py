@@ -22,7 +22,7 @@ _DIGEST_CHARACTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class ServedFile:
-    """One file. Browsers take gzip; for others it is decompressed once, when the first of them asks."""
+    """One file, compressed for browsers. The first request without gzip support decompresses the file once for all."""
 
     content_type: str
     gzipped: bytes
@@ -34,7 +34,7 @@ class ServedFile:
         return _decompress(self.gzipped)
 
 
-# All files that are served, of which there is a handful.
+# All served files: only a handful.
 @lru_cache
 def _decompress(gzipped: bytes) -> bytes:
     return gzip.decompress(gzipped)

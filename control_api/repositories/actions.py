@@ -202,8 +202,8 @@ def _read_host_id(given: str) -> str | None:
 
 
 def _check_host_id(kind: str, given: str | None) -> None:
-    """Raise `Refused` for an ID that no repository of this host has, as the ID of a delivery: all pushes would be
-    ignored."""
+    """Raise `Refused` for an ID that no repository of this host can have, such as the ID of a delivery: Pharos would
+    ignore all pushes."""
     pattern = _HOST_IDS.get(kind)
     if given is not None and pattern is not None and pattern.fullmatch(given) is None:
         raise Refused(
@@ -214,7 +214,7 @@ def _check_host_id(kind: str, given: str | None) -> None:
 
 
 async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """Refused while a deployment of the project is active; those that wait for approval are canceled. `wanted`: id."""
+    """Disconnect a repository, and cancel its waiting deployments. Refused while one is active. `wanted`: id."""
     async with _changing(engines, wanted) as (session, chosen):
         await _disconnect_one(session, wanted, chosen, now)
         return {**_describe(chosen._replace(secret_kind=None)), "disconnected": True}
@@ -222,7 +222,7 @@ async def _disconnect(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen, now: datetime) -> None:
     repository, project, _ = chosen
-    # Before the active ones: an approval that is under way has then ended, and is found among them.
+    # Before the check for active deployments: an approval in progress has then ended, and its deployment is active.
     canceled = await _cancel_waiting(session, repository, now)
     active = select(Deployment.id, Deployment.status).where(
         Deployment.project_id == project.id, Deployment.status.in_(ACTIVE)
@@ -240,7 +240,7 @@ async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen
 
 
 async def _cancel_waiting(session: AsyncSession, repository: Repository, now: datetime) -> int:
-    """Cancel the deployments that wait for approval and would check the repository out; return how many."""
+    """Cancel the deployments that wait for approval and would check out the repository; return how many."""
     query = (
         select(Deployment)
         .where(

@@ -21,8 +21,8 @@ async def connected_repository(session: AsyncSession, project_id: int) -> Reposi
 
 
 async def is_disconnected(session: AsyncSession, number: int) -> bool:
-    """Whether nothing is checked out of the repository any more. Releases that it was built into can still be brought
-    to an environment."""
+    """True if the repository is disconnected, so that deployers no longer check it out. Releases that were built from
+    it can still be rolled back to and promoted."""
     query = select(Repository.disconnected_at).where(Repository.id == number)
     return (await session.execute(query)).scalar_one_or_none() is not None
 

@@ -1,4 +1,4 @@
-"""How many correctly signed deliveries are taken of an account, and when its kept bodies have to be looked at."""
+"""Limits the correctly signed deliveries of an account, and decides when to trim its stored bodies."""
 
 import math
 from collections import OrderedDict
@@ -16,7 +16,7 @@ _MOST_REMEMBERED = 10_000
 
 
 class AcceptedDeliveries:
-    """What accounts and webhooks have delivered lately to this process."""
+    """Counts the recent deliveries of accounts and webhooks to this process."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class AcceptedDeliveries:
         self._bytes: OrderedDict[str, int] = OrderedDict()
 
     def take(self, account: str) -> None:
-        """Count a delivery whose signature was good. Raises `TooManyRequests`."""
+        """Count a delivery with a valid signature. Raises `TooManyRequests`."""
         now = self._clock()
         bucket = self._buckets.setdefault(account, TokenBucket(DELIVERIES.burst, now))
         self._buckets.move_to_end(account)
@@ -40,9 +40,8 @@ class AcceptedDeliveries:
             )
 
     def is_trim_due(self, hook: str, count: int) -> bool:
-        """Count a body of `count` bytes that is about to be kept, and return whether older ones have to give way
-        before."""
-        # A process that has just started does not know what came before: it looks at once.
+        """Count a body of `count` bytes before it is stored; return True if older bodies have to be trimmed first."""
+        # A new process does not know the former bodies: the first trim is due at once.
         had = self._bytes.pop(hook, _TRIM_BYTES) + count
         is_due = had > _TRIM_BYTES
         self._bytes[hook] = count if is_due else had

@@ -46,8 +46,8 @@ async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
 
 
 async def _show(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """One delivery with its `headers`, lists of values by name, and its `body`, the text as it came; null, and no
-    headers, once that gave way to newer ones. `wanted`: id."""
+    """Return one delivery with its `headers` (lists of values by name) and its `body` (the received text). A trimmed
+    delivery has a null body and no headers. `wanted`: id."""
     async with engines.sessions() as session:
         kept = await _the_one(session, read_id(wanted, "id"))
     body = read_body(kept.delivery)

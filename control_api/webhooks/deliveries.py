@@ -22,7 +22,7 @@ KEPT = timedelta(days=7)
 MOST_OF_OTHERS = 1000
 MOST_KEPT_BYTES = 64 * 2**20
 """Of the compressed bodies of one webhook."""
-# Nothing is compressed to nothing.
+# Marks a trimmed body: even an empty body has compressed bytes.
 _NO_BODY = b""
 APP = "app"
 """The scope of the Git host's application."""
@@ -82,7 +82,7 @@ def read_headers(row: WebhookDelivery) -> Headers:
 
 
 def read_body(row: WebhookDelivery) -> bytes | None:
-    """The body as it came; None: it gave way to newer ones."""
+    """Return the body as received; None if the body was trimmed."""
     return zlib.decompress(row.body) if row.body != _NO_BODY else None
 
 
@@ -165,8 +165,8 @@ def not_kept(number: int) -> Refused:
 
 
 async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
-    """Drop the older bodies of a webhook, with their headers, beyond 64 MiB. The rows stay: duplicates are known by
-    them. None: of the Git host's application."""
+    """Delete the oldest bodies of a webhook beyond 64 MiB, with their headers. The rows stay, to recognize duplicates.
+    `repository_id`: None for the webhook of the Git host's application."""
     # `== None` is `IS NULL` in SQL.
     mine = (WebhookDelivery.repository_id == repository_id) & (WebhookDelivery.body != _NO_BODY)
     size = func.sum(func.length(WebhookDelivery.body)).over(order_by=WebhookDelivery.id.desc())
@@ -175,7 +175,7 @@ async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
     number = (await session.execute(last)).scalar_one()
     if number is None:
         return
-    # What another control plane drops just now need not be waited for.
+    # Skip locked rows: another control plane is trimming these rows now.
     older = select(WebhookDelivery.id).where(mine, WebhookDelivery.id <= number)
     await session.execute(
         update(WebhookDelivery)

@@ -32,7 +32,7 @@ async def follow_push(
     left = [change for change in changes if change.after is not None]
     if left:
         triggers = await find_triggers(session, target.project)
-        # Each push locks its environments in the same order: two that have several would deadlock otherwise.
+        # Each push locks its environments in the same order: two pushes with several environments could deadlock.
         left.sort(key=lambda change: triggers.push.get(change.branch, ""))
         outcomes += [await _follow(session, target, triggers, push, one, actor, now) for one in left]
     return sum_up(outcomes)

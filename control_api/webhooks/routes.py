@@ -71,8 +71,8 @@ def _network(request: Request) -> str:
 
 
 def _is_exempt(request: Request) -> bool:
-    """Whether nothing tells who sends: a trusted proxy that names no client, or a connection by a socket file. An
-    address of this machine is not enough, because deployed applications have it too."""
+    """True if the sender is unknown: a trusted proxy names no client, or the connection comes over a socket file. An
+    address of this machine is not exempt, because deployed applications have one too."""
     addresses: ClientAddresses = request.app.state.client_addresses
     address = client_address(request, addresses)
     return not address or addresses.is_trusted(address)
@@ -124,7 +124,7 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
     network = _network(request)
     with bodies.reading(hook.name, network, hook.account) as reading:
         headers = _headers(request)
-        # No byte is read for a network that has failed too often.
+        # Check before reading the body: a network that has failed too often gets no byte read.
         with bodies.senders.attempt(hook.name, network, _FAILURES, is_exempt=_is_exempt(request)):
             raw = await read_delivery(request, reading)
             now = datetime.now(UTC)

@@ -63,8 +63,8 @@ class Senders:
     def attempt(
         self, hook: str, network: str, failures: tuple[type[Exception], ...], *, is_exempt: bool
     ) -> Iterator[None]:
-        """Count a failure before the work on a delivery begins, and take it back unless the work raises one of
-        `failures`: of many deliveries at once, none begins beyond the limit.
+        """Count a failure before work on a delivery begins, and undo the count unless the work raises one of
+        `failures`. So concurrent deliveries cannot exceed the limit.
 
         Raises `Unavailable` for a network that has failed too often and is not exempt.
         """
@@ -88,13 +88,13 @@ class Senders:
             self._failing.popitem(last=False)
 
     def _take_back(self, hook: str, network: str) -> None:
-        # A good signature has made all failures forgotten.
+        # A valid signature resets all failures.
         if (hook, network) in self._failing:
             left = min(self._left(hook, network) + 1, float(_MOST_FAILURES))
             self._failing[hook, network] = (left, self._clock())
 
     def check(self, hook: str, network: str) -> None:
-        """Raises `Unavailable` for a network that has failed too often, before anything of its body is read."""
+        """Raise `Unavailable` for a network that has failed too often. Call this before reading the body."""
         if self.are_proven(hook, network) or self._left(hook, network) >= 1:
             return
         raise Unavailable(

@@ -132,14 +132,14 @@ async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
 
 
 async def find_place(session: AsyncSession, project: Project, slug: str, *, to_deploy: bool = False) -> Place:
-    """Return the environment that a trigger names, which nobody removes or changes until the end of the transaction.
+    """Return the environment that a trigger names, locked against changes until the end of the transaction.
 
-    `to_deploy`: no other push is deployed to it until then either. Raises `RepositoryNotReady` where the project has
-    none of that slug.
+    `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has no
+    environment of that slug.
     """
     query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
-    # Before the rows that refer to it are locked, and with the final strength: on Postgres a transaction that removes
-    # the environment would deadlock with one that locks it more weakly first.
+    # Lock the environment before the rows that refer to it, and with the final lock strength: on Postgres a
+    # transaction that removes the environment would deadlock with one that upgrades a weaker lock.
     query = query.with_for_update(read=not to_deploy, key_share=to_deploy)
     environment = (await session.execute(query)).scalar_one_or_none()
     if environment is None:

@@ -63,8 +63,8 @@ async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, bran
         WaitingPush.branch == branch,
         WaitingPush.trigger == "push",
     )
-    # A push that is locked is being queued or replaced just now. Waiting for that transaction could deadlock: it holds
-    # its environment, which another change of this delivery may need.
+    # Skip locked pushes: another transaction is queuing or replacing them. Waiting for that transaction could deadlock,
+    # as it locks the environment, which another change of this delivery may need.
     dropped = delete(WaitingPush).where(WaitingPush.id.in_(waiting.with_for_update(skip_locked=True)))
     await session.execute(dropped.execution_options(synchronize_session=False))
 
@@ -122,9 +122,9 @@ def _wish(waiting: WaitingPush) -> Wish:
 
 
 async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
-    """Return a waiting push, its environment and its repository, both of which nobody removes until the end of the
-    transaction; no other push is deployed to the environment until then."""
-    # As webhooks do, before the push itself: on Postgres a transaction that removes one of them would deadlock.
+    """Return a waiting push, its environment and its repository. Locks the latter two against removal, and the
+    environment against deployments of other pushes, until the end of the transaction."""
+    # Lock both before the push, in the same order as webhooks: on Postgres a concurrent removal would deadlock.
     held = select(Environment.id).join(WaitingPush, WaitingPush.environment_id == Environment.id)
     await session.execute(
         held.where(WaitingPush.id == number).with_for_update(key_share=True, of=Environment)

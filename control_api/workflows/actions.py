@@ -19,8 +19,8 @@ from pipeline_contracts.times import format_time
 
 
 async def _set(engines: Engines, wanted: Wanted, now: datetime) -> Any:
-    """`wanted`: text (YAML), project_id (may be left out where there is one), by (an e-mail address; may be left
-    out)."""
+    """Set the workflow of a project. `wanted`: text (YAML), project_id (optional if there is only one project), by (an
+    e-mail address; optional)."""
     text = str(wanted.get("text") or "")
     async with engines.sessions() as session, session.begin():
         project = await choose_project(session, wanted.get("project_id"))

@@ -42,14 +42,13 @@ async def carry_out(
     now: datetime,
     agreed: Sequence[str] = (),
 ) -> ToTell:
-    """Make, change or remove what the action says; gives what the edges have to be told after the commit.
+    """Create, change or remove the action's resource; return the notices for the edges to publish after the commit.
 
     `agreed`: the gates that a second person agreed to lower, named as by `find_lowered_gates`.
 
-    What is as it shall be already, or is gone already, is left alone: to carry an action out twice changes nothing.
-    Raises `CannotCarryOut`, after which the transaction has to be rolled back, where something is neither as the plan
-    has seen it nor as it shall be, or is in the way, or where the action lowers another gate; and what the database
-    raises.
+    The function is idempotent: it leaves resources alone that are already in the desired state, or already removed.
+    Raises database errors, and `CannotCarryOut` if a resource is neither in the planned nor in the desired state, if
+    another resource conflicts, or if the action lowers another gate. The caller then rolls the transaction back.
     """
     task = Task(session, keys, project, action, actor, now, agreed)
     try:

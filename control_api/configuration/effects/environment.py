@@ -74,8 +74,8 @@ async def carry_out_on_environment(task: Task) -> ToTell:
 
 
 def _check_gate(task: Task, present: Mapping[str, Value], after: Mapping[str, Value] | None) -> None:
-    """Raises `CannotCarryOut` where the gate that the environment has now would be lowered and nobody agreed: it
-    may have been raised since the review was applied. `after` is None where the environment is removed."""
+    """Raise `CannotCarryOut` if the change lowers the environment's present gate without a second person's agreement:
+    the gate may have been raised since the review was applied. `after`: None if the environment is removed."""
     lowered = find_lowered(gate_in(present), None if after is None else gate_in(after))
     unagreed = [one for one in lowered if f"{one} of {task.called}" not in task.agreed]
     if unagreed:

@@ -1,4 +1,4 @@
-"""Keep with each operation of a configuration which gates a second person agreed to lower."""
+"""Store with each operation of a configuration the gates that a second person agreed to lower."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "0014"
 
 
 def upgrade() -> None:
-    # Null: nothing. What was applied before and lowers a gate needs a new review.
+    # Null: no gates. An operation from before this migration that lowers a gate needs a new review.
     op.add_column("config_operations", sa.Column("agreed", sa.Text, nullable=True))

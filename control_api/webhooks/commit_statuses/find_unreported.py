@@ -67,7 +67,8 @@ def _unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
             Deployment.id.in_(_to_tell(now)),
             ~_is_superseded(),
             Deployment.revision.is_not(None),
-            # Of an environment that was removed, the end is told of what was begun, or perhaps: an answer may be lost.
+            # For a removed environment, report only the end of deployments whose start was reported, or may have been:
+            # the host's answer can be lost.
             Environment.id.is_not(None) | Deployment.reported_context.is_not(None),
             Repository.full_name.is_not(None),
             Repository.kind.in_(kinds),

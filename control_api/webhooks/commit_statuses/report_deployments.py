@@ -48,8 +48,8 @@ async def note_reported(sessions: Sessions, one: Unreported, reported: Reported)
 
 
 async def note_context(sessions: Sessions, one: Unreported) -> None:
-    """Write down under which name the host is about to be told of a deployment for the first time: the answer may be
-    lost, and the environment removed before the next try."""
+    """Store the name of the status before the first report of a deployment to the host: the answer may be lost, and the
+    environment removed before the next attempt."""
     async with sessions() as session, session.begin():
         await session.execute(
             update(Deployment)
