@@ -1,1 +1,1 @@
-"""What a connection may hold: bytes read at a time, and answers that its peer does not take."""
+"""Limits of a connection: bytes per read, and answers that the peer does not read."""

@@ -1,4 +1,4 @@
-"""Finds connections whose peer takes nothing any more of what was written to them."""
+"""Finds connections whose peer has stopped reading."""
 
 import contextlib
 import fcntl
@@ -12,14 +12,14 @@ logger = logging.getLogger(__name__)
 
 
 class WriteTransport(Protocol):
-    """What is asked of a transport."""
+    """The methods of a transport that the sweep needs."""
 
     def get_extra_info(self, name: str) -> Any: ...
     def get_write_buffer_size(self) -> int: ...
 
 
 class Backlog:
-    """What was written to a peer and waits to be taken. `give_up` is called when the peer has been silent."""
+    """The unsent bytes of one connection. The sweep calls `give_up` for a silent peer."""
 
     __slots__ = ("give_up", "left", "moved_at", "transport")
 
@@ -31,9 +31,9 @@ class Backlog:
 
 
 class Backlogs:
-    """The backlogs that are watched. `silent_seconds`: how long a peer may take nothing.
+    """The watched backlogs. `silent_seconds`: the longest time in which a peer may acknowledge nothing.
 
-    A peer that takes a byte now and then is slow, not silent, and may take for ever.
+    A peer that takes a byte now and then is slow, not silent, and has no time limit.
     """
 
     def __init__(self, silent_seconds: float) -> None:
@@ -44,22 +44,22 @@ class Backlogs:
         return len(self._watched)
 
     def begin(self, transport: WriteTransport, give_up: Callable[[], None], now: float) -> Backlog:
-        """Watch what waits to leave on this connection until `end`."""
+        """Watch the unsent bytes of this connection until `end`."""
         backlog = Backlog(transport, give_up, now)
         self._watched.add(backlog)
         return backlog
 
     def end(self, backlog: Backlog) -> None:
-        """Watch it no longer."""
+        """Stop watching the backlog."""
         self._watched.discard(backlog)
 
     def sweep(self, now: float) -> None:
-        """Look at each backlog once, and give up those of silent peers. Call it several times per `silent_seconds`."""
+        """Check each backlog once, and give up those of silent peers. Call this several times per `silent_seconds`."""
         for backlog in list(self._watched):
             try:
                 self._check(backlog, now)
             except Exception:
-                # A connection that cannot be looked at keeps no other from being swept.
+                # A connection that cannot be checked must not stop the sweep of the others.
                 logger.exception("a connection could not be checked for silence")
 
     def _check(self, backlog: Backlog, now: float) -> None:
@@ -71,7 +71,7 @@ class Backlogs:
 
 
 def unsent_bytes(transport: WriteTransport) -> int:
-    """Count the bytes that wait in the transport, and in the kernel until the peer acknowledges them."""
+    """Return the number of bytes in the transport's buffer, and in the kernel's that the peer has not acknowledged."""
     size = transport.get_write_buffer_size()
     connection = transport.get_extra_info("socket")
     if connection is not None:

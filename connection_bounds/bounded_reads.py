@@ -1,7 +1,7 @@
 """Reads from connections in small pieces.
 
-asyncio and uvloop hand over up to 256 KiB at a time. A peer that takes nothing any more would have the server keep all
-of such a piece, and another one that has arrived meanwhile, for each of its requests.
+asyncio and uvloop deliver up to 256 KiB at a time. For each request of a peer that stops reading, the server would keep
+such a piece, and a second one that arrived meanwhile.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ class BoundedReads(asyncio.BufferedProtocol):
 
 
 def bound_buffers(transport: asyncio.BaseTransport, protocol: asyncio.Protocol, unsent: int) -> None:
-    """Have `protocol` get at most `READ_BYTES` at a time, and wait while over `unsent` bytes are not taken by its peer.
+    """Limit `protocol` to `READ_BYTES` per read, and pause its writing while the peer has over `unsent` bytes to take.
 
-    For its `connection_made`. With `unsent` of 0, `pause_writing` is called whenever anything is unsent.
+    Call this in `connection_made`. With `unsent` of 0, any unsent byte causes `pause_writing`.
     """
     # uvloop's is no subclass.
     connection = cast(asyncio.Transport, transport)

@@ -11,7 +11,7 @@ _SWEEPS_PER_SILENCE = 8
 class UnreadAnswers:
     """Aborts connections of one server whose peer takes no byte of an answer for `silent_seconds`.
 
-    `transport.close()` alone waits for ever for a peer that does not read.
+    Without this, `transport.close()` waits for ever for a peer that does not read.
     """
 
     def __init__(self, silent_seconds: float) -> None:
@@ -34,5 +34,5 @@ class UnreadAnswers:
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._backlogs.sweep(loop.time())
-        # The timer runs only while there is something to watch, so that no server has to stop it.
+        # The timer runs only while a connection is watched, so that no server has to stop the timer.
         self._timer = loop.call_later(self._pause, self._sweep) if self._backlogs else None

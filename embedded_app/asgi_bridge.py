@@ -111,7 +111,7 @@ class _Exchange:
     async def _send_body(self, body: bytes, more: bool) -> None:
         if self.response is None and not more:
             self.response = web.Response(status=self._status, body=body or None)
-            # To HEAD, the length is that of the body which is left out.
+            # The length in an answer to HEAD is the length of the omitted body.
             self._fill_headers(self.response, keep_length=self._request.method == "HEAD")
             return
         if self.response is None:
@@ -120,11 +120,11 @@ class _Exchange:
             await self.response.prepare(self._request)
         if body:
             await self.response.write(body)
-            # aiohttp waits for the caller only after each 64 KiB.
+            # aiohttp itself waits for the caller only once per 64 KiB.
             await self._request.writer.drain()
 
     def _fill_headers(self, response: web.StreamResponse, *, keep_length: bool) -> None:
-        """`keep_length`: the length is the application's, not aiohttp's."""
+        """Copy the headers. `keep_length`: keep the application's Content-Length, instead of aiohttp's."""
         response.headers[hdrs.SERVER] = SERVER
         response.headers.popall("Content-Type", None)
         for name, value in self._headers:

@@ -24,7 +24,7 @@ _LEAST_FREE_BYTES = 64 * 2**20
 _LONGEST_SOCKET_PATH = 107
 _MADE_AT_FIRST_START = ("lock", "tmp", "control.sqlite", "event-log.sqlite")
 _RESTORE = "Restore the whole data folder from a backup, or choose another --data."
-# What to do with one damaged file. An older event log next to a newer column store would drop new records as repeats.
+# Advice for one damaged file. With an older event log, a newer column store would drop new records as repeats.
 _DAMAGED = {
     "event-log.sqlite": "If the file is damaged, delete it together with its -wal and -shm files: the next start makes "
     "a new log, and accepted records that were not stored yet are lost. Never restore it alone from a backup.",
@@ -125,7 +125,7 @@ def _advice_for_damage(path: Path) -> str:
 
 def _check_owner(data: Path) -> None:
     """Refuse a folder that another user's Pharos has set up: the applications deployed there belong to that user, and
-    the new one could not start them."""
+    this process could not start them."""
     for name in _MADE_AT_FIRST_START:
         with contextlib.suppress(FileNotFoundError):
             owner = os.lstat(data / name).st_uid

@@ -48,10 +48,10 @@ def _most_open_files() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """How much of a request's head is held, for how long, and how many connections an address may have.
+    """Limits of a request head's size and time, and of the connections of an address.
 
-    All may have three quarters of what the process may open, those over loopback half of it. A connection whose peer
-    takes no byte of an answer for `silent_seconds` is ended.
+    All connections together may use three quarters of the process's file descriptors, those over loopback half of the
+    descriptors. The server ends a connection whose peer takes no byte of an answer for `silent_seconds`.
     """
 
     head_bytes: int
@@ -123,7 +123,7 @@ class BoundedProtocol(RequestHandler):
         super().__init__(server, **options)
         self._server = server
         self._limits = server.limits
-        # While one request is answered, one further waits. aiohttp would read on until 32 do, each with a whole head.
+        # One further request may wait while one is answered. aiohttp allows 32 waiting ones, each with a whole head.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
         self._place: str | None = None
@@ -138,7 +138,7 @@ class BoundedProtocol(RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether all answers are sent and it waits for a request, of which a part may have come."""
+        """True if all answers are sent and the connection waits for a request, which may have arrived in part."""
         return self._waiter is not None and not self._waiter.done() and not self.writing_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -163,7 +163,7 @@ class BoundedProtocol(RequestHandler):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # Watched until it is lost: once it is being closed, aiohttp does not know the transport any more.
+        # Watch the transport until the connection is lost: aiohttp drops its reference when the close begins.
         if self.transport is not None:
             self._backlog = self._server.unread_answers.begin(self.transport)
 
@@ -203,7 +203,7 @@ class BoundedProtocol(RequestHandler):
         new = self._request_count - count
         if new:
             if self._request_in_progress and not self._buffer_paused:
-                # `start` of aiohttp reads on once it has taken the request that waits.
+                # aiohttp's `start` resumes reading once it has taken the waiting request.
                 self._pause_reading_for_buffer()
             message, self._payload = self._messages[-1]
             if isinstance(message, _ErrInfo):

@@ -13,7 +13,7 @@ from pipeline_contracts.errors import (
 
 
 def head_too_large(head_bytes: int) -> HeadTooLarge:
-    """For a request line and headers over the limit together."""
+    """Return the problem for a request line and headers that together exceed the limit."""
     return HeadTooLarge(
         f"The request line and the headers are over {head_bytes} bytes together. "
         "Send fewer or shorter headers."
@@ -21,21 +21,21 @@ def head_too_large(head_bytes: int) -> HeadTooLarge:
 
 
 def head_is_late(head_seconds: float) -> RequestTimeout:
-    """For a head that is not complete in time."""
+    """Return the problem for a head that is not complete in time."""
     return RequestTimeout(
         f"The head of the request did not arrive within {head_seconds:g} s. Send the request again."
     )
 
 
 def small_chunks(mean_bytes: int) -> MalformedRequest:
-    """For a body of many chunks with fewer bytes than `mean_bytes` each."""
+    """Return the problem for a body of many chunks with fewer than `mean_bytes` bytes on average."""
     return MalformedRequest(
         f"The body is sent in many chunks of under {mean_bytes} bytes on average. Send fewer, larger chunks."
     )
 
 
 def unreadable_request() -> MalformedRequest:
-    """For what is no HTTP request."""
+    """Return the problem for bytes that are no HTTP request."""
     return MalformedRequest(
         "The request line, a header or the length of the body cannot be read. Check that the client speaks "
         "HTTP/1.1, and that https:// is not used on a port for http://."

@@ -84,7 +84,7 @@ def follow_application(arguments: argparse.Namespace, application: Application) 
 
 
 def _show_changed_variables(arguments: argparse.Namespace, environments: list[str]) -> None:
-    """Print for each environment what brings its changed variables live: an approval, or the next deploy."""
+    """Print for each environment how its changed variables become live: by an approval, or with the next deploy."""
     pending: dict[str, int] = {}
     if environments:
         for change in ask(arguments, "variables/waiting"):

@@ -134,7 +134,7 @@ def tell_end(arguments: argparse.Namespace, deployment: Deployment, last_words: 
 
 
 def told_waiting(deployment: Deployment) -> str:
-    """Return the commands with which a second person looks at the deployment and approves it."""
+    """Return the commands with which a second person reviews and approves the deployment."""
     number = deployment["id"]
     return typed_commands(
         f"Deployment {number} waits for a second person. Look at it with `pharos approvals`, then approve it with "

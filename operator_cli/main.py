@@ -1,6 +1,6 @@
-"""The `pharos` script. Imports little at first, so that Ctrl-C during the other imports ends it with one sentence."""
+"""The `pharos` script. Imports little at first, so that Ctrl-C during later imports ends it without a traceback."""
 
-# `signal` itself would import `enum`, and an interrupt within that is a traceback.
+# `signal` itself imports `enum`, and an interrupt during that import prints a traceback.
 import _signal  # type: ignore[import-not-found]
 import os
 
@@ -10,7 +10,7 @@ def main() -> None:
     # The signal stays ignored where the parent ignores it, as a shell does for background jobs.
     takes_interrupts = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
     if takes_interrupts:
-        # Imports take 0.1 to 1 s. A KeyboardInterrupt within them is a traceback, or is lost in the imported code.
+        # Imports take 0.1 to 1 s. A KeyboardInterrupt during an import prints a traceback, or is lost in that code.
         _signal.signal(_signal.SIGINT, _end_at_once)
     from operator_cli.run_command import run_command
 
@@ -23,7 +23,7 @@ def main() -> None:
 
 def _end_at_once(_number: int, _frame: object) -> None:
     os.write(2, b"pharos: Interrupted before the command began.\n")
-    # Nothing is open yet, and an exception could be caught by the module that is being imported.
+    # Exit without an exception: no resource is open yet, and the imported module could catch an exception.
     os._exit(130)
 
 

@@ -12,8 +12,8 @@ from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.typed_commands import typed_commands
 from pipeline_contracts.settings import BadSettings
 
-# Each command is the module of its name and is imported when it is called: the whole platform takes over a
-# second to import, and `pharos receipt` needs none of it.
+# Each command is a module of the same name, imported on use: importing the whole platform takes over a second, and
+# `pharos receipt` needs none of it.
 _COMMANDS = {
     "up": "run the whole platform in this process",
     "edge": "run the ingest edge on Kafka and Redis",
@@ -63,12 +63,12 @@ _COMMANDS = {
     "audit": "show who changed what, when and from where",
     "settings": "list all PHAROS_* variables",
 }
-# Commands that say something else with 2: of them, wrong arguments and settings are EX_USAGE.
+# Commands that use status 2 for another result: they return EX_USAGE for wrong arguments and settings.
 _TWO_IS_TAKEN = frozenset({"config"})
 
 
 class _Parser(argparse.ArgumentParser):
-    """Of those commands."""
+    """The parser of the commands that return EX_USAGE."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -86,8 +86,8 @@ class _ShowVersion(argparse.Action):
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser of `pharos` with the arguments of one command, or with the names of all of them."""
-    # The parsers of commands and actions are made from the same class.
+    """Return the parser of `pharos` with the arguments of one command, or with the names of all commands."""
+    # argparse creates the parsers of commands and actions from the same class.
     make = _Parser if command in _TWO_IS_TAKEN else argparse.ArgumentParser
     parser = make(
         prog="pharos",
@@ -126,7 +126,7 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # `pharos tail | head` ends this way; there is nobody to tell.
+        # `pharos tail | head` ends this way; an error message would have no reader.
         sys.stderr.close()
         status = 0
     sys.exit(status)

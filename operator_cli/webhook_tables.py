@@ -111,7 +111,7 @@ def _answer(delivery: dict[str, Any]) -> Iterator[Text]:
 
 
 def _repository_id(kind: str, body: Any) -> str:
-    """Return the ID that the host gave the repository of the payload; `-` where the payload has none."""
+    """Return the host's ID of the payload's repository; `-` if the payload has none."""
     name, key = {"gitlab": ("project", "id"), "bitbucket": ("repository", "uuid")}.get(
         kind, ("repository", "id")
     )

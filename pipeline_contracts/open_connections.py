@@ -24,7 +24,8 @@ class OpenConnection(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request and has no unsent bytes: `force_close` then frees its descriptor at once."""
+        """True if the connection waits for a request and has no unsent bytes: `force_close` then frees the descriptor
+        at once."""
 
     def force_close(self) -> None: ...
 
@@ -145,7 +146,7 @@ class Connections:
         idle = pool.longest_idle()
         if idle is None:
             raise Unavailable(f"All {pool.most:,} connections are in use. Try again later.")
-        # Its place is free at once: an idle connection has nothing to send, so nothing delays its end.
+        # The place is free at once: an idle connection has nothing to send, so nothing delays its end.
         self._forget(idle)
         idle.force_close()
 

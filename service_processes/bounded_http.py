@@ -22,7 +22,7 @@ from pipeline_contracts.request_ids import request_id
 
 # As long as the edge keeps an idle connection.
 _IDLE_SECONDS = 75.0
-# h11 needs 20 to 30 µs for a chunk, however small. Clients that send a document in a few pieces stay far below.
+# h11 needs 20 to 30 µs for a chunk of any size. Clients that send a document in a few pieces stay far below the limit.
 _FREE_CHUNKS = 1024
 _MEAN_CHUNK_BYTES = 64
 
@@ -32,7 +32,7 @@ class SmallChunks(h11.RemoteProtocolError):
 
 
 class BoundedConnection(h11.Connection):
-    """Refuses a body of many small chunks: 64 KiB of one-byte chunks would block all other requests for 0.25 s."""
+    """Refuses bodies of many small chunks: 64 KiB of one-byte chunks would block all other requests for 0.25 s."""
 
     _chunks = 0
     _chunk_bytes = 0
@@ -70,7 +70,7 @@ def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection. h11 itself refuses a head that is too large; its time is bounded here."""
+    """One connection. h11 itself limits the size of a head; this class limits the time until a head is complete."""
 
     _limits: ServerLimits
     _places: Connections
@@ -97,7 +97,7 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether all answers are sent and it waits for a request, of which a part may have come."""
+        """True if all answers are sent and the connection waits for a request, which may have arrived in part."""
         return (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
 
     def force_close(self) -> None:

@@ -22,10 +22,10 @@ from service_processes.needs import need
 async def run_deployer(
     settings: Settings, server: socket.socket, *, apps: socket.socket, stops: bool
 ) -> AsyncIterator[None]:
-    """The deployer, with its health on `server` and its proxy on `apps`. `stops`: what runs is stopped at the end;
-    otherwise the next process of this deployer takes it over.
+    """Run the deployer, with its health on `server` and its proxy on `apps`. `stops`: stop the applications at the end;
+    otherwise the next process of this deployer takes them over.
 
-    Raises `BadSettings`, also for a folder that cannot be used, and `FolderInUse`.
+    Raises `BadSettings`, also for an unusable folder, and `FolderInUse`.
     """
     database_url, variables_key, folder = need(settings, "database_url", "variables_key", "deploy_folder")
     async with AsyncExitStack() as stack:
