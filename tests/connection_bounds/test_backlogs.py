@@ -1,4 +1,4 @@
-"""Which peers count as silent."""
+"""Detection of silent peers."""
 
 import logging
 from typing import Any
@@ -9,7 +9,7 @@ from connection_bounds.backlogs import Backlogs
 
 
 class Transport:
-    """Has so many unsent bytes, and no socket."""
+    """A transport without a socket, with a given number of unsent bytes."""
 
     def __init__(self, unsent: int) -> None:
         self.unsent = unsent

@@ -1,4 +1,4 @@
-"""What a connection hands over at a time."""
+"""The size of a connection's reads."""
 
 import asyncio
 from collections.abc import Callable

@@ -9,7 +9,7 @@ _PIECE = 32 * 1024
 
 
 async def _send_through(*bodies: bytes) -> list[dict[str, Any]]:
-    """What reaches the server of an application that sends these bodies."""
+    """Return the messages that reach the server when the application sends these bodies."""
     sent: list[dict[str, Any]] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -94,7 +94,7 @@ async def _check_links(edge: Edge) -> None:
 
 
 async def test_what_it_links_to_is_there_in_pharos_up() -> None:
-    """Where the edge answers for health, and passes on what is not its own."""
+    """In `pharos up`, the edge answers health requests and forwards other paths to the control plane."""
     app = build_control(_no_sessions, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
     await _check_links(
@@ -104,8 +104,8 @@ async def test_what_it_links_to_is_there_in_pharos_up() -> None:
 
 
 async def test_what_it_links_to_is_there_in_a_process_of_its_own() -> None:
-    """Which answers for health itself."""
-    # Not the one whose routes all tests share: this adds two.
+    """A control plane in a process of its own answers health requests itself."""
+    # Not the application that all tests share: this test adds two routes.
     app = control_app.build_control(
         cast(Any, _no_sessions), cast(Any, None), b"a receipt key of the test suite, 32+", VARIABLE_KEYS
     )

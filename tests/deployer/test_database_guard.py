@@ -116,7 +116,7 @@ async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path:
 
 
 async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: Stage, tmp_path: Path) -> None:
-    """A restore that begins between the two would make everything look removed."""
+    """A restore that begins between the check and the read would make everything look removed."""
     places = await _bring_live(stage, "shop")
     guard = DatabaseGuard(stage.sessions, tmp_path)
     live = await _look(guard, stage)
@@ -130,7 +130,7 @@ async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: St
     await _lose_audit(stage, "environment")
     with pytest.raises(DatabaseRefused, match="no environments any more"):
         await read_kept(stage.sessions, "dpl_test", guard.check_in)
-    # The connection of before has no transaction of that kind any more.
+    # The former connection no longer has a transaction of that kind.
     assert not (await read_kept(stage.sessions)).environments
     await guard.close()
 
@@ -143,7 +143,7 @@ async def _check_without_file(stage: Stage, folder: Path) -> None:
 
 
 async def test_without_its_file_the_homes_tell_which_database_it_is(stage: Stage, tmp_path: Path) -> None:
-    """As on the first start after an upgrade: an environment that has a home is in the database, or was removed."""
+    """On the first start after an upgrade, each environment with a home is in the database, or was removed."""
     places = await _bring_live(stage, "shop")
     for place in places.values():
         (tmp_path / "homes" / place.environment.public_id).mkdir(parents=True)

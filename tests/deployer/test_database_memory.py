@@ -1,4 +1,4 @@
-"""What a deployer remembers is written until it is on the disk, beside all other work."""
+"""The deployer retries writes of its memory until they are on the disk, concurrently with other work."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ async def test_what_could_not_be_written_is_written_with_the_next_call(
     assert DatabaseMemory(tmp_path).known is None
     assert caplog.text.count("No space left on device") == 1
     monkeypatch.setattr(database_memory, "write_whole", write_whole)
-    # The same: nothing has changed since.
+    # The state has not changed, but the former write failed, so this call writes.
     memory.remember(Remembered("token", newest=1))
     await memory.close()
     assert DatabaseMemory(tmp_path).known == Remembered("token", newest=1)

@@ -1,4 +1,4 @@
-"""Readiness gives the cause that the driver gives, and never a statement with its values."""
+"""Readiness reports the driver's message, and never a statement with its values."""
 
 import sqlite3
 

@@ -117,7 +117,7 @@ _CLAIM = "import os, sys; os.memfd_create('pharos-deployer-{id}'); print(flush=T
 def test_a_process_with_a_mark_of_the_deployer_cannot_claim_its_identity(
     tmp_path: Path, is_own: bool
 ) -> None:
-    """Where Pharos is not root, applications run as its own user. Here without namespaces."""
+    """If Pharos is not root, applications run as its own user. This test uses no namespaces."""
     with owning(tmp_path) as identity:
         pass
     mark = f"{identity.id if is_own else 'dpl_outer'}/1/1/web/1/20000"
@@ -133,7 +133,7 @@ def test_a_process_with_a_mark_of_the_deployer_cannot_claim_its_identity(
             with owning(tmp_path):
                 pass
         else:
-            # A deployer that is itself an application of another one.
+            # A deployer that runs as an application of another deployer.
             with pytest.raises(FolderInUse, match=f"process {claiming.pid} runs"), owning(tmp_path):
                 pass
         claiming.stdin.close()

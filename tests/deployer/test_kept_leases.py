@@ -1,4 +1,4 @@
-"""A deployer keeps its leases, and what runs, as long as nobody else has them."""
+"""A deployer keeps its leases and applications as long as no other deployer has them."""
 
 import asyncio
 import threading
@@ -36,13 +36,13 @@ class Site(NamedTuple):
     """An environment with nothing to run."""
 
     async def change(self, **values: Any) -> None:
-        """Change the row of the environment's lease behind the deployer's back."""
+        """Change the row of the environment's lease without the deployer."""
         async with self.faulty.stage.sessions() as session, session.begin():
             mine = EnvironmentLease.environment_id == self.place.environment.id
             await session.execute(update(EnvironmentLease).where(mine).values(**values))
 
     async def restart(self) -> None:
-        """Return once it has taken the environment."""
+        """Restart the deployer, and return once it has taken the environment."""
         await self.faulty.restart()
 
         async def is_well() -> bool:
@@ -59,7 +59,7 @@ class Site(NamedTuple):
         return 0 if lease is None else lease.fence
 
     async def serving(self) -> frozenset[int]:
-        """The processes of the application, which has just answered."""
+        """Wait for an answer of the application, and return its processes."""
         answer = await asyncio.to_thread(ask, self.faulty.port, _HOST)
         assert isinstance(answer, dict), (answer, self.faulty.deployer.failing)
         return await self.faulty.pids(self.place)
@@ -82,7 +82,7 @@ async def site(
 
 
 async def _leave_as_they_are(_sessions: Sessions) -> None:
-    """Instead of `shorten_leases`: the lease of another deployer that a test holds."""
+    """Replace `shorten_leases`, to keep another deployer's lease that a test holds."""
 
 
 async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -95,7 +95,7 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 async def test_a_restored_backup_has_the_lease_taken_again(
     site: Site, monkeypatch: pytest.MonkeyPatch, has_row: bool
 ) -> None:
-    """The deployer was restarted since the backup and has a higher fence, or the backup has no row of it yet."""
+    """The deployer restarted after the backup and has a higher fence, or the backup has no row of the lease."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.05)
     await site.restart()
     pids, before = await site.serving(), await site.fence()
@@ -117,7 +117,7 @@ async def test_a_restored_backup_has_the_lease_taken_again(
 async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes before the next renewal: the keeper begins anew, and what runs goes on."""
+    """The write comes before the next renewal: the keeper restarts, and the application keeps running."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 3600.0)
     await site.restart()
     await site.serving()
@@ -190,7 +190,7 @@ async def _set_state(site: Site, state: str) -> None:
 async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibernates_it(
     site: Site, hibernates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one took the environment while this one was stopped, and may lack what was built for it."""
+    """The other deployer took the environment while this one was stopped, and may lack its artefact."""
     monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
     monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.05)
     pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
@@ -244,7 +244,7 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibern
 
 
 async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database's clock was set back, and the deployer that has the lease is gone."""
+    """The database's clock was set back, and the holder of the lease has stopped for good."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.faulty.restart()
     number, sessions = site.idle.environment.id, site.faulty.stage.sessions
@@ -265,7 +265,7 @@ async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: 
 
 
 async def _wait_renewed(site: Site, told: str) -> None:
-    """Until the deployer says so, and its lease was extended twice since."""
+    """Wait until the deployer reports `told`, and then for two renewals of its lease."""
     ends: list[datetime] = []
 
     async def is_renewed() -> bool:
@@ -280,7 +280,7 @@ async def _wait_renewed(site: Site, told: str) -> None:
 async def test_a_lease_is_kept_while_a_newer_schema_is_refused(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another deployer would take the environment, and has not what was built for it."""
+    """Without the lease, another deployer would take the environment, but has no artefact for it."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.restart()
     pids, before = await site.serving(), await site.fence()
@@ -298,7 +298,7 @@ async def test_a_lease_is_kept_while_a_newer_schema_is_refused(
 async def test_a_lease_is_kept_while_the_memory_is_damaged(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leases of before the start, of which no keeper knows."""
+    """The leases from before the start have no keeper yet."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.serving()
     await site.faulty.stop()

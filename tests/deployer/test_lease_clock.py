@@ -89,7 +89,7 @@ async def test_a_lease_of_before_the_databases_clock_was_set_back_ends_in_its_ti
             await session.execute(changed)
         await leases.shorten_leases(platform.sessions)
         await _check_lasts(platform, leases.LEASE_SECONDS)
-        # Its deployer may be at work, and has not renewed it yet.
+        # The holder may be running, and has not renewed the lease yet.
         assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is None
     assert await leases.renew_leases(platform.sessions, [taken]) == set()
 

@@ -206,7 +206,7 @@ async def test_a_look_up_that_is_cut_short_is_due_again(
     async with platform.sessions() as session:
         assert (await session.get_one(Deployment, number)).commit_looked_up_at == tried
 
-    # Cut short before its first step.
+    # Cancelled before its first step.
     begin = looking._begin
 
     async def begin_and_end(sought: Sought) -> None:

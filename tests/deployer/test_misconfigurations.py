@@ -248,7 +248,7 @@ async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
 
 
 async def test_an_empty_database_on_the_first_start_of_this_version_ends_nothing(site: Site) -> None:
-    """Without `database.json` nothing tells which hosts there are: requests find nothing meanwhile."""
+    """Without `database.json` the deployer knows no hosts, so requests find no application meanwhile."""
     faulty = site.faulty
     await _wait_told(site, None)
     pids = await _serving(site)
@@ -258,7 +258,7 @@ async def test_an_empty_database_on_the_first_start_of_this_version_ends_nothing
     await faulty.start()
     try:
         await _wait_told(site, "does not know 1 of the 1 environments")
-        # Several iterations, and what they lead to.
+        # Several iterations, and their effects.
         await asyncio.sleep(_LOOKS_SECONDS)
         assert await faulty.pids(site.place) == pids and site.home.is_dir() and any(site.artefact.iterdir())
         assert not (faulty.folder / "database.json").exists()
@@ -306,7 +306,7 @@ async def test_another_database_under_a_running_deployer_ends_nothing(
     finally:
         sessions.configure(bind=own)
     await _wait_told(site, None)
-    # Only now: a connection that is in use meanwhile would never be closed.
+    # Not earlier: a connection that is in use meanwhile would never be closed.
     await other.dispose()
     assert await _serving(site) == pids
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"

@@ -58,7 +58,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         outputs = faulty.folder / "outputs" / places["staging"].environment.public_id
         for number in range(1000, 1000 + 2 * _OUTPUTS_KEPT):
             (outputs / str(number)).mkdir()
-        # Of a deployer that was killed while it copied.
+        # The remains of a deployer that was killed during a copy.
         (faulty.folder / "sealing" / "1000" / "tree").mkdir(parents=True)
 
         listed: list[str] = []

@@ -285,7 +285,7 @@ async def test_the_row_of_the_live_release_says_whether_a_switch_was_begun(platf
         session.add(release)
         await session.flush()
         await _make_live(session, release)
-    # Whatever is wrong, a live release is neither failed nor given up, and its deployment does not block others.
+    # In each case the live release neither fails nor is given up, and its deployment does not block others.
     wrong = SealingKeys.read("another key for variables of the test suite")
     assert await _take(platform, number, keys=wrong) is None
     found, line = await read_outcome(platform, number)

@@ -1,4 +1,4 @@
-"""What `pharos up` hands from one part to another, without any engine."""
+"""The wiring between the parts of `pharos up`, without any engine."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ async def test_readiness_reports_what_the_deployer_reports(monkeypatch: pytest.M
             "deployer": "left as they are",
             "confinement": "no namespaces",
         }
-        # Applications that cannot be kept do not stop ingest.
+        # Applications that the deployer cannot run do not stop ingest.
         assert readiness.reasons() == {}
 
 

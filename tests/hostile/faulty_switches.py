@@ -1,4 +1,4 @@
-"""Let a deployer meet three faults beside a neighbour: a failed switch, a wrong variables key, a database that is away.
+"""Expose a deployer with two tenants to three faults: a failed switch, a wrong variables key, an unavailable database.
 
     python -m tests.hostile.faulty_switches
 
@@ -67,12 +67,12 @@ class Site:
                 file.unlink()
 
     def count_runs(self) -> int:
-        """How often the release step of the deployment has begun."""
+        """Return the number of started runs of the release step."""
         return sum(len(file.read_text().splitlines()) for file in self.faulty.folder.glob("homes/*/*/runs"))
 
 
 async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
-    """Deploy, and have the driver's switch fail with a defect; give what came of it."""
+    """Deploy with a defect in the driver's switch; return the result."""
     real, left = LocalDriver.switch, [_FAILURES]
 
     async def switch(self: LocalDriver, *given: Any) -> None:
@@ -85,7 +85,7 @@ async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
     patch.setattr(carry_out, "_LONGEST_PAUSE", 0.1, raising=False)
     number = await site.stage.deploy(site.shop)
     status = await site.stage.wait_final(number)
-    # What an unfinished switch leaves is swept by then.
+    # By then a sweep has removed the remains of the unfinished switch.
     await asyncio.sleep(1.0)
     live, _, artefact, _ = await site.faulty.live(site.shop)
     is_there = (site.faulty.folder / "artefacts" / artefact).exists()
@@ -96,7 +96,7 @@ async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
 
 
 async def restart_with_wrong_key(site: Site, _patch: pytest.MonkeyPatch) -> str:
-    """Restart the deployer with a key that opens no variable; give what readiness says."""
+    """Restart the deployer with a key that opens no variable; return the report of readiness."""
     await site.faulty.stop()
     site.faulty.keys = SealingKeys.read("another key for variables of the test suite")
     await site.faulty.start()
@@ -106,7 +106,7 @@ async def restart_with_wrong_key(site: Site, _patch: pytest.MonkeyPatch) -> str:
 
 
 async def take_database_away(site: Site, _patch: pytest.MonkeyPatch) -> str:
-    """Lock the database while a release step prints; give what the deployment came to."""
+    """Lock the database while a release step prints; return the result of the deployment."""
     site.let_steps_wait()
     number = await site.stage.deploy(site.shop)
     while len(await site.stage.lines(number)) < 10:
@@ -161,11 +161,11 @@ async def open_site(folder: Path, release: str) -> AsyncIterator[Site]:
 
 
 async def attack(name: str) -> tuple[object, ...]:
-    """One row of the table."""
+    """Run one fault, and return its row of the table."""
     act, release = FAULTS[name]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         Path(folder).chmod(0o755)
-        # A database that is away must be noticed before it is back.
+        # The deployer must notice the outage of the database before the outage ends.
         patch.setattr(database, "_BUSY_SECONDS", 0.05, raising=False)
         async with open_site(Path(folder), release) as site:
             # As `pharos up` does: otherwise the slowest answer is one that waits for a full collection.

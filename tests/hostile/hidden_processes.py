@@ -1,4 +1,4 @@
-"""Hide processes from whoever ends them: double fork, namespaces of their own, `pivot_root`, an empty environment.
+"""Hide processes from the deployer: double fork, namespaces of their own, `pivot_root`, an empty environment.
 
     python -m tests.hostile.hidden_processes
 

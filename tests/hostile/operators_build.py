@@ -80,7 +80,7 @@ def _place(path: Path, program: str, text: str) -> Confinement:
 
 
 async def _ask_neighbour(port: int, seen: Counter[str]) -> None:
-    """Until it is cancelled."""
+    """Send requests to the neighbour until cancelled."""
 
     def ask() -> str:
         try:

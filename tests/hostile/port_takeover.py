@@ -27,7 +27,7 @@ _LONGEST_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Outcome:
-    """What an attack came to."""
+    """The result of an attack."""
 
     crashes: int = 0
     stolen: Counter[str] = field(default_factory=Counter)
@@ -59,7 +59,7 @@ async def _ask_all(stage: Driven, answers: Answers) -> None:
 
 
 async def _happens(condition: Callable[[], object]) -> bool:
-    """Whether it does within the limit."""
+    """Return True if the condition holds within the limit."""
     try:
         await until(condition, _LONGEST_SECONDS)
     except TimeoutError:

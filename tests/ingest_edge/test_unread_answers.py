@@ -23,7 +23,7 @@ _GET = b"GET /%s HTTP/1.1\r\nHost: edge\r\n\r\n"
 async def serving(
     *, total: int = 1000, silent_seconds: float = 600.0
 ) -> AsyncIterator[tuple[int, Callable[[], list[BoundedProtocol]]]]:
-    """The port of an edge with large and small answers, and what returns its connections."""
+    """Yield the port of an edge with large and small answers, and a function that lists its connections."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=_LARGE if request.path == "/large" else _SMALL)
@@ -44,7 +44,7 @@ async def serving(
 
 
 async def ask(port: int) -> bytes:
-    """The status line of a small answer."""
+    """Return the status line of a small answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(_GET % b"small")
     line = await reader.readline()
@@ -82,7 +82,7 @@ def test_unsent_answers_keep_the_place_of_their_connection(
                 )
                 assert b" 503 " in await ask(port)
                 assert len(connections()) == 3
-                # Once its answers are taken, a connection is idle and gives way.
+                # A connection is idle and can be closed once its answers are read.
                 await _read_all(callers[0], 2)
                 await until(lambda: any(one.is_idle for one in connections()))
                 assert b" 200 " in await ask(port)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.commands import CLEAN
 
-# Sends the signal when a module is looked for, so that it comes in the middle of the imports.
+# Sends the signal during the search for a module, in the middle of the imports.
 _INTERRUPTED = """
 import os, signal, sys
 

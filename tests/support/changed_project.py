@@ -38,7 +38,7 @@ SOURCE = "203.0.113.7"
 
 
 def all_gates(action: Action) -> list[str]:
-    """What a second person may agree that the action takes away."""
+    """Return the gates that the action lowers and a second person may agree to."""
     window = DeployWindow(("mon",), time(9), time(16), "UTC")
     every = find_lowered(Gate(True, True, window), Gate(False, False, None))
     return [f"{one} of {write_address(action.address)}" for one in (*every, REMOVED)]

@@ -92,7 +92,7 @@ class Driven:
         return {"VICTIM_UID": str(self.runner_uid(environment_id))}
 
     def runner_uid(self, environment_id: int) -> int:
-        """The user that an environment's applications run as."""
+        """Return the user of an environment's applications."""
         return self.first_uid + 2 * environment_id + 1
 
     async def bring_live(self, environment_id: int, run: Run, replicas: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""A program that hides from whoever ends processes."""
+"""A program that hides its processes from the deployer."""
 
 from tests.deployer.processes.places import PYTHON
 

@@ -9,7 +9,7 @@ _BUFFER_BYTES = 4096
 
 
 def listen_with_small_buffers() -> socket.socket:
-    """A listening loopback socket whose connections have small send buffers: answers wait in the process."""
+    """Return a listening loopback socket with small send buffers, so that answers wait in the process."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
     listening.bind(("127.0.0.1", 0))
@@ -19,7 +19,7 @@ def listen_with_small_buffers() -> socket.socket:
 
 @contextlib.contextmanager
 def unread_callers(port: int, sent: bytes, count: int = 1) -> Iterator[list[socket.socket]]:
-    """`count` connections on each of which `sent` was sent and nothing is read."""
+    """Yield `count` connections that have sent `sent` and read nothing."""
     with contextlib.ExitStack() as stack:
         callers = []
         for _ in range(count):

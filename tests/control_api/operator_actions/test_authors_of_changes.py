@@ -1,4 +1,4 @@
-"""Whoever changed an input of a deployment that waits does not approve it."""
+"""The author of a changed input cannot approve the deployment that waits with this input."""
 
 from datetime import timedelta
 
@@ -68,6 +68,6 @@ async def test_where_nobody_kept_what_it_was_to_run_the_time_tells(operated: Ope
     wanted = {"id": number, "by": MAINTAINER, "digest": await _digest(operated)}
     await operated.change(Deployment, number, frozen_at=None, created_at=NOW - timedelta(seconds=1))
     assert "Maintainer has changed the variables" in await operated.refused("deployments/approve", **wanted)
-    # A preview and its first deployment are made at one time.
+    # A preview and its first deployment have the same time.
     await operated.change(Deployment, number, created_at=NOW)
     await operated.act("deployments/approve", **wanted)

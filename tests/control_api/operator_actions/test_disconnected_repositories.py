@@ -1,4 +1,4 @@
-"""Nothing is checked out of a repository that was disconnected."""
+"""Deployers do not check out a disconnected repository."""
 
 from datetime import timedelta
 from typing import Any

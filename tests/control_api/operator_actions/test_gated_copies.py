@@ -1,4 +1,4 @@
-"""A gate that is turned on reaches the previews that hold copies of the environment's variables."""
+"""Turning a gate on also gates the previews with copies of the environment's variables."""
 
 import asyncio
 

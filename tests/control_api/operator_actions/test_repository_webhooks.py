@@ -161,7 +161,7 @@ async def test_the_id_at_the_host_is_set_and_given_up(operated: Operated, blog: 
         await operated.change(Repository, made["id"], kind=kind)
         told = await operated.act("repositories/set", id=made["id"], host_id=given)
         assert told["host_id"] == kept
-    # As `pharos webhooks show` prints the ID of a delivery, which is not that of a repository.
+    # The format of a delivery's ID in `pharos webhooks show`, which is no repository's ID.
     for kind, given in (("github", uuid), ("gitlab", "aada3625-8a5b-11ee"), ("bitbucket", "15")):
         await operated.change(Repository, made["id"], kind=kind)
         line = await operated.refused("repositories/set", id=made["id"], host_id=given)

@@ -1,4 +1,4 @@
-"""Pushes at the same moment to an environment whose deploys wait for approval: one is left, and nothing deadlocks."""
+"""Concurrent pushes to an environment whose deploys wait for approval leave one deployment, and do not deadlock."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ PRODUCTION = "shop/production"
 
 
 async def _statuses(hooked: Hooked) -> list[str]:
-    """Of the pushes to production, the oldest first."""
+    """Return the statuses of the pushes to production, oldest first."""
     mine = hooked.platform.acme.environment(PRODUCTION).id
     query = select(Deployment.status).where(Deployment.trigger == "push", Deployment.environment_id == mine)
     async with hooked.platform.sessions() as session:
@@ -31,7 +31,7 @@ async def _statuses(hooked: Hooked) -> list[str]:
 @pytest.mark.both_databases
 async def test_of_pushes_at_once_one_waits_for_approval(github: Hooked) -> None:
     await github.platform.change(PRODUCTION, deploys_need_approval=True)
-    # The first delivery teaches the repository's ID, and lets all others wait for that.
+    # Pharos learns the repository's ID from the first delivery, and all others would wait for that.
     await github.told(push("github"))
     pushes = [github.told(push("github", after=f"{number:040x}")) for number in range(1, 9)]
     assert set(await asyncio.gather(*pushes)) == {(202, "queued")}

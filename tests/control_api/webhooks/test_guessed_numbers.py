@@ -40,7 +40,7 @@ async def test_after_a_hundred_numbers_without_a_webhook(
 async def test_an_address_of_this_machine_has_the_same_limit(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deployed code comes from there as well; a proxy there says for whom it asks, once it is trusted."""
+    """Deployed code has an address of this machine too; a trusted proxy there names its clients."""
     state = github.platform.app.state
     monkeypatch.setattr(state.webhook_bodies.senders, "_clock", lambda: 0.0)
     assert [await _status(github, 999_999, HOST) for _ in range(101)] == [404] * 100 + [503]

@@ -1,4 +1,4 @@
-"""Correctly signed deliveries have a rate, and their kept bodies a quota."""
+"""Correctly signed deliveries have a rate limit, and their stored bodies a quota."""
 
 import pytest
 

@@ -120,7 +120,7 @@ def test_a_network_that_fails_again_and_again_is_refused_until_it_proves_itself(
     with pytest.raises(Unavailable):
         senders.check(HOOK, HERE)
     senders.note_proof(HOOK, HERE)
-    # Who has proved itself is not refused.
+    # A network with an earlier valid signature is not refused.
     for _ in range(200):
         senders.check(HOOK, HERE)
         senders.note_failure(HOOK, HERE)
@@ -143,7 +143,7 @@ def test_of_many_deliveries_at_once_none_begins_beyond_the_limit() -> None:
             pass
         with _attempt(senders, THERE), _attempt(senders, is_exempt=True):
             pass
-    # None of them has failed.
+    # None of the deliveries has failed.
     for _ in range(100):
         with pytest.raises(BadSignature), _attempt(senders):
             raise BadSignature("no")

@@ -89,7 +89,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def host(tmp_path: Path, home: Path) -> Iterator[GitHost]:
-    """Serves `hosted/` over HTTPS to whoever trusts it, as `home` and the machine do."""
+    """Serve `hosted/` over HTTPS, with a certificate that `home` and the machine trust."""
     with running_git_host(tmp_path / "hosted", tmp_path) as host:
         for path in (home / ".gitconfig", tmp_path / "gitconfig"):
             path.write_text(f"[http]\n\tsslCAInfo = {host.certificate}\n")

@@ -38,7 +38,7 @@ class Owner:
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.home),
-                # In the place of /etc/gitconfig.
+                # Replaces /etc/gitconfig.
                 "GIT_CONFIG_SYSTEM": str(self.home.parent / "gitconfig"),
             },
             user=self.number,

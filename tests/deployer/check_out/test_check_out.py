@@ -196,7 +196,7 @@ async def test_the_time_counts_for_both_halves(work: Work, owner: Owner) -> None
 async def test_the_builds_home_changes_no_file_of_the_commit(
     work: Work, owner: Owner, tmp_path: Path, attributes: str
 ) -> None:
-    """What an earlier build left there. Git reads attributes in the home also where no settings name them."""
+    """An earlier build may leave attributes in its home, which git reads even if no settings name them."""
     builds = owner.home = tmp_path / "builds"
     (builds / attributes).parent.mkdir(parents=True)
     (builds / attributes).write_text("* filter=change\n")

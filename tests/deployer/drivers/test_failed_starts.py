@@ -185,7 +185,7 @@ async def test_the_last_line_of_a_failed_process_is_a_whole_line() -> None:
 
 
 async def test_the_last_line_of_a_process_that_still_runs_is_a_whole_line(tmp_path: Path) -> None:
-    """In the deployment's log: the process may print the rest of the line later."""
+    """The deployment's log ends the last line with a line break: the process may print the rest of it later."""
     path, log = tmp_path / "web.1.log", Heard()
     path.write_text("one\nwaits for the databa")
     await _tell_output(path, log)

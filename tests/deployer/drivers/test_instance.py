@@ -1,4 +1,4 @@
-"""Probes of an instance go on until it is ready."""
+"""Probes of an instance continue until the instance is ready."""
 
 import asyncio
 from types import SimpleNamespace

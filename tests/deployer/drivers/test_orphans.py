@@ -1,5 +1,5 @@
-"""What a deployer takes over from the one before it: no application gets another's port or requests by a mark that it
-writes into its own environment, and none ends another's processes."""
+"""Takeover of processes from a former deployer: an application with a forged mark gets neither the port nor the
+requests of another application, and does not end its processes."""
 
 import os
 import random
@@ -76,7 +76,7 @@ def test_the_command_is_taken_over_and_neither_a_worker_nor_another_user() -> No
     mark = "dpl_x/7/107/web/0/21007"
     worker, stranger = _process(1, 107, is_leader=False), _process(2, 108)
     assert _choose({mark: [worker, stranger, _process(3, 107), _process(4, 107)]}) == {mark: 3}
-    # A mark that no program can write goes before an older claim.
+    # A mark that no program can write takes precedence over an older claim.
     assert _choose({mark: [_process(3, 107), _process(4, 107, is_sealed=True)]}) == {mark: 4}
     assert _choose({mark: [worker, stranger]}) == {}
 
@@ -95,7 +95,7 @@ def test_the_command_is_taken_over_and_neither_a_worker_nor_another_user() -> No
 def test_of_two_environments_that_claim_a_port_one_gets_it_or_none(
     is_first: bool, is_sealed: bool, listening: int | None, kept: list[int]
 ) -> None:
-    """By the mount namespace, or by who listens: whoever does not listen could not get a request anyway."""
+    """The mount namespace decides, then the listener: an instance that does not listen gets no requests anyway."""
     marks = {VICTIM: f"dpl_x/7/107/web/0/{PORT}", ATTACKER: f"dpl_x/8/999/web/0/{PORT}"}
     marked = {
         marks[VICTIM]: [_process(1, RUNNERS[VICTIM], is_sealed=is_sealed)],
@@ -116,14 +116,14 @@ def test_where_all_are_one_user_nobody_gets_a_port_that_two_claim() -> None:
 
 
 def test_an_environment_that_claims_more_than_it_can_have_gets_nothing() -> None:
-    """Each of them would take a descriptor of the deployer."""
+    """Each claimed instance would take a descriptor of the deployer."""
     marked = {f"dpl_x/8/108/web/{number}/0": [_process(number, 108)] for number in range(2000)}
     marked["dpl_x/7/107/web/0/21007"] = [_process(3000, 107)]
     assert _choose(marked) == {"dpl_x/7/107/web/0/21007": 3000}
 
 
 class _Machine:
-    """Processes of two environments that an earlier deployer has started, each in namespaces or without any."""
+    """Processes of two environments from a former deployer, each with or without namespaces."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack, *, in_namespaces: bool) -> None:
         first_uid = random.SystemRandom().randrange(2_000_000_000, 2_100_000_000, 1000)
@@ -134,7 +134,7 @@ class _Machine:
         stack.callback(self.listeners.close)
 
     def start(self, number: int, mark: str, command: str) -> Callable[[], bool]:
-        """Run the command with the mark; return whether it still runs."""
+        """Run the command with the mark; return a function that checks whether the process still runs."""
         uid = self.identity.first_uid + 2 * number + 1
         if self._in_namespaces:
             return self._start_confined(Owner(uid, uid), mark, command)
@@ -172,7 +172,7 @@ class _Machine:
         return lambda: process.is_running
 
     async def succeed(self) -> LocalDriver:
-        """Return the driver of the next deployer, which has looked for what runs."""
+        """Return the driver of the next deployer after its scan for orphans."""
         traffic: Any = None
         driver = LocalDriver(
             self.identity,
@@ -227,7 +227,7 @@ async def test_marks_that_an_application_writes_cost_its_neighbour_neither_port_
     await until(lambda: _count_claims(claims) == len(claims))
     driver = await machine.succeed()
     assert victim()
-    # In namespaces, the claims count for nothing, and the attacker's instances go on.
+    # In namespaces, forged marks have no effect, and the attacker's instances keep running.
     assert [each() for each in attackers] == [in_namespaces] * len(claims)
     assert await machine.listeners.examine(port) is Verdict.OWN
     routes = driver.first_routes(
@@ -240,7 +240,7 @@ async def test_marks_that_an_application_writes_cost_its_neighbour_neither_port_
 
 
 def _count_claims(claims: Sequence[str]) -> int:
-    """How many of these are in the environment of a process: its program has been replaced."""
+    """Count the marks that a process has in its environment, after it has executed the new program."""
     marks = Marks()
     found = [marks.of_environment(int(name)) for name in os.listdir("/proc") if name.isdecimal()]
     return sum(frozenset({claim}) in found for claim in claims)
@@ -260,7 +260,7 @@ async def test_steps_of_the_deployer_before_are_ended(make_machine: MakeMachine)
 async def test_processes_that_cannot_be_ended_keep_no_deployer_from_its_start(
     make_machine: MakeMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As where an application starts others with the mark again and again."""
+    """An application may start new processes with the mark again and again."""
     machine = await make_machine(False)
     mark = f"{machine.identity.id}/{VICTIM}/107/web/0/0"
     victim = machine.start(VICTIM, mark, "exec sleep 1000")

@@ -1,4 +1,4 @@
-"""Which instance a port is expected to be of."""
+"""The instance that is expected on a port."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.engines import free_port
 
 
 class _Source:
-    """Nobody listens, or the lookup fails."""
+    """A source without a listener, or with a failing lookup."""
 
     def __init__(self, found: Listener | None = None, fails: bool = False) -> None:
         self._found, self._fails = found, fails

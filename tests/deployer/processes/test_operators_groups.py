@@ -1,5 +1,5 @@
-"""Pharos as an ordinary user who has keys and is in groups such as `docker`: commands are the same user and keep the
-groups, and find nothing to open."""
+"""Pharos as an ordinary user with keys and groups such as `docker`: commands run as the same user with the same groups,
+but cannot open the keys or sockets."""
 
 import json
 import os
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    """What a command of that Pharos finds."""
+    """The report of a command that this Pharos runs."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
@@ -84,7 +84,7 @@ def test_sockets_of_the_operators_groups_are_covered(told: dict[str, Any]) -> No
 
 
 def test_keys_of_the_operator_are_covered(told: dict[str, Any]) -> None:
-    """The command is the same user, so the rights of files would open them. What is no secret stays."""
+    """The command runs as the same user, so file permissions alone would allow access. Other files stay visible."""
     assert told["home"] == {
         ".ssh/id_ed25519": "No such file or directory",
         ".netrc": "",

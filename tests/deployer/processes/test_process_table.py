@@ -52,7 +52,7 @@ def test_a_process_that_takes_long_to_become_another_program_is_found(
 
 
 def test_a_process_without_an_environment_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application may have thousands, and every look at the machine would wait for each of them."""
+    """An application may have thousands of such processes, and every scan would wait for each of them."""
     monkeypatch.setattr(process_table.time, "sleep", pytest.fail)
     proc = _Changing(0, b"")
     assert _look(monkeypatch, proc) == frozenset()

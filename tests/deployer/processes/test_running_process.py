@@ -194,7 +194,7 @@ async def test_a_program_that_overwrites_its_environment_is_found(place: Place, 
 async def test_a_mark_in_the_environment_does_not_count_in_a_marked_namespace(
     place: Place, nowhere: int
 ) -> None:
-    """A program can give itself any environment, but not leave its mount namespace."""
+    """A program can set any environment variable, but cannot leave its mount namespace."""
     if not await has_namespaces():
         pytest.skip("this kernel grants no namespaces")
     forged = f"forged:{place.mark}"
@@ -213,7 +213,7 @@ async def test_a_mark_in_the_environment_does_not_count_in_a_marked_namespace(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 async def test_another_user_who_claims_the_mark_does_not_hold_up_its_end(place: Place, nowhere: int) -> None:
-    """Where there are no namespaces, an application could start such processes again and again."""
+    """Without namespaces, an application could start such processes again and again."""
     process = place.start("exec sleep 600", nowhere)
     await process.wait_started()
     claimant = _claim(place.mark, process.uid + 1)

@@ -231,7 +231,7 @@ async def test_each_start_but_the_first_may_have_another_mark_and_other_variable
 
 @pytest.fixture
 def end_shortage(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """No thread can be started, as where the pids cgroup is full, until this is called."""
+    """Make thread starts fail, as with a full pids cgroup; the returned function ends the shortage."""
     monkeypatch.setattr(threads, "_threads", ThreadPoolExecutor(1))
     real = threading.Thread.start
 

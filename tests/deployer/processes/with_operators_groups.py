@@ -1,4 +1,4 @@
-"""Run by test_operators_groups.py as an ordinary user with keys and a group: what its commands can open, as JSON."""
+"""Run by test_operators_groups.py as an ordinary user with keys and a group. Prints as JSON what commands can open."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""WebSockets that send much, or many small frames: it arrives whole, in turns that environments share."""
+"""WebSockets with much traffic or many small frames: all frames arrive, in turns that environments share."""
 
 import asyncio
 from typing import cast
@@ -25,7 +25,7 @@ GOING_AWAY = b"\x88\x02\x03\xe9"
 
 
 class Side:
-    """A connection as a pipe sees it."""
+    """The part of a connection that a pipe uses."""
 
     def __init__(self) -> None:
         self.transport = self
@@ -47,7 +47,7 @@ class Side:
 
 
 class Drained(Watch):
-    """Lets a sink be full until the test has it taken from."""
+    """Keeps a sink full until the test drains it."""
 
     def __init__(self) -> None:
         self.taken = asyncio.Event()
@@ -106,7 +106,7 @@ async def test_one_environment_gets_its_turn_before_another_one_has_had_all_of_i
     pipe_between(source, sink, turns, watch, environment_id=2).feed_data(few)
     await asyncio.sleep(0)
     assert sink.got == few and not source.is_paused
-    # Of the other environment, a part of what came with one of its twenty reads.
+    # Of the other environment, a part of one of its twenty reads.
     assert sum(len(one.got) for _, one in greedy) < 20 * FRAMES_AT_ONCE * len(EMPTY) + READ_BYTES
     await until(lambda: not any(source.is_paused for source, _ in greedy))
     assert all(one.got == data for _, one in greedy)
@@ -137,7 +137,7 @@ async def test_what_waits_for_its_turn_is_passed_on_when_the_tunnel_ends() -> No
 
 
 async def test_small_frames_arrive_whole_in_both_directions() -> None:
-    """And so do those that come right before an application's end."""
+    """Frames that an application sends right before its end arrive whole as well."""
     sent = b"".join(EMPTY + bytes((0x82, 4)) + number.to_bytes(4, "big") for number in range(20_000))
     heard = asyncio.get_running_loop().create_future()
 

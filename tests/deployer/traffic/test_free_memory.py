@@ -1,4 +1,4 @@
-"""When the proxy gives memory back."""
+"""Release of the proxy's memory."""
 
 from deployer.traffic.proxy.free_memory import FreeMemory
 

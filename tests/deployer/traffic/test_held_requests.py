@@ -1,4 +1,4 @@
-"""How many connections are tried for requests that wait for a target which refuses."""
+"""The number of connection attempts for requests held for a target that refuses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,12 +15,12 @@ from tests.deployer.traffic.applications import until
 HOST = "a.localhost"
 ROUTE = Route((HOST,), (Target(1),), is_awaited=True)
 HELD = 200
-# Retries come by time, so on a busy machine a few more may be made than the test waits for.
+# Retries are timed, so a busy machine may make a few more than the test waits for.
 FEW = 20
 
 
 class Refusing:
-    """Refuses connections, but for as many as it is told to take."""
+    """A target that accepts a given number of connections and refuses all others."""
 
     def __init__(self) -> None:
         self.tried = 0
@@ -28,7 +28,7 @@ class Refusing:
 
     async def open(self, _target: Target, _listeners: object) -> Upstream:
         self.tried += 1
-        # As a connection does that is refused by this machine.
+        # The error of a connection that this machine refuses.
         await asyncio.sleep(0)
         if not self.takes:
             raise UpstreamRefused
@@ -44,7 +44,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Refusing:
 
 
 class Requests:
-    """Those that are on their way to the environment."""
+    """The requests in flight to the environment."""
 
     def __init__(self) -> None:
         self.table = RouteTable()
@@ -99,7 +99,7 @@ async def test_a_target_that_is_back_gets_all_who_wait(target: Refusing, request
 
 
 async def test_each_connection_that_is_taken_has_two_more_tried(target: Refusing, requests: Requests) -> None:
-    """A target that takes one and refuses the next is not tried by all."""
+    """The other requests do not try a target that accepts one connection and refuses the next."""
     await requests.hold(HELD)
     target.takes = 3
     await until(lambda: requests.connected == 3 and len(requests.routed.held) == HELD - 3)

@@ -1,4 +1,4 @@
-"""How much of what an application sends is parsed before it is found to be too much."""
+"""The amount of an application's output that the proxy parses before refusing it as too much."""
 
 import asyncio
 
@@ -12,12 +12,12 @@ from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, read_body
 INTERIM = b"HTTP/1.1 100 \r\n\r\n"
 EMPTY = b"HTTP/1.1 204 \r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-# What one read brings may have more than a thousand heads. They are parsed in pieces of 1 KiB.
+# One read may bring more than a thousand heads. The proxy parses them in pieces of 1 KiB.
 MOST_HEADS = 1024 // len(EMPTY) + 1
 
 
 class Wire(asyncio.Transport):
-    """A connection to an application that a test speaks for."""
+    """A connection to an application that the test plays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Wire(asyncio.Transport):
 
 
 class Counting(Upstream):
-    """Counts the heads that the parser hands over."""
+    """Counts the heads that the parser returns."""
 
     heads = 0
 

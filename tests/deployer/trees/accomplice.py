@@ -28,7 +28,7 @@ def attempt(code: str, *descriptors: int) -> str:
 
 
 def give_all(folder: "os.PathLike[str]") -> None:
-    """Make a tree the builder's, and writable for everybody."""
+    """Make the builder the owner of a tree, and the tree writable for everybody."""
     for _, names, files, handle in os.fwalk(folder):
         for name in (*names, *files):
             os.chown(name, BUILDER, BUILDER, dir_fd=handle, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""A tree is given as a whole, and its top folder last."""
+"""A whole tree gets a new owner, its top folder last."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 def test_all_of_it_is_the_owners_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where names of branches make folders deeper than Python calls."""
+    """Also if folders from branch names are nested deeper than Python's recursion limit."""
     tree = tmp_path / "tree"
     make_deep(tree, 1_500)
     (tree / "file").touch()
@@ -30,7 +30,7 @@ def test_all_of_it_is_the_owners_in_the_end(tmp_path: Path, monkeypatch: pytest.
         with monkeypatch.context() as patch:
             patch.setattr(os, "chown", note)
             give_tree(tree, Owner(BUILDER, BUILDER + 1))
-        # While anything else was given, the top folder was still closed.
+        # The top folder stayed closed during all other changes of owner.
         assert tops == {0}
         paths = (tree, tree / "file", tree / "link", tree / "deep" / "deep")
         assert {(path.lstat().st_uid, path.lstat().st_gid) for path in paths} == {(BUILDER, BUILDER + 1)}

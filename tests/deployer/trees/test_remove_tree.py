@@ -1,4 +1,4 @@
-"""Trees are removed whatever is in them, and nothing else is."""
+"""Removal of trees with any content, and of nothing outside the tree."""
 
 import os
 import socket
@@ -105,7 +105,7 @@ def test_rights_that_a_build_took_away_are_no_obstacle(tmp_path: Path) -> None:
 
 
 def make_deep(folder: Path, levels: int) -> None:
-    """A chain of folders that is longer than a path can be."""
+    """Create nested folders whose path exceeds the limit for paths."""
     folder.mkdir()
     here = os.open(folder, os.O_RDONLY)
     for _ in range(levels):

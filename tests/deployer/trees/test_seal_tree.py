@@ -1,4 +1,4 @@
-"""What a build made is moved into files that nobody but Pharos can write, and is otherwise the same."""
+"""Sealing copies a build's output to files that only Pharos can write, and changes nothing else."""
 
 import asyncio
 import os
