@@ -59,8 +59,8 @@ def _find_other(
 
 
 def _is_started_by(identity_id: str, marks: Iterable[str]) -> bool:
-    """Return True if this deployer wrote one of the marks. A process with another deployer's mark still counts: without
-    namespaces, a copy of this deployer may run as an application of the other one."""
+    """Return True if this deployer wrote one of the marks. A process with another deployer's mark must be found: it may
+    be a copy of this deployer that runs as an application of the other one, without namespaces."""
     return any(mark.startswith(f"{identity_id}/") for mark in marks)
 
 

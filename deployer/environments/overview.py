@@ -66,7 +66,7 @@ async def read_overview(
     check: Check | None = None,
 ) -> Overview:
     """Return the desired state of all environments or of one. For environments that another deployer has leased, the
-    overview has only the names.
+    overview has only the IDs.
 
     Calls `check` in the same transaction, as a restore may begin at any time, and raises its errors.
     """

@@ -82,7 +82,7 @@ class _Pipe:
             transport.write(waiting)
 
     def _pass_on(self, data: bytes, most: int) -> tuple[int, int]:
-        """Forward up to `most` frames of `data`. Return the number of forwarded bytes and frames."""
+        """Forward up to `most` frames of `data`. Return the number of processed bytes and frames."""
         transport = self._sink.transport
         if transport is None or transport.is_closing():
             self._ended.set()
