@@ -34,7 +34,7 @@ _SHUTDOWN_SECONDS = 10.0
 # A caller that is refused in mid-body gets this long to read the answer.
 _LINGERING_SECONDS = 2.0
 # Bytes to read ahead of the handler. aiohttp pauses after twice as many bytes, or a sixteenth as many chunks. With its
-# default of 256 KiB, a body of one-byte chunks blocks all other requests for twice as long.
+# default of 256 KiB, a body of one-byte chunks blocks all other requests for four times as long.
 _BODY_BYTES = 64 * 1024
 # How nginx counts a request whose caller hung up.
 _HUNG_UP = 499
