@@ -72,7 +72,7 @@ async def _fail_once(faulty: FaultyDeployer, places: dict[str, Place], begin: Be
 
 @pytest.mark.timeout(1500)
 @pytest.mark.longer_in_full
-@pytest.mark.parametrize(("begin", "faults"), [(_deploy, 13), (_roll_back, 5), (_promote, 5), (_scale, 3)])
+@pytest.mark.parametrize(("begin", "faults"), [(_deploy, 6), (_roll_back, 3), (_promote, 3), (_scale, 2)])
 async def test_a_fault_at_any_point_leaves_one_truth(
     faulty: tuple[FaultyDeployer, dict[str, Place]], begin: Begin, faults: int, pytestconfig: pytest.Config
 ) -> None:

@@ -20,6 +20,7 @@ from control_api.variables.operations import replace_variables
 from control_api.variables.sealing import SealingKeys
 from deployer import exclusive_identity, leases, run_deployer
 from deployer.identity import FolderInUse, owning
+from tests.support import suites
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, ask, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, Points, faulty_deployer
@@ -224,8 +225,9 @@ async def _wait_told(site: Site, told: str | None) -> None:
         raise AssertionError(f"{site.faulty.deployer.failing!r}, not {told!r}") from None
 
 
+@pytest.mark.longer_in_full
 @pytest.mark.parametrize("wrong", _WRONG)
-async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
+async def test_what_runs_goes_on(site: Site, wrong: str, pytestconfig: pytest.Config) -> None:
     misconfigure, told = _WRONG[wrong]
     faulty = site.faulty
     await _wait_told(site, None)
@@ -244,7 +246,9 @@ async def test_what_runs_goes_on(site: Site, wrong: str) -> None:
         await faulty.start()
     await _wait_told(site, None)
     assert await _serving(site) == pids
-    assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
+    # One deployment after all of them is enough for every run.
+    if suites.is_thorough(pytestconfig) or wrong == list(_WRONG)[-1]:
+        assert await faulty.stage.wait_final(await faulty.stage.deploy(site.place)) == "succeeded"
 
 
 async def test_an_empty_database_on_the_first_start_of_this_version_ends_nothing(site: Site) -> None:
