@@ -5,15 +5,15 @@ client's address, so that invented tokens get nobody a limit of their own. Once 
 (revoked, expired, replaced), its requests count towards the address again, those in flight too.
 """
 
-import math
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from control_api.fair_queue import FairQueue, QueueFull, QueueLimits, WaitedTooLong
+from control_api.token_buckets import MOST_REMEMBERED, TokenBuckets
 from pipeline_contracts.errors import TooManyRequests
-from pipeline_contracts.rate_limits import RateLimit, TokenBucket
+from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
 
 # A process runs so many at once in all, and has so many waiting; each caller's share is a setting.
@@ -22,7 +22,6 @@ _WAITING = 4096
 # Per request that may run: a burst of parallel requests waits, and is not refused.
 _WAITING_FOR_EACH_RUNNING = 8
 _WAIT_SECONDS = 10.0
-_MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +57,21 @@ class RequestLimits:
 
     def __init__(self, bounds: RequestBounds, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._bounds = bounds
-        self._monotonic = monotonic
         waiting = _WAITING_FOR_EACH_RUNNING * bounds.at_once
         self._queue = FairQueue(
             QueueLimits(_RUNNING, bounds.at_once, _WAITING, waiting, _WAIT_SECONDS, reserve=_RUNNING)
         )
         self._owners: OrderedDict[bytes, str] = OrderedDict()
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._buckets = TokenBuckets(monotonic)
         # Those that count towards an owner.
         self._in_flight: defaultdict[bytes | None, set[Admission]] = defaultdict(set)
 
     def remember(self, digest: bytes, owner: str) -> None:
         """Note that the database knows a credential by its digest: its next requests count towards `owner`."""
         self._owners[digest] = owner
-        _keep_newest(self._owners, digest)
+        self._owners.move_to_end(digest)
+        if len(self._owners) > MOST_REMEMBERED:
+            self._owners.popitem(last=False)
 
     def forget(self, digest: bytes) -> None:
         """Note that the database does not know a credential: its requests count towards the client's address, so that
@@ -122,22 +122,10 @@ class RequestLimits:
         admission.key = admission.address_key
 
     def _take(self, key: str, limit: RateLimit) -> None:
-        now = self._monotonic()
-        bucket = self._buckets.setdefault(key, TokenBucket(limit.burst, now))
-        _keep_newest(self._buckets, key)
-        lease = bucket.take(1, 1, limit, now)
-        if not lease.granted:
-            again = max(1, math.ceil(lease.retry_after))
+        again = self._buckets.take(key, limit)
+        if again is not None:
             raise TooManyRequests(
                 f"{'The address' if key.startswith('address ') else 'The account'} may send {limit.rate:g} requests a "
                 f"second, {limit.burst} at once. Send the same request again in {again} s.",
                 headers={"Retry-After": str(again)},
             )
-
-
-def _keep_newest(
-    remembered: "OrderedDict[bytes, str] | OrderedDict[str, TokenBucket]", key: bytes | str
-) -> None:
-    remembered.move_to_end(key)  # type: ignore[arg-type]
-    if len(remembered) > _MOST_REMEMBERED:
-        remembered.popitem(last=False)
