@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from deployer.processes.confinement import Owner
-from deployer.trees.walk_tree import open_folder, walk_tree
+from deployer.trees.walk_tree import open_top, walk_tree
 
 
 def give_tree(folder: Path, owner: Owner) -> None:
@@ -12,11 +12,7 @@ def give_tree(folder: Path, owner: Owner) -> None:
 
     The owner cannot open the folder until the end, and so cannot redirect the walk with a link.
     """
-    outer = os.open(folder.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        top = open_folder(folder.name, outer)
-    finally:
-        os.close(outer)
+    top = open_top(folder)
     try:
         for visit in walk_tree(top, is_emptied=False):
             if visit.kind != "enter":

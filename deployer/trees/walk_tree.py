@@ -117,15 +117,21 @@ def take_folder(folder: int) -> None:
 
 def take_tree(path: Path) -> None:
     """Apply `take_folder` to the folder at this path, whose parent belongs to Pharos. Raises OSError."""
-    parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        top = open_folder(path.name, parent)
-    finally:
-        os.close(parent)
+    top = open_top(path)
     try:
         take_folder(top)
     finally:
         os.close(top)
+
+
+def open_top(path: Path) -> int:
+    """Open the folder at this path, whose parent belongs to Pharos, without following a link in its place. Raises
+    OSError."""
+    parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return open_folder(path.name, parent)
+    finally:
+        os.close(parent)
 
 
 def open_folder(name: str, parent: int) -> int:
