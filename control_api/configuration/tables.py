@@ -91,4 +91,4 @@ class Operation(Base):
     started_at: Mapped[datetime | None] = mapped_column(Moment)
     finished_at: Mapped[datetime | None] = mapped_column(Moment)
     agreed: Mapped[str | None] = mapped_column(Text)
-    """JSON of what a second person agreed that it lowers; null: nothing."""
+    """JSON list of the gates that the operation lowers with the consent of a second person; null: none."""

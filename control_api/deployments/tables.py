@@ -80,8 +80,8 @@ class Deployment(Base):
     reported: Mapped[str | None] = mapped_column(String(12))
     """What its Git host was told last of the commit; null: nothing."""
     reported_context: Mapped[str | None] = mapped_column(String(300))
-    """Under which name it was told, or perhaps where `reported` is null: that outlives the environment, whose end is
-    told as well."""
+    """The name (context) of the commit status at the host. With `reported` null, the host may have received one under
+    this name. It outlives the environment, because the end of a removed environment is reported as well."""
     frozen_at: Mapped[datetime | None] = mapped_column(Moment)
     """When the next two were written down; null: not yet."""
     frozen_variables_id: Mapped[int | None]

@@ -42,7 +42,7 @@ class Unreported:
     reported: str | None
     """What it was told last."""
     has_context: bool
-    """Whether the name of its status is written down: the host was told under it, or perhaps."""
+    """True if the context of its status is stored: the host has received a status under it, or may have."""
     status: CommitStatus
 
 

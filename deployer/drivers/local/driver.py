@@ -96,7 +96,7 @@ class LocalDriver:
             await end_marks(marked.keys() - {str(mark) for mark in self._orphans}, _PATIENCE_SECONDS)
         except StillRunning as error:
             # One application that starts processes again and again must not block the requests of all others.
-            logger.warning("of what an earlier deployer has started, %s", error)
+            logger.warning("processes of an earlier deployer could not be ended: %s", error)
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
         """Where requests go until each environment is kept: to what an earlier process of this deployer has started of
