@@ -10,8 +10,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_api.database import Sessions
-from control_api.variables.sealing import SealingKeys
+from control_domain.database.engine import Sessions
+from control_domain.sealing.sealing_keys import SealingKeys
 from deployer.database_guard import DatabaseGuard, DatabaseRefused, live_of
 from deployer.deployments.carry_out import Workshop
 from deployer.drivers.interface import LastLive

@@ -14,13 +14,13 @@ from sqlalchemy import exists, func, literal_column, or_, select
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.tables import AuditEntry
-from control_api.database import Sessions
-from control_api.database_errors import is_behind
-from control_api.deployments.tables import Deployment, LiveRelease
-from control_api.migrations.upgrade import newest_revision
-from control_api.projects.tables import Environment, Project
-from control_api.runtime.tables import DatabaseToken
+from control_domain.database.engine import Sessions
+from control_domain.database.errors import is_behind
+from control_domain.database.migrations.upgrade import newest_revision
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment, LiveRelease
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.runtime import DatabaseToken
 from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, Remembered
 from deployer.drivers.interface import LastLive, WorkFailed
 from deployer.environments.overview import Overview

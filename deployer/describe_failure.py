@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.exc import DatabaseError, InternalError, SQLAlchemyError
 
-from control_api.database_errors import DatabaseAway, reason
+from control_domain.database.errors import DatabaseAway, reason
 
 
 def describe_database_error(error: SQLAlchemyError) -> str:

@@ -14,10 +14,10 @@ from sqlalchemy import ColumnElement, case, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions, insert_unless_there, read_as_of_now
-from control_api.database_clock import database_now
-from control_api.projects.tables import Environment
-from control_api.runtime.tables import EnvironmentLease, Instance
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Sessions, insert_unless_there, read_as_of_now
+from control_domain.tables.projects import Environment
+from control_domain.tables.runtime import EnvironmentLease, Instance
 from deployer.identity import Identity
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import EnvironmentState

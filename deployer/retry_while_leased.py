@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control_api.database_errors import DatabaseAway
+from control_domain.database.errors import DatabaseAway
 from deployer.leases import Lease
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from functools import partial
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from control_api.audit.operations import Actor
-from control_api.environments.operations import wake_environment
+from control_domain.audit.operations import Actor
+from control_domain.environments.operations import wake_environment
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.deployments.log import utc_now

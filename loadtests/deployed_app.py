@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from control_api.operator_actions import ACTIONS
+from operator_actions.door import ACTIONS
 from operator_cli.failure import CommandFailed
 from operator_cli.operator_client import ask_operator
 from pipeline_contracts.settings import Settings
-from service_processes.operator_engines import operator_engines
+from wiring.processes.operator_engines import operator_engines
 
 _APP = """
 import http.server

@@ -14,11 +14,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from control_api.configuration.documents.bindings import BadBindings
-from control_api.configuration.documents.read_document import read_configuration
-from control_api.variables.sealing import SealingKeys
-from control_api.workflows.faults import DocumentFault
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.configurations.documents.bindings import BadBindings
+from control_domain.configurations.documents.read_document import read_configuration
+from control_domain.documents.faults import DocumentFault
+from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.workflows.read_workflow import read_workflow
 from tests.support.costly_configurations import COSTLY
 from tests.support.hostile_documents import CONFIGURATION, KINDS, LARGE, TRICKY, WORKFLOW, fill_text
 

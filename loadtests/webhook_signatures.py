@@ -25,8 +25,8 @@ from unittest.mock import patch
 from rich.console import Console
 from rich.table import Table
 
-from control_api.webhooks.notices import WebhookSecret
-from control_api.webhooks.providers.all_providers import PROVIDERS
+from git_hosts.all_hosts import PROVIDERS
+from git_hosts.notices import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 MOST_T = 4.5

@@ -23,10 +23,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from embedded_app.allocator import keep_freed_memory
+    from wiring.embedded.allocator import keep_freed_memory
 
     with paused_garbage_collector():
-        from service_processes.consumers import run_consumers
+        from wiring.processes.consumers import run_consumers
 
     keep_freed_memory()
     names = sorted(set(arguments.only or _NAMES))

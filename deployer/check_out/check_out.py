@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from control_api.git_refs import is_commit
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.fetch_revision import fetch_revision
 from deployer.check_out.inspect_tree import inspect_tree
@@ -12,6 +11,7 @@ from deployer.check_out.resolve_ref import check_url
 from deployer.check_out.run_git import OnLine, open_git, until
 from deployer.check_out.submodules import read_submodules
 from deployer.check_out.write_tree import AsOwner, write_tree
+from pipeline_contracts.git_refs import is_commit
 
 
 async def check_out(

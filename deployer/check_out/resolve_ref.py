@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from control_api.git_refs import is_commit, is_ref
-from control_api.refusals import Refused
-from control_api.repositories.read_url import read_url
+from control_domain.refusals import Refused
+from control_domain.repositories.read_url import read_url
 from deployer.check_out.bounded_fetch import fetch_within, temporary_folder
 from deployer.check_out.failures import CheckOutFailed, explain_failure, missing_ref
 from deployer.check_out.run_git import Git, open_git, until
+from pipeline_contracts.git_refs import is_commit, is_ref
 
 # Git looks for no fewer than four digits; under seven they are hardly ever a single commit's.
 _BEGINNING = re.compile("[0-9a-f]{7,63}")

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_api.database import Sessions
-from control_api.deployments.tables import Release
-from control_api.variables.sealing import SealingKeys
-from control_api.workflows.document import WorkflowDocument, from_json
-from control_api.workflows.faults import DocumentFault
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.database.engine import Sessions
+from control_domain.documents.faults import DocumentFault
+from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.tables.deployments import Release
+from control_domain.workflows.document import WorkflowDocument, from_json
+from control_domain.workflows.read_workflow import read_workflow
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import resolve_ref
 from deployer.deployments.live_release import DeploymentIsLive, explain_unusable

@@ -3,7 +3,7 @@
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.deployments.tables import LiveRelease, Release
+from control_domain.tables.deployments import LiveRelease, Release
 
 
 class DeploymentIsLive(Exception):

@@ -11,8 +11,8 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions
-from control_api.deployments.tables import DeploymentLine
+from control_domain.database.engine import Sessions
+from control_domain.tables.deployments import DeploymentLine
 from deployer.drivers.interface import Stream, WorkFailed
 from deployer.leases import Lease, LeaseLost, hold_lease
 from deployer.log_lines.lines import LineCutter

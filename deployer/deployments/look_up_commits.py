@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_api.database import Sessions
-from control_api.database_clock import database_now
-from control_api.deployments.tables import Deployment
-from control_api.git_refs import choose_ref
-from control_api.projects.tables import Environment
-from control_api.repositories.tables import Repository
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Sessions
+from control_domain.repositories.operations import choose_ref
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.read_commit import read_commit
 from deployer.check_out.resolve_ref import resolve_ref

@@ -9,11 +9,11 @@ import msgspec
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions
-from control_api.deployments.moves import add_line, move_deployment
-from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.recorded_deployments.markers import mark_deployment
-from control_api.workflows.document import WorkflowDocument, to_json
+from control_domain.database.engine import Sessions
+from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.recorded_deployments.markers import mark_deployment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.workflows.document import WorkflowDocument, to_json
 from deployer.deployments.live_release import DeploymentIsLive, read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.drivers.interface import Built

@@ -7,25 +7,26 @@ from typing import NamedTuple
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.database import Sessions
-from control_api.deployments.frozen import Inputs, find_changed, freeze, inputs_of
-from control_api.deployments.moves import add_line, move_deployment
-from control_api.deployments.queue_deployment import revision_to_approve
-from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.environments.check_open import check_open
-from control_api.git_refs import choose_ref, is_commit
-from control_api.projects.tables import Environment
-from control_api.repositories.tables import Repository
-from control_api.variables.operations import open_variables
-from control_api.variables.sealing import CannotOpen, SealingKeys
-from control_api.variables.tables import VariableSet
-from control_api.workflows.tables import Workflow
+from control_domain.database.engine import Sessions
+from control_domain.deployments.frozen import Inputs, find_changed, freeze, inputs_of
+from control_domain.deployments.moves import add_line, move_deployment
+from control_domain.deployments.queue_deployment import revision_to_approve
+from control_domain.environments.check_open import check_open
+from control_domain.repositories.operations import choose_ref
+from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
+from control_domain.tables.variables import VariableSet
+from control_domain.tables.workflows import Workflow
+from control_domain.variables.operations import open_variables
 from deployer.deployments.live_release import explain_unusable, read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.leases import Lease, hold_lease
 from deployer.uncut import uncut
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
 from pipeline_contracts.errors import Problem
+from pipeline_contracts.git_refs import is_commit
 
 _MOST_ATTEMPTS = 3
 _INTERRUPTED = "The deployer was ended in the middle of this"

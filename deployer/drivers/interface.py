@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from control_api.workflows.document import WorkflowDocument
+from control_domain.workflows.document import WorkflowDocument
 from pipeline_contracts.deploy_states import DeploymentStep
 
 Stream = Literal["stdout", "stderr", "system"]

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_api.variables.operations import open_variables
-from control_api.variables.sealing import CannotOpen
-from control_api.variables.tables import VariableSet
+from control_domain.sealing.sealing_keys import CannotOpen
+from control_domain.tables.variables import VariableSet
+from control_domain.variables.operations import open_variables
 from deployer.deployments.carry_out import Workshop, carry_out, read_kept_workflow
 from deployer.drivers.interface import Run, Tenancy, WorkFailed
 from deployer.environments.overview import Live, Wanted

@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.accounts.tables import Account
-from control_api.database import Sessions, read_as_of_now
-from control_api.database_clock import database_now
-from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.projects.tables import Environment, Project
-from control_api.runtime.tables import EnvironmentLease
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Sessions, read_as_of_now
+from control_domain.tables.accounts import Account
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.projects import Environment, Project
+from control_domain.tables.runtime import EnvironmentLease
 from deployer.drivers.interface import Kept, Tenancy
 from deployer.environments.names import Names
 from deployer.leases import Check, is_run_elsewhere

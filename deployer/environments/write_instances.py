@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, insert
 
-from control_api.database import Sessions
-from control_api.runtime.tables import Instance
+from control_domain.database.engine import Sessions
+from control_domain.tables.runtime import Instance
 from deployer.drivers.interface import InstanceFacts
 from deployer.leases import Lease, hold_lease
 from deployer.uncut import uncut

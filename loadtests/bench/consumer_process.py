@@ -18,7 +18,6 @@ from consumers.chunk import Transform
 from consumers.loop import ConsumerLoop
 from consumers.transforms.pageviews_topic import IDS
 from consumers.transforms.telemetry_topic import RECEIPTS
-from embedded_app.allocator import keep_freed_memory
 from loadtests.bench.child_process import say
 from loadtests.bench.collect_payloads import collect_bodies, collected_records
 from loadtests.bench.null_column_store import NullColumnStore
@@ -40,6 +39,7 @@ from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
 from storage_backends.event_log.sqlite import open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
+from wiring.embedded.allocator import keep_freed_memory
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
 _BODIES = 256

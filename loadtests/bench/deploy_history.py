@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control_api.accounts.operations import SCOPES
-from control_api.accounts.tables import Account, ApiToken, Membership, Person
-from control_api.database import Base, open_engine
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.migrations.upgrade import upgrade_database
-from control_api.projects.tables import Environment, Project, ProjectRole
-from control_api.repositories.tables import Repository
-from control_api.variables.tables import VariableSet
+from control_domain.accounts.operations import SCOPES
+from control_domain.database.engine import Base, open_engine
+from control_domain.database.migrations.upgrade import upgrade_database
+from control_domain.tables.accounts import Account, ApiToken, Membership, Person
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.projects import Environment, Project, ProjectRole
+from control_domain.tables.repositories import Repository
+from control_domain.tables.variables import VariableSet
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import format_time, to_epoch_ms

@@ -14,7 +14,6 @@ from typing import Any
 import uvloop
 from aiohttp import web
 
-from embedded_app.allocator import keep_freed_memory
 from ingest_edge.app import edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness
@@ -26,7 +25,6 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
-from service_processes.edge import SLICE_SECONDS
 from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.kafka import open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
@@ -38,6 +36,8 @@ from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.rate_counter.interface import RateCounter
 from storage_backends.rate_counter.redis import open_redis_rate_counter
 from storage_backends.salts.in_file import FileSalts
+from wiring.embedded.allocator import keep_freed_memory
+from wiring.processes.edge import SLICE_SECONDS
 
 # Nothing takes records out of this log: it must not fill within a measurement.
 _LOG_BYTES = 2**40

@@ -13,12 +13,12 @@ from loadtests.bench.figures import Figure
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 from pipeline_contracts.settings import Settings
-from service_processes.migrate import all_topics, topic_settings
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import create_topics
 from tests.support.engines import EngineMissing
 from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.redis_server import RedisServer, running_redis
+from wiring.processes.migrate import all_topics, topic_settings
 
 
 async def measure_edge_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:

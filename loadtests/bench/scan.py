@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import insert
 
 from consumers.scan_heartbeats import HeartbeatScan
-from control_api.accounts.operations import create_account
-from control_api.database import open_engine, open_sessions
-from control_api.migrations.upgrade import upgrade_database
-from control_api.monitors.tables import Heartbeat, HeartbeatState
-from control_api.projects.operations import create_environment, create_project
+from control_domain.accounts.operations import create_account
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.database.migrations.upgrade import upgrade_database
+from control_domain.projects.operations import create_environment, create_project
+from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from pipeline_contracts import topics
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.monitor_states.interface import MonitorStates, Progress

@@ -13,7 +13,7 @@ from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.kept_rows import Asked, Goals
 from analytics_queries.visits.site_report import _side_by_side, site_report
 from analytics_queries.visits.tell_days import tell_days
-from control_api.sites.describe_report import ReportedGoal, ReportedSite, describe_report
+from control_domain.sites.describe_report import ReportedGoal, ReportedSite, describe_report
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report
 from tests.analytics_queries.oracle.sent import Filters, Goal, Site

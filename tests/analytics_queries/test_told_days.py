@@ -14,7 +14,7 @@ from analytics_queries.visits.remove_superseded import remove_superseded
 from analytics_queries.visits.site_report import site_report
 from analytics_queries.visits.tell_days import tell_days, tell_untold
 from analytics_queries.visits.told_days import ToldDays, UntoldDay, told_days
-from control_api.sites.describe_report import ReportedSite, describe_report
+from control_domain.sites.describe_report import ReportedSite, describe_report
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report

@@ -17,7 +17,6 @@ from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from consumers.transforms.telemetry_topic import EVENTS, RECEIPTS, TelemetryTopic
-from embedded_app.dead_letters import list_dead_letters, replay_dead_letters
 from pipeline_contracts import topics
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from pipeline_contracts.records import Position
@@ -26,6 +25,7 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.support.telemetry_records import RECEIVED_MS, append_batch
+from wiring.embedded.dead_letters import list_dead_letters, replay_dead_letters
 
 DAY_MS = 86_400_000
 # In the table partition of most batches here: the engine keeps the tokens of each partition apart.

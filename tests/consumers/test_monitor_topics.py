@@ -16,7 +16,6 @@ from consumers.loop import ConsumerLoop
 from consumers.scan_heartbeats import HeartbeatScan
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.queues_topic import QueuesTopic
-from embedded_app.dead_letters import list_dead_letters
 from pipeline_contracts import topics
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.monitors import MonitorMeta
@@ -27,6 +26,7 @@ from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.monitor_states.interface import Progress
 from tests.support.monitored import HOUR, T0, Monitored
+from wiring.embedded.dead_letters import list_dead_letters
 
 
 class ColumnStoreAway:

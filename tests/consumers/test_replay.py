@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_app.demo_visits import demo_records
+from demo.visits import demo_records
 from pipeline_contracts import topics
 from storage_backends.event_log.sqlite import open_sqlite_log
 from tests.support import fork_server

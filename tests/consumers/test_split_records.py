@@ -16,7 +16,6 @@ from consumers.chunk import Chunk
 from consumers.insert_chunk import insert_chunk
 from consumers.transforms.otlp import shared_columns, topic
 from consumers.transforms.otlp.topic import logs_topic, metrics_topic
-from embedded_app.dead_letters import list_dead_letters
 from pipeline_contracts import topics
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
@@ -27,6 +26,7 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.otlp.requests import attribute, logs, metrics
+from wiring.embedded.dead_letters import list_dead_letters
 
 RECEIVED_MS = time.time_ns() // 1_000_000
 LOGS = "pharos.otel_logs"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from control_api import database
-from control_api import postgres as control_postgres
+from control_domain.database import engine as database
+from control_domain.database import postgres as control_postgres
 from storage_backends.event_log import kafka_consumer
 from storage_backends.monitor_states import postgres, sqlite
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
-from control_api.deployments.tables import Deployment, LiveRelease, Release
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from deployer.deployments import carry_out as carry_out_module
 from deployer.deployments.carry_out import Workshop, carry_out
 from deployer.deployments.live_release import DeploymentIsLive

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.accounts.tables import Account
-from control_api.audit.tables import AuditEntry
-from control_api.deployments.tables import Deployment
-from control_api.projects.find import Place
-from control_api.projects.remove_project import remove_project
-from control_api.projects.tables import Project
+from control_domain.projects.find import Place
+from control_domain.removals.remove_project import remove_project
+from control_domain.tables.accounts import Account
+from control_domain.tables.audit import AuditEntry
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Project
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.environments.names import Names
 from deployer.environments.overview import read_kept, read_overview

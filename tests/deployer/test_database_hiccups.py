@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from control_api import database
+from control_domain.database import engine as database
 from deployer import leases, run_deployer
 from deployer.processes.marks import find_marked
 from tests.support.databases import KINDS, migrated_database

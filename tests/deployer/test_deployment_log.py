@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
-from control_api.database_errors import DatabaseAway
-from control_api.deployments.moves import add_line
-from control_api.deployments.tables import DeploymentLine
+from control_domain.database.errors import DatabaseAway
+from control_domain.deployments.moves import add_line
+from control_domain.tables.deployments import DeploymentLine
 from deployer.deployments import log as log_module
 from deployer.deployments.log import DeploymentLog
 from deployer.identity import Identity

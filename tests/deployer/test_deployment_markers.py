@@ -10,16 +10,16 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, Release
-from control_api.reading import list_issues
-from control_api.recorded_deployments.markers import version_at
-from control_api.recorded_deployments.operations import DeploymentReport, record_deployment
-from control_api.recorded_deployments.tables import RecordedDeployment
+from control_domain.recorded_deployments.markers import version_at
+from control_domain.recorded_deployments.operations import DeploymentReport, record_deployment
+from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.recorded_deployments import RecordedDeployment
 from deployer.deployments.carry_out import Workshop, carry_out
 from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
+from operator_actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.deployer.test_carry_out import NotingDriver
 from tests.support.carried_out import WORKFLOW

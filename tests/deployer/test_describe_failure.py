@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from control_api.database_errors import DatabaseAway
+from control_domain.database.errors import DatabaseAway
 from deployer.describe_failure import describe_database_error
 
 _STATEMENT = ("SELECT secret", ("value",))

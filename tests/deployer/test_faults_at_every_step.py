@@ -10,8 +10,8 @@ from itertools import cycle
 import pytest
 from sqlalchemy import update
 
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
+from control_domain.projects.find import Place
+from control_domain.tables.projects import Environment
 from tests.support import suites
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import open_stage

@@ -9,18 +9,18 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.operations import Actor
-from control_api.deployments.decide import approve_deployment
-from control_api.deployments.describe_waiting import describe_waiting
-from control_api.deployments.frozen import inputs_of
-from control_api.deployments.tables import Deployment, Release
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment, Project
-from control_api.refusals import Refused
-from control_api.variables.operations import replace_variables
+from control_domain.audit.operations import Actor
+from control_domain.deployments.decide import approve_deployment
+from control_domain.deployments.frozen import inputs_of
+from control_domain.projects.find import Place
+from control_domain.refusals import Refused
+from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.projects import Environment, Project
+from control_domain.variables.operations import replace_variables
 from deployer.deployments.take_up import Job, take_up
 from deployer.identity import Identity
 from deployer.leases import take_lease
+from operator_actions.describe_waiting import describe_waiting
 from operator_cli.deployment_tables import tell_inputs
 from tests.support.deploy_platform import Platform, environment_path
 from tests.support.deployment_rows import change_deployment, read_outcome

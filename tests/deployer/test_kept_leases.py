@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import delete, select, text, update
 
-from control_api.database import Sessions
-from control_api.database_clock import database_now
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.runtime.tables import EnvironmentLease
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Sessions
+from control_domain.projects.find import Place
+from control_domain.tables.projects import Environment
+from control_domain.tables.runtime import EnvironmentLease
 from deployer import database_memory, run_deployer
 from deployer.drivers.interface import InstanceFacts, Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver

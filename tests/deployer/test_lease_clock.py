@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Boolean, literal, select, update
 
-from control_api.configuration import application_leases
-from control_api.configuration.application_leases import Holder
-from control_api.configuration.tables import Application
-from control_api.database import Moment
-from control_api.database_clock import database_now
-from control_api.runtime.tables import EnvironmentLease
+from control_domain.database.clock import database_now
+from control_domain.database.engine import Moment
+from control_domain.tables.configuration import Application
+from control_domain.tables.runtime import EnvironmentLease
+from control_workers import configuration_leases as application_leases
+from control_workers.configuration_leases import Holder
 from deployer import leases, run_deployer
 from deployer.environments import overview
 from deployer.environments.names import Names

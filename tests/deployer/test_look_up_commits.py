@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from control_api.deployments.tables import Deployment
-from control_api.repositories.tables import Repository
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.repositories import Repository
 from deployer.check_out import bounded_fetch, run_git
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.read_commit import parse_commit, read_commit

@@ -13,11 +13,11 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_api.database import open_engine, open_sessions
-from control_api.deployments.tables import Deployment
-from control_api.projects.find import Place
-from control_api.variables.operations import replace_variables
-from control_api.variables.sealing import SealingKeys
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.projects.find import Place
+from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.tables.deployments import Deployment
+from control_domain.variables.operations import replace_variables
 from deployer import exclusive_identity, leases, run_deployer
 from deployer.identity import FolderInUse, owning
 from tests.support import suites

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, select, update
 
-from control_api.audit.operations import Actor
-from control_api.deployments.tables import LiveRelease, Release
-from control_api.environments.operations import wake_environment
-from control_api.projects.tables import Environment
-from control_api.runtime.tables import EnvironmentLease
+from control_domain.audit.operations import Actor
+from control_domain.environments.operations import wake_environment
+from control_domain.tables.deployments import LiveRelease, Release
+from control_domain.tables.projects import Environment
+from control_domain.tables.runtime import EnvironmentLease
 from deployer.environments.names import Names
 from deployer.environments.overview import Wanted, read_overview
 from deployer.identity import Identity

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control_api.deployments.queue_deployment import Wish, queue_deployment
-from control_api.projects.find import Place
+from control_domain.deployments.queue_deployment import Wish, queue_deployment
+from control_domain.projects.find import Place
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from control_api.deployments.tables import Release
+from control_domain.tables.deployments import Release
 from deployer.deployments.record import Record
 from deployer.deployments.take_up import take_up
 from deployer.identity import Identity

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from control_api.projects.tables import Environment
+from control_domain.tables.projects import Environment
 from deployer import run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.drivers.interface import Tenancy

@@ -19,14 +19,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from prometheus_client import CollectorRegistry
 from sqlalchemy import func, select, text, update
 
-from control_api.deployments.tables import Deployment, LiveRelease
-from control_api.operator_actions import ACTIONS, Engines
-from control_api.projects.tables import Environment
-from control_api.refusals import Refused
-from control_api.repositories.tables import Repository
+from control_domain.refusals import Refused
+from control_domain.tables.deployments import Deployment, LiveRelease
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
 from deployer.assemble import running_local_deployer
 from deployer.identity import owning
 from deployer.processes.marks import end_marked, find_marked
+from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove, check_move
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory

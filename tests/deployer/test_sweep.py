@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from control_api.deployments.tables import Release
-from control_api.projects.find import Place
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import Release
 from deployer import run_deployer
 from deployer.drivers.interface import Kept, Run
 from deployer.drivers.local.driver import LocalDriver

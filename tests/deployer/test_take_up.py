@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.audit.operations import Actor
-from control_api.deployments.decide import approve_deployment
-from control_api.deployments.frozen import inputs_of
-from control_api.deployments.queue_deployment import Trigger, Wish, queue_deployment
-from control_api.deployments.tables import Deployment, LiveRelease, Release
-from control_api.environments.locks import lock_environment
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.repositories.tables import Repository
-from control_api.variables.operations import present_variables, replace_variables
-from control_api.variables.sealing import SealingKeys
+from control_domain.audit.operations import Actor
+from control_domain.deployments.decide import approve_deployment
+from control_domain.deployments.frozen import inputs_of
+from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment
+from control_domain.environments.locks import lock_environment
+from control_domain.projects.find import Place
+from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from control_domain.tables.projects import Environment
+from control_domain.tables.repositories import Repository
+from control_domain.variables.operations import present_variables, replace_variables
 from deployer.deployments.take_up import Job, Pushed, take_up
 from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease

@@ -16,8 +16,8 @@ from datetime import timedelta
 
 from sqlalchemy.orm import configure_mappers
 
-from control_api.configuration.worker import ApplicationWorker, Step, applying
-from control_api.database import open_engine, open_sessions
+from control_domain.database.engine import open_engine, open_sessions
+from control_workers.configuration_runs import ApplicationWorker, Step, applying
 from operator_cli.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.fifty_operations import until_ended

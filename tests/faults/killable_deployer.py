@@ -17,7 +17,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from control_api.database import Sessions, open_engine, open_sessions
+from control_domain.database.engine import Sessions, open_engine, open_sessions
 from deployer import leases, run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.deployments.log import DeploymentLog

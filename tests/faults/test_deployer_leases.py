@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, DeploymentLine, LiveRelease, Release
-from control_api.runtime.tables import EnvironmentLease, Instance
+from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
+from control_domain.tables.runtime import EnvironmentLease, Instance
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
 from tests.support.deployer_process import DeployerProcess, deployer_process, until_equal

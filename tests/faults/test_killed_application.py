@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from control_api.configuration.applications import operations_of
-from control_api.configuration.worker import Step
-from control_api.database import Sessions
+from control_domain.configurations.applications import operations_of
+from control_domain.database.engine import Sessions
+from control_workers.configuration_runs import Step
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory
 from tests.support.databases import copied_database

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from control_api.refusals import Refused
+from control_domain.refusals import Refused
 from tests.support.fifty_among_people import WISH, Shop, open_shop
 from tests.support.fifty_operations import COUNT, Fifty, until_ended
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from control_api import database
-from control_api.projects.find import Place
-from control_api.variables.operations import replace_variables
-from control_api.variables.sealing import SealingKeys
+from control_domain.database import engine as database
+from control_domain.projects.find import Place
+from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.variables.operations import replace_variables
 from deployer.deployments import carry_out
 from deployer.drivers.local.driver import LocalDriver
 from tests.hostile.neighbour import asking, print_table

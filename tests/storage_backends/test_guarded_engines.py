@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from control_api.database import open_engine
-from control_api.postgres import open_postgres_for_migrations
+from control_domain.database.engine import open_engine
+from control_domain.database.postgres import open_postgres_for_migrations
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import read_settings
 from storage_backends.event_log.kafka_connection import KafkaConnection

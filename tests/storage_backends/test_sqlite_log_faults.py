@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from consumers.dead_letters import DeadLetter
-from embedded_app.dead_letters import replay_dead_letters
 from pipeline_contracts.errors import LogFull, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.event_log.sqlite_writer import Bounds
+from wiring.embedded.dead_letters import replay_dead_letters
 
 TOPIC = "test.topic"
 DEAD = "test.topic.dead"

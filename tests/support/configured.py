@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import select
 
-from control_api.configuration.tables import Application
-from control_api.configuration.worker import ApplicationWorker, applying
-from control_api.database import open_engine, open_sessions
-from control_api.variables.sealing import SealingKeys
+from control_domain.database.engine import open_engine, open_sessions
+from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.tables.configuration import Application
+from control_workers.configuration_runs import ApplicationWorker, applying
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.commands import Run, ask
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import aiohttp
 
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.workflows.read_workflow import read_workflow
 from deployer.drivers.interface import InstanceFacts, Run, Stream, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.identity import Identity

@@ -21,12 +21,12 @@ from sqlalchemy import Engine, event, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from control_api.database_errors import DatabaseAway
-from control_api.deployments.tables import LiveRelease, Release
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.workflows.document import WorkflowDocument
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.database.errors import DatabaseAway
+from control_domain.projects.find import Place
+from control_domain.tables.deployments import LiveRelease, Release
+from control_domain.tables.projects import Environment
+from control_domain.workflows.document import WorkflowDocument
+from control_domain.workflows.read_workflow import read_workflow
 from deployer import run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.deployments import carry_out

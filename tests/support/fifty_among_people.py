@@ -10,10 +10,10 @@ from typing import Any
 
 import aiohttp
 
-from control_api.configuration.worker import ApplicationWorker, Step, applying
-from control_api.database import Sessions
-from control_api.engines import Engines
-from control_api.operator_actions import ACTIONS
+from control_domain.database.engine import Sessions
+from control_workers.configuration_runs import ApplicationWorker, Step, applying
+from operator_actions.door import ACTIONS
+from operator_actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.cheap_engines import build_control
 from tests.support.databases import copied_database

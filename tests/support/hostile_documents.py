@@ -6,7 +6,7 @@ in it stands for what is told of an unknown key. Where readers differ in what th
 
 from collections.abc import Mapping, Sequence
 
-from control_api.workflows.strict_yaml import DEEPEST, LONGEST_TEXT
+from control_domain.documents.strict_yaml import DEEPEST, LONGEST_TEXT
 
 WORKFLOW, CONFIGURATION = "workflow", "configuration"
 KINDS = (WORKFLOW, CONFIGURATION)

@@ -19,7 +19,7 @@ from analytics_queries.visits.kept_rows import Asked, Goals
 from analytics_queries.visits.site_report import site_report
 from consumers.assemble import assemble_loop
 from consumers.transforms.pageviews_topic import PageviewsTopic
-from control_api.sites.describe_report import ReportedGoal, ReportedSite, describe_report
+from control_domain.sites.describe_report import ReportedGoal, ReportedSite, describe_report
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import DataError, DBAPIError
 
-from control_api.accounts.tables import Account
-from control_api.database import open_engine
+from control_domain.database.engine import open_engine
+from control_domain.tables.accounts import Account
 from tests.support.cheap_engines import engines_are_cheap
 
 __all__ = ["engines_are_cheap"]

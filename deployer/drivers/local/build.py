@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from control_api.workflows.document import Steps, WorkflowDocument
-from control_api.workflows.faults import DocumentFault
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.documents.faults import DocumentFault
+from control_domain.workflows.document import Steps, WorkflowDocument
+from control_domain.workflows.read_workflow import read_workflow
 from deployer.check_out.check_out import check_out
 from deployer.check_out.failures import CheckOutFailed
 from deployer.drivers.interface import Source, Tenancy, WorkFailed, WorkLog

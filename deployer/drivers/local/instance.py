@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from control_api.workflows.document import Process
+from control_domain.workflows.document import Process
 from deployer.drivers.interface import WEB, InstanceFacts
 from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
 from deployer.listeners.interface import Listener

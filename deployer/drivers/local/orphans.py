@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from control_api.workflows.read_workflow import MOST_PROCESSES, MOST_REPLICAS
+from control_domain.workflows.read_workflow import MOST_PROCESSES, MOST_REPLICAS
 from deployer.drivers.local.instance import Mark
 from deployer.processes.marks import MarkedProcess
 

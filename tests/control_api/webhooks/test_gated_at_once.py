@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select
 
-from control_api.audit.operations import Actor
-from control_api.deployments.tables import Deployment
-from control_api.environments.remove_environment import remove_environment
-from control_api.projects.find import Place
-from control_api.projects.tables import Environment
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.audit.operations import Actor
+from control_domain.projects.find import Place
+from control_domain.removals.remove_environment import remove_environment
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_workers.waiting_pushes import WebhookWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import Hooked, as_sent, bitbucket_change, push
 

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_api.deployments.tables import Deployment
-from control_api.projects.tables import Environment
-from control_api.webhooks import worker
-from control_api.webhooks.tables import ClosingPreview
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.tables.deployments import Deployment
+from control_domain.tables.projects import Environment
+from control_domain.tables.webhooks import ClosingPreview
+from control_workers import waiting_pushes as worker
+from control_workers.waiting_pushes import WebhookWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import SKIP, WORKFLOW, Hooked, as_sent, pull
 

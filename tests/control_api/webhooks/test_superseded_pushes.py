@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import select
 
-from control_api.deployments.tables import Deployment, DeploymentLine
-from control_api.webhooks.worker import WebhookWorker
+from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_workers.waiting_pushes import WebhookWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import Hooked, push
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from control_api.workflows.document import Process
+from control_domain.workflows.document import Process
 from deployer.drivers.local import instance as instance_module
 from deployer.drivers.local.instance import Instance, Mark
 from deployer.listeners.owners import ListenerOwners

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from control_api.workflows.read_workflow import read_workflow
+from control_domain.workflows.read_workflow import read_workflow
 from deployer.drivers.interface import Run, Tenancy, WorkFailed
 from deployer.drivers.local.driver import LocalDriver
 from deployer.identity import Identity
