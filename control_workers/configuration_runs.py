@@ -32,7 +32,7 @@ from control_domain.sites.operations import live_sites
 from control_domain.tables.configuration import Operation
 from control_domain.tables.projects import Project
 from control_workers.configuration_leases import Holder, LeaseLost, free_all
-from control_workers.run_periodically import Seldom, keep_doing
+from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.deploy_states import OperationStatus
 from pipeline_contracts.errors import NotFound, StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
@@ -71,7 +71,7 @@ class _Begun:
     project_id: int
 
 
-class ApplicationWorker:
+class ConfigurationRunWorker:
     """One worker; there may be one in each control plane."""
 
     def __init__(
@@ -88,17 +88,17 @@ class ApplicationWorker:
         self._keys = keys
         self._on_step = on_step
         self._holder = Holder(lease)
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._stop = asyncio.Event()
 
     def wake(self) -> None:
         """Something was applied, or tried again, and is committed."""
-        self._news.set()
+        self._wake.set()
 
     def stop(self) -> None:
         """Let `run` end behind the operation that it is at."""
         self._stop.set()
-        self._news.set()
+        self._wake.set()
 
     async def free_all(self) -> None:
         """Begin with what workers that are gone were at. For who knows that there is no other worker."""
@@ -107,24 +107,24 @@ class ApplicationWorker:
 
     async def run(self) -> None:
         """Until `stop`."""
-        forgetting = Seldom(_FORGET_SECONDS)
+        forgetting = Throttle(_FORGET_SECONDS)
 
-        async def go_round() -> None:
+        async def do_iteration() -> None:
             if forgetting.is_due():
                 await self._forget()
                 forgetting.done()
             while not self._stop.is_set() and (number := await self._claim()) is not None:
                 await self._work(number)
 
-        await keep_doing(
-            go_round,
+        await run_periodically(
+            do_iteration,
             self._stop,
             every=_LOOK_SECONDS,
             logger=logger,
             outage="applications wait for the database",
             # Its lease keeps it back for a while.
             fault="an application could not be carried on with",
-            news=self._news,
+            wake=self._wake,
         )
 
     async def _forget(self) -> None:
@@ -251,7 +251,9 @@ class ApplicationWorker:
 
 
 @asynccontextmanager
-async def applying(worker: ApplicationWorker, *, is_alone: bool) -> AsyncIterator[ApplicationWorker]:
+async def running_configuration_worker(
+    worker: ConfigurationRunWorker, *, is_alone: bool
+) -> AsyncIterator[ConfigurationRunWorker]:
     """The worker at work; at the end it is behind an operation. `is_alone`: no other worker has the same database."""
     if is_alone:
         await worker.free_all()

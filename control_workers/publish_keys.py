@@ -8,14 +8,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.published_keys.publish_keys import publish_keys
-from control_workers.run_periodically import Seldom, keep_doing
+from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
 
 
-async def keep_published(
+async def publish_keys_periodically(
     sessions: Sessions,
     directory: KeyDirectory,
     stop: asyncio.Event,
@@ -23,12 +23,12 @@ async def keep_published(
     every: float = 1.0,
     repeat_seconds: float = 60.0,
 ) -> None:
-    """Publish all keys now, whenever the directory has lost them or was away, and each `repeat_seconds`, until `stop`.
+    """Publish all keys now, whenever the directory has lost them, and each `repeat_seconds`, until `stop` is set.
 
-    Asks the directory every `every` seconds. The repetition is for changes that another process could not publish
-    while the directory answered this one. Either engine may be away meanwhile: that is logged once an outage.
+    Checks the directory every `every` seconds. The repetition covers changes that another process could not publish
+    while this process could reach the directory. Outages of either engine are logged once.
     """
-    repeat = Seldom(repeat_seconds)
+    repeat = Throttle(repeat_seconds)
 
     async def publish() -> None:
         if repeat.is_due() or not await directory.is_complete():
@@ -36,12 +36,12 @@ async def keep_published(
             repeat.done()
             logger.debug("published %d keys", count)
 
-    await keep_doing(
+    await run_periodically(
         publish,
         stop,
         every=every,
         logger=logger,
         outage="keys cannot be published now",
         fault="keys could not be published",
-        passing=(StorageUnavailable, SQLAlchemyError),
+        transient=(StorageUnavailable, SQLAlchemyError),
     )

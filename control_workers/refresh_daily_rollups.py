@@ -1,4 +1,4 @@
-"""Tells the visits of days that are over in the background, so that nobody's report has to wait for it."""
+"""Refreshes the daily rollups of visits in the background, so that no report has to wait for it."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from analytics_queries.visits.remove_superseded import remove_superseded
 from analytics_queries.visits.tell_days import tell_days
 from control_domain.database.engine import Sessions
 from control_domain.sites.operations import find_sites
-from control_workers.run_periodically import keep_doing
+from control_workers.run_periodically import run_periodically
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
@@ -22,8 +22,8 @@ _EVERY_SECONDS = 300.0
 _DAYS = 730
 
 
-async def tell_finished_days(sessions: Sessions, store: ColumnStore, now: datetime) -> None:
-    """Of every site, what is not told yet. Raises `StorageUnavailable` and what the database raises."""
+async def refresh_finished_days(sessions: Sessions, store: ColumnStore, now: datetime) -> None:
+    """Refresh every site's stale rollups of past days. Raises `StorageUnavailable` and database errors."""
     async with sessions() as session:
         sites = [(seen.site.id, seen.site.timezone) for seen in await find_sites(session)]
     for site_id, timezone in sites:
@@ -32,27 +32,27 @@ async def tell_finished_days(sessions: Sessions, store: ColumnStore, now: dateti
         await tell_days(store, site_id, timezone, days, now)
 
 
-async def keep_told(
+async def refresh_rollups_periodically(
     sessions: Sessions, store: ColumnStore, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
 ) -> None:
-    """Do so every few minutes, and once a day remove what was told anew since, until `stop`."""
+    """Refresh stale rollups every `every` seconds and delete superseded rows once a day, until `stop` is set."""
     cleaned_on = None
 
-    async def tell() -> None:
+    async def refresh() -> None:
         nonlocal cleaned_on
         now = datetime.now(UTC)
-        await tell_finished_days(sessions, store, now)
+        await refresh_finished_days(sessions, store, now)
         if now.date() != cleaned_on:
             await remove_superseded(store, now)
             cleaned_on = now.date()
 
-    # Reports tell by themselves what they need; this only spares them the wait.
-    await keep_doing(
-        tell,
+    # Reports refresh the rollups that they need; this only spares them the wait.
+    await run_periodically(
+        refresh,
         stop,
         every=every,
         logger=logger,
-        outage="finished days could not be told now",
-        fault="finished days could not be told",
-        passing=(StorageUnavailable, QueryRefused, SQLAlchemyError),
+        outage="daily rollups cannot be refreshed now",
+        fault="daily rollups could not be refreshed",
+        transient=(StorageUnavailable, QueryRefused, SQLAlchemyError),
     )

@@ -1,4 +1,4 @@
-"""What a control plane does again and again in the background."""
+"""Runs functions periodically in the background."""
 
 import asyncio
 import contextlib
@@ -10,47 +10,47 @@ from sqlalchemy.exc import SQLAlchemyError
 Errors = tuple[type[Exception], ...]
 
 
-async def keep_doing(
-    work: Callable[[], Awaitable[object]],
+async def run_periodically(
+    function: Callable[[], Awaitable[object]],
     stop: asyncio.Event,
     *,
     every: float,
     logger: logging.Logger,
     outage: str,
     fault: str,
-    passing: Errors = (SQLAlchemyError,),
-    news: asyncio.Event | None = None,
+    transient: Errors = (SQLAlchemyError,),
+    wake: asyncio.Event | None = None,
     after_fault: float = 0.0,
 ) -> None:
-    """`work` at once and every so many seconds, or as soon as there is `news`, until `stop`; no round is cut short.
-    Whoever sets `stop` sets `news` as well.
+    """Call `function` now, then `every` seconds or as soon as `wake` is set, until `stop` is set.
 
-    Errors of `passing` are those of engines that are away: they are logged as `outage`, once until a round ends well.
-    Any other is logged as `fault`, with where it came from, and ends nothing: one bad row must not hold up all others.
-    Behind it at least `after_fault` seconds pass.
+    An iteration is never interrupted. Who sets `stop` must also set `wake`. `transient` errors mean that an engine is
+    unreachable: they are logged as `outage`, once until the next iteration succeeds. Any other error is logged as
+    `fault` with its traceback, and the loop continues after at least `after_fault` seconds: one bad row must not block
+    the others.
     """
-    is_away = False
+    is_unreachable = False
     while not stop.is_set():
         pause = every
-        if news is not None:
-            news.clear()
+        if wake is not None:
+            wake.clear()
         try:
-            await work()
-            is_away = False
-        except passing as error:
-            if not is_away:
+            await function()
+            is_unreachable = False
+        except transient as error:
+            if not is_unreachable:
                 logger.warning("%s: %s", outage, error)
-            is_away = True
+            is_unreachable = True
         except Exception:
             logger.exception(fault)
             pause = max(every, after_fault)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await (stop if news is None else news).wait()
+                await (stop if wake is None else wake).wait()
 
 
-class Seldom:
-    """Now and then among what is done more often: `is_due` is true at first, and again so many seconds behind
+class Throttle:
+    """Limits how often a part of a periodic function runs: `is_due` is true at first, and again `seconds` after
     `done`."""
 
     def __init__(self, seconds: float) -> None:

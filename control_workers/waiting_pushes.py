@@ -1,7 +1,7 @@
-"""Brings what webhooks have left waiting on: pushes behind a deployment, previews that could not be removed at once.
+"""Queues pushes that waited for another deployment, and removes previews that could not be removed at once.
 
-It goes by what the database says, not by being told: whoever ends a deployment, and wherever, need not know of it, and
-what a control plane leaves when it is killed the next one finds.
+The worker polls the database instead of being notified: no code that finishes a deployment has to know about it, and a
+new control plane continues where a killed one stopped.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from control_domain.webhooks.deliveries import forget_deliveries
 from control_domain.webhooks.waiting import find_due, queue_waiting
-from control_workers.run_periodically import Seldom, keep_doing
+from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenMove
 from pipeline_contracts.errors import Problem
 from storage_backends.key_directory.interface import KeyDirectory
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _FORGET_SECONDS = 600.0
 
 
-class WebhookWorker:
-    """One worker; there may be one in each control plane."""
+class WaitingPushWorker:
+    """Any number of workers may run, one in each control plane."""
 
     def __init__(self, sessions: Sessions, directory: KeyDirectory) -> None:
         self._sessions = sessions
@@ -45,33 +45,34 @@ class WebhookWorker:
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
-        """Let `run` end behind what it is at."""
+        """Stop `run` after the current iteration."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Until `stop`."""
-        forgetting = Seldom(_FORGET_SECONDS)
+        """Run until `stop` is called."""
+        cleanup = Throttle(_FORGET_SECONDS)
 
-        async def go_round() -> None:
-            if forgetting.is_due():
+        async def do_iteration() -> None:
+            if cleanup.is_due():
                 await self._forget()
-                forgetting.done()
-            await self.look()
+                cleanup.done()
+            await self.process_waiting()
 
-        await keep_doing(
-            go_round,
+        await run_periodically(
+            do_iteration,
             self._stop,
-            every=_LOOK_SECONDS,
+            every=_POLL_SECONDS,
             logger=logger,
-            outage="pushes that wait, wait for the database",
-            fault="what waits could not be looked at",
+            outage="waiting pushes cannot be queued: the database is unreachable",
+            fault="waiting pushes could not be queued",
         )
 
-    async def look(self) -> None:
-        """Queue every push that nothing is active before, and remove every preview that can be."""
+    async def process_waiting(self) -> None:
+        """Queue every waiting push whose environment has no active deployment, and remove closing previews that can be
+        removed."""
         now = datetime.now(UTC)
         async with self._sessions() as session:
-            if not await _waits_anything(session):
+            if not await _is_anything_waiting(session):
                 return
             due, closing = await find_due(session), await _find_closing(session)
         for number in due:
@@ -84,11 +85,11 @@ class WebhookWorker:
             async with self._sessions() as session, session.begin():
                 deployment = await queue_waiting(session, number, now)
         except Problem as problem:
-            # Somebody else was quicker, or it was locked just now: it waits on.
-            logger.info("a push waits on: %s", problem.detail)
+            # Another worker queued it, or the environment was locked meanwhile.
+            logger.info("a push keeps waiting: %s", problem.detail)
             return
         if deployment is not None:
-            logger.info("deployment %d is of a push that had waited", deployment.id)
+            logger.info("deployment %d was queued for a waiting push", deployment.id)
 
     async def _close(self, environment_id: int, now: datetime) -> None:
         try:
@@ -110,8 +111,8 @@ class WebhookWorker:
             await forget_deliveries(session, datetime.now(UTC))
 
 
-async def _waits_anything(session: AsyncSession) -> bool:
-    """Most of the time nothing does: that is one short question."""
+async def _is_anything_waiting(session: AsyncSession) -> bool:
+    """Return False in most iterations, at the cost of one short query."""
     query = select(literal(True)).where(
         exists(select(WaitingPush.id)) | exists(select(ClosingPreview.source))
     )
@@ -128,8 +129,8 @@ async def _find_closing(session: AsyncSession) -> list[int]:
 
 
 async def _claim_closing(session: AsyncSession, place: Place) -> bool:
-    """Whether it is to be closed still: its pull request may be opened again at this very moment, which locks the same
-    in the same order."""
+    """Return True if the preview must still be closed. Reopening its pull request takes the same locks in the same
+    order."""
     await hold_off_deployer(session, place.environment)
     await hold_environment(session, place.environment)
     claimed = await session.execute(
@@ -154,8 +155,8 @@ async def _find_place(session: AsyncSession, environment_id: int) -> tuple[Place
 
 
 @asynccontextmanager
-async def following(worker: WebhookWorker) -> AsyncIterator[WebhookWorker]:
-    """The worker at work; at the end it is behind what it was at."""
+async def running_push_worker(worker: WaitingPushWorker) -> AsyncIterator[WaitingPushWorker]:
+    """Run the worker; at exit, wait for its current iteration."""
     task = asyncio.create_task(worker.run(), name="webhooks")
     try:
         yield worker

@@ -1,4 +1,4 @@
-"""What goes round in the background: through outages and faults, at once on news, and to its end."""
+"""What goes round in the background: through outages and faults, at once on wake, and to its end."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from control_workers.run_periodically import Seldom, keep_doing
+from control_workers.run_periodically import Throttle, run_periodically
 
 _LOGGER = logging.getLogger("tests.round")
 _OFTEN = 0.01
@@ -35,17 +35,17 @@ class _Rounds:
 
 
 async def _run(
-    rounds: _Rounds, *, every: float = _OFTEN, news: asyncio.Event | None = None, after_fault: float = 0.0
+    rounds: _Rounds, *, every: float = _OFTEN, wake: asyncio.Event | None = None, after_fault: float = 0.0
 ) -> None:
     async with asyncio.timeout(60):
-        await keep_doing(
+        await run_periodically(
             rounds,
             rounds.stop,
             every=every,
             logger=_LOGGER,
             outage="it waits",
             fault="it failed",
-            news=news,
+            wake=wake,
             after_fault=after_fault,
         )
 
@@ -81,15 +81,15 @@ async def test_behind_a_fault_it_pauses_longer() -> None:
 
 async def test_news_end_the_pause() -> None:
     rounds = _Rounds([None, None])
-    news = asyncio.Event()
-    running = asyncio.create_task(_run(rounds, every=3600, news=news))
+    wake = asyncio.Event()
+    running = asyncio.create_task(_run(rounds, every=3600, wake=wake))
     while not rounds.begun:
         await asyncio.sleep(0)
-    news.set()
+    wake.set()
     while len(rounds.begun) < 2:
         await asyncio.sleep(0)
-    # It was stopped in that round; whoever stops it gives the news as well.
-    news.set()
+    # It was stopped in that round; whoever stops it gives the wake as well.
+    wake.set()
     await running
 
 
@@ -101,7 +101,7 @@ async def test_stopped_it_does_not_begin() -> None:
 
 
 async def test_what_is_seldom_is_due_at_first_and_then_not_for_a_while() -> None:
-    seldom, often = Seldom(3600), Seldom(0)
+    seldom, often = Throttle(3600), Throttle(0)
     assert seldom.is_due() and seldom.is_due()
     seldom.done()
     often.done()

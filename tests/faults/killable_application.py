@@ -17,7 +17,7 @@ from datetime import timedelta
 from sqlalchemy.orm import configure_mappers
 
 from control_domain.database.engine import open_engine, open_sessions
-from control_workers.configuration_runs import ApplicationWorker, Step, applying
+from control_workers.configuration_runs import ConfigurationRunWorker, Step, running_configuration_worker
 from operator_cli.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.fifty_operations import until_ended
@@ -37,14 +37,14 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
     sessions = open_sessions(engine)
     # As the control plane has it.
     directory = await open_redis_key_directory(arguments.redis, follow=False)
-    worker = ApplicationWorker(
+    worker = ConfigurationRunWorker(
         sessions,
         directory,
         VARIABLE_KEYS,
         lease=timedelta(seconds=arguments.lease_seconds),
         on_step=die_at,
     )
-    async with applying(worker, is_alone=arguments.alone):
+    async with running_configuration_worker(worker, is_alone=arguments.alone):
         # Woken: to look once a second is enough where nobody waits for it.
         await until_ended(sessions, look=worker.wake)
     await directory.close()

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from control_domain.database.engine import open_sessions
 from control_domain.database.errors import DatabaseAway
-from control_workers.publish_keys import keep_published
+from control_workers.publish_keys import publish_keys_periodically
 from operator_actions.ingest_keys import create_key, revoke_key
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
@@ -88,7 +88,7 @@ async def control(server: RedisServer, tmp_path: Path) -> AsyncIterator[Control]
         database: Any = Database(sessions)
         stop = asyncio.Event()
         keeping = asyncio.create_task(
-            keep_published(database, directory, stop, every=0.05, repeat_seconds=86_400)
+            publish_keys_periodically(database, directory, stop, every=0.05, repeat_seconds=86_400)
         )
         yield Control(database, directory, edge)
         stop.set()
@@ -191,7 +191,7 @@ async def test_it_starts_without_redis_and_ends_when_told(server: RedisServer, t
     database: Any = Database(async_sessionmaker())
     database.away = True
     stop = asyncio.Event()
-    keeping = asyncio.create_task(keep_published(database, directory, stop, every=30.0))
+    keeping = asyncio.create_task(publish_keys_periodically(database, directory, stop, every=30.0))
     await asyncio.sleep(0.1)
     assert not keeping.done()
     stop.set()

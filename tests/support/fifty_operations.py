@@ -27,7 +27,12 @@ from control_domain.tables.accounts import ApiToken
 from control_domain.tables.configuration import Application
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, Project
-from control_workers.configuration_runs import ApplicationWorker, OnStep, applying, no_step
+from control_workers.configuration_runs import (
+    ConfigurationRunWorker,
+    OnStep,
+    no_step,
+    running_configuration_worker,
+)
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
@@ -232,8 +237,8 @@ async def _add_keys(session: AsyncSession, now: datetime) -> None:
 
 async def carry_out_all(sessions: Sessions, directory: KeyDirectory, *, on_step: OnStep = no_step) -> None:
     """Be a worker until nothing is left that could be done."""
-    worker = ApplicationWorker(sessions, directory, VARIABLE_KEYS, on_step=on_step)
-    async with applying(worker, is_alone=True):
+    worker = ConfigurationRunWorker(sessions, directory, VARIABLE_KEYS, on_step=on_step)
+    async with running_configuration_worker(worker, is_alone=True):
         await until_ended(sessions)
 
 

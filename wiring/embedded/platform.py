@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
@@ -22,19 +21,11 @@ from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumersCollector
 from consumers.scan_heartbeats import running_scan
-from control_api.app import build_control
-from control_api.limits.report_queue import report_limits
-from control_api.limits.request_limits import RequestBounds, RequestLimits
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.first_account.account import ensure_first_account
 from control_domain.published_keys.publish_keys import publish_keys
 from control_domain.sealing.read_setting import read_sealing_keys
-from control_workers.commit_statuses.report_periodically import reporting
-from control_workers.configuration_runs import ApplicationWorker, applying
-from control_workers.forget_idempotency_keys import keep_forgetting
-from control_workers.refresh_daily_rollups import keep_told
-from control_workers.waiting_pushes import WebhookWorker, following
 from deployer.assemble import running_local_deployer
 from deployer.identity import Identity, owning
 from ingest_edge.app import Edge, edge_runner
@@ -45,12 +36,10 @@ from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
 from operator_actions.engines import Engines
 from pipeline_contracts import topics
-from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import open_chdb
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.end_task import end_task
 from storage_backends.event_log.interface import EventLog
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
@@ -59,6 +48,7 @@ from storage_backends.monitor_states.interface import MonitorStates
 from storage_backends.monitor_states.sqlite import open_sqlite_monitor_states
 from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.salts.in_file import FileSalts
+from wiring.control_plane import assemble_control_plane
 from wiring.embedded.asgi_bridge import asgi_handler
 from wiring.embedded.data_folder import explained, own_data_folder, read_secret
 from wiring.embedded.listeners import bound_listeners, listen
@@ -139,9 +129,16 @@ async def run_platform(
         # Neither receipts nor what the consumers ask wait for reports.
         report_store = await store.own_handles(readers=settings.max_reports_at_once)
         engines = Engines(sessions, directory, report_store, variable_keys, data / "deployer")
-        control = await _start_control(
-            stack, settings, engines, receipt_key, receipt_store=await store.own_handles(readers=2)
+        control = assemble_control_plane(
+            settings,
+            sessions=sessions,
+            directory=directory,
+            store=await store.own_handles(readers=2),
+            report_store=report_store,
+            receipt_key=receipt_key,
+            sealing_keys=variable_keys,
         )
+        stack.push_async_callback(control.app.state.log_streams.close)
         edge = await stack.enter_async_context(
             assembled_edge(
                 settings,
@@ -153,7 +150,7 @@ async def run_platform(
                 receipt_key=receipt_key,
                 readiness=readiness,
                 registry=registry,
-                otherwise=asgi_handler(control),
+                otherwise=asgi_handler(control.app),
             )
         )
         await _start_deployer(stack, settings, data, listeners.apps, engines, identity, registry, readiness)
@@ -162,40 +159,9 @@ async def run_platform(
         # Last: who is told that it is ready finds all of it.
         await _serve(stack, edge, server, readiness, ServerLimits.from_settings(settings))
         # Called before all of that: a live log would hold the shutdown up.
-        stack.callback(control.state.log_streams.stop)
-        _keep_in_order(stack, sessions, report_store)
+        stack.callback(control.app.state.log_streams.stop)
+        await stack.enter_async_context(control.workers.running(is_alone=True))
         yield Platform(base_url, credentials, engines, log, int(listeners.apps.getsockname()[1]))
-
-
-async def _start_control(
-    stack: AsyncExitStack,
-    settings: Settings,
-    engines: Engines,
-    receipt_key: bytes,
-    *,
-    receipt_store: ColumnStore,
-) -> FastAPI:
-    """The control plane, with what works beside it."""
-    keys = engines.sealing_keys()
-    worker = ApplicationWorker(engines.sessions, engines.directory, keys)
-    await stack.enter_async_context(applying(worker, is_alone=True))
-    await stack.enter_async_context(following(WebhookWorker(engines.sessions, engines.directory)))
-    await stack.enter_async_context(reporting(engines.sessions, settings))
-    control = build_control(
-        engines.sessions,
-        receipt_store,
-        receipt_key,
-        keys,
-        read_trusted(settings.trusted_proxies),
-        worker.wake,
-        directory=engines.directory,
-        git_app_secret=settings.git_app_secret,
-        report_store=engines.column_store(),
-        report_limits=report_limits(settings.max_reports_at_once),
-        request_limits=RequestLimits(RequestBounds.from_settings(settings)),
-    )
-    stack.push_async_callback(control.state.log_streams.close)
-    return control
 
 
 async def _open_database(stack: AsyncExitStack, path: Path) -> Sessions:
@@ -221,15 +187,6 @@ async def _serve(
     stack.callback(setattr, readiness, "shutting_down", True)
     listen(server, "--port", _BACKLOG)
     await web.SockSite(runner, server, backlog=_BACKLOG).start()
-
-
-def _keep_in_order(stack: AsyncExitStack, sessions: Sessions, store: ColumnStore) -> None:
-    stop = asyncio.Event()
-    for name, work in (
-        ("finished days", keep_told(sessions, store, stop)),
-        ("old answers", keep_forgetting(sessions, stop)),
-    ):
-        stack.push_async_callback(end_task, asyncio.create_task(work, name=name))
 
 
 async def _start_deployer(

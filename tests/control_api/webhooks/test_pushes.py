@@ -11,7 +11,7 @@ from control_domain.audit.operations import Actor
 from control_domain.environments.locks import lock_environment
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.workflows import Workflow
-from control_workers.waiting_pushes import WebhookWorker
+from control_workers.waiting_pushes import WaitingPushWorker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import (
     AFTER,
@@ -42,7 +42,7 @@ async def _end(hooked: Hooked, number: int) -> None:
 
 
 async def _look(hooked: Hooked) -> None:
-    await WebhookWorker(hooked.platform.sessions, InProcessKeyDirectory()).look()
+    await WaitingPushWorker(hooked.platform.sessions, InProcessKeyDirectory()).process_waiting()
 
 
 async def _make_live(hooked: Hooked, *, held: bool) -> None:

@@ -13,7 +13,7 @@ from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
-from control_workers.commit_statuses import report_periodically as keep_reporting
+from control_workers.commit_statuses import report_periodically as report_periodically
 from git_hosts.github import commit_statuses as adapter
 from git_hosts.github.commit_statuses import GitHubStatuses, open_github
 from pipeline_contracts.deploy_states import DeploymentStatus
@@ -102,7 +102,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told on this machine is given up by those tests alone that say so: a slow machine is no host that is
     away, and what was told twice would be counted."""
     monkeypatch.setattr(adapter, "_SECONDS", 120.0)
-    monkeypatch.setattr(keep_reporting, "_END_SECONDS", 120.0)
+    monkeypatch.setattr(report_periodically, "_END_SECONDS", 120.0)
 
 
 @pytest.fixture

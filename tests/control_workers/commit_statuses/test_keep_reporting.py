@@ -11,7 +11,7 @@ import pytest
 
 from control_domain.database.engine import Sessions
 from control_workers.commit_statuses import report_periodically as kept
-from control_workers.commit_statuses.report_periodically import keep_reporting, reporting
+from control_workers.commit_statuses.report_periodically import report_periodically, running_status_reports
 from git_hosts.commit_statuses import CommitStatus
 from git_hosts.github.commit_statuses import GitHubStatuses
 from pipeline_contracts.settings import BadSettings, Settings
@@ -20,7 +20,7 @@ from tests.control_workers.commit_statuses.fake_github import TOKEN, FakeGitHub,
 from tests.support.eleven_operations import Database
 from tests.support.statements import noted_statements
 
-_LOGGER = "control_domain.webhooks.commit_statuses"
+_LOGGER = "control_workers.commit_statuses"
 _OFTEN = 0.02
 
 
@@ -50,14 +50,14 @@ def _settings(github: FakeGitHub) -> Settings:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = keep_reporting.__kwdefaults__
+    defaults = report_periodically.__kwdefaults__
     monkeypatch.setitem(defaults, "every", _OFTEN)
 
 
 async def test_without_a_token_nothing_is_done(pushed: Pushed, github: FakeGitHub) -> None:
     await _push(pushed)
     with noted_statements(pushed.sessions.kw["bind"]) as seen:
-        async with reporting(pushed.sessions, Settings(github_api_url=github.url)):
+        async with running_status_reports(pushed.sessions, Settings(github_api_url=github.url)):
             assert not _at_work()
             for _ in range(5):
                 await asyncio.sleep(_OFTEN)
@@ -68,7 +68,7 @@ async def test_with_a_token_states_go_out_as_they_come(
     pushed: Pushed, github: FakeGitHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        async with reporting(pushed.sessions, _settings(github)):
+        async with running_status_reports(pushed.sessions, _settings(github)):
             number = await _push(pushed)
             await _until(lambda: github.states() == ["pending"])
             await pushed.move(number, "deploying", "running", "succeeded")
@@ -80,7 +80,7 @@ async def test_with_a_token_states_go_out_as_they_come(
 
 async def test_a_token_that_is_none_stops_the_start(sessions: Sessions) -> None:
     with pytest.raises(BadSettings, match="PHAROS_GITHUB_TOKEN"):
-        async with reporting(sessions, Settings(github_token="no token")):
+        async with running_status_reports(sessions, Settings(github_token="no token")):
             pass
 
 
@@ -97,7 +97,7 @@ async def test_it_goes_on_after_the_database_was_away(
     database.away = away
     stop = asyncio.Event()
     with caplog.at_level(logging.WARNING, _LOGGER):
-        task = asyncio.create_task(keep_reporting(cast(Sessions, database), {"github": statuses}, stop))
+        task = asyncio.create_task(report_periodically(cast(Sessions, database), {"github": statuses}, stop))
         await _until(lambda: bool(_told(caplog)))
         for _ in range(5):
             await asyncio.sleep(_OFTEN)
@@ -106,7 +106,9 @@ async def test_it_goes_on_after_the_database_was_away(
         stop.set()
         await task
     # Once an outage.
-    told = "commit statuses wait for the database: The database does not answer now."
+    told = (
+        "commit statuses cannot be reported: the database is unreachable: The database does not answer now."
+    )
     assert [record.getMessage() for record in _told(caplog)] == [told]
 
 
@@ -124,7 +126,7 @@ async def test_a_fault_ends_nothing(
     monkeypatch.setattr(kept, "_FAULT_SECONDS", 0.0)
     await _push(pushed)
     stop = asyncio.Event()
-    task = asyncio.create_task(keep_reporting(pushed.sessions, {"github": Faulty()}, stop))
+    task = asyncio.create_task(report_periodically(pushed.sessions, {"github": Faulty()}, stop))
     await _until(lambda: asked == ["pending", "pending"])
     stop.set()
     await task
@@ -135,7 +137,7 @@ async def test_a_fault_ends_nothing(
 async def test_what_is_being_told_at_the_end_is_written_down(pushed: Pushed, github: FakeGitHub) -> None:
     number = await _push(pushed)
     github.rule = held = Held()
-    async with reporting(pushed.sessions, _settings(github)):
+    async with running_status_reports(pushed.sessions, _settings(github)):
         await held.come.wait()
         asyncio.get_running_loop().call_later(_OFTEN, held.go.set)
     assert await pushed.reported(number) == "pending"
@@ -148,7 +150,7 @@ async def test_a_host_that_hangs_does_not_hold_the_end_up(
     monkeypatch.setattr(kept, "_END_SECONDS", _OFTEN)
     number = await _push(pushed)
     github.rule = held = Held()
-    async with reporting(pushed.sessions, _settings(github)):
+    async with running_status_reports(pushed.sessions, _settings(github)):
         await held.come.wait()
         assert _at_work()
     assert not _at_work()

@@ -30,7 +30,7 @@ from tests.control_workers.commit_statuses.fake_github import (
 from tests.support.operated import NOW, REVISION
 from tests.support.statements import noted_statements
 
-_LOGGER = "control_domain.webhooks.commit_statuses"
+_LOGGER = "control_workers.commit_statuses"
 GO_ON = asyncio.Event()
 
 

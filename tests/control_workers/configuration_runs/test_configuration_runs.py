@@ -10,7 +10,7 @@ import pytest
 
 from control_domain.tables.configuration import Application
 from control_workers import configuration_runs as worker_module
-from control_workers.configuration_runs import ApplicationWorker, Step
+from control_workers.configuration_runs import ConfigurationRunWorker, Step
 from tests.support.eleven_operations import BINDINGS, COUNT, DOCUMENT, EFFECTS, check_done, effects
 from tests.support.reviewed_project import ReviewedProject, statuses
 
@@ -86,7 +86,7 @@ async def test_many_workers_carry_it_out_once(
 ) -> None:
     """Though leases run out in the middle: whoever was too slow finds that it is somebody else's."""
     chance = random.Random(milliseconds)
-    workers: list[ApplicationWorker] = []
+    workers: list[ConfigurationRunWorker] = []
     begun_times = 0
 
     async def dawdle(step: Step, position: int) -> None:
@@ -151,19 +151,21 @@ async def test_a_worker_that_was_thought_dead_does_nothing_more(
     assert attempts[position] == (1 if is_done else 2)
     assert sum(attempts) == COUNT + (0 if is_done else 1)
     # A server or a task that another test has left behind may say something at any time.
-    assert [record for record in caplog.records if record.name.startswith("control_api.")] == []
+    assert [
+        record for record in caplog.records if record.name.startswith(("control_domain.", "control_workers."))
+    ] == []
 
 
 @pytest.mark.both_databases
 async def test_stop_ends_behind_the_operation(begun: ReviewedProject) -> None:
-    stopped: list[ApplicationWorker] = []
+    stopped: list[ConfigurationRunWorker] = []
 
     async def stop(step: Step, position: int) -> None:
         if (step, position) == ("begun", 2):
             stopped[0].stop()
 
     application = await begun.begin(DOCUMENT, BINDINGS)
-    worker = ApplicationWorker(begun.platform.sessions, begun.directory, begun.keys, on_step=stop)
+    worker = ConfigurationRunWorker(begun.platform.sessions, begun.directory, begun.keys, on_step=stop)
     stopped.append(worker)
     await worker.run()
     told = await begun.read(application["id"])
@@ -177,7 +179,7 @@ async def test_stop_ends_behind_the_operation(begun: ReviewedProject) -> None:
 
 async def test_one_that_is_stopped_begins_nothing(begun: ReviewedProject) -> None:
     application = await begun.begin(DOCUMENT, BINDINGS)
-    worker = ApplicationWorker(begun.platform.sessions, begun.directory, begun.keys)
+    worker = ConfigurationRunWorker(begun.platform.sessions, begun.directory, begun.keys)
     worker.stop()
     await worker.run()
     assert await begun.read(application["id"]) == application
@@ -188,6 +190,6 @@ async def test_whoever_is_alone_takes_what_a_dead_one_held(begun: ReviewedProjec
     application = await begun.begin(DOCUMENT, BINDINGS)
     later = datetime.now(UTC) + timedelta(days=1)
     await begun.change(Application, application["id"], holder="a dead one", leased_until=later)
-    worker = ApplicationWorker(begun.platform.sessions, begun.directory, begun.keys)
-    async with worker_module.applying(worker, is_alone=True):
+    worker = ConfigurationRunWorker(begun.platform.sessions, begun.directory, begun.keys)
+    async with worker_module.running_configuration_worker(worker, is_alone=True):
         await check_done(begun, await begun.finished(application["id"]))

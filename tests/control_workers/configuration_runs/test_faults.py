@@ -47,7 +47,9 @@ SHORT = timedelta(milliseconds=50)
 
 def _told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """By the control plane: a server or a task that another test has left behind may say something at any time."""
-    return [record for record in caplog.records if record.name.startswith("control_api.")]
+    return [
+        record for record in caplog.records if record.name.startswith(("control_domain.", "control_workers."))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from control_api.limits.report_queue import report_limits
-from control_api.limits.request_limits import RequestBounds, RequestLimits
 from ingest_edge.health import Readiness
 from operator_actions.engines import Engines
 from pipeline_contracts.settings import Settings
@@ -50,31 +48,3 @@ async def test_readiness_reports_what_the_deployer_reports(monkeypatch: pytest.M
         }
         # Applications that the deployer cannot run do not stop ingest.
         assert readiness.reasons() == {}
-
-
-async def test_the_control_plane_has_limits_and_a_store_for_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-
-    async def close() -> None:
-        pass
-
-    def build_control(*arguments: Any, **named: Any) -> Any:
-        given.update(named, store=arguments[1])
-        return SimpleNamespace(state=SimpleNamespace(log_streams=SimpleNamespace(close=close)))
-
-    @asynccontextmanager
-    async def nothing_runs(*_given: Any, **_named: Any) -> AsyncIterator[None]:
-        yield
-
-    monkeypatch.setattr(platform, "build_control", build_control)
-    for name in ("applying", "following", "reporting"):
-        monkeypatch.setattr(platform, name, nothing_runs)
-    settings = Settings(max_reports_at_once=3, max_requests_at_once=5)
-    reports, receipts = object(), cast(Any, object())
-    async with AsyncExitStack() as stack:
-        await platform._start_control(stack, settings, _engines(reports), b"key", receipt_store=receipts)
-    assert given["report_store"] is reports
-    assert given["store"] is receipts
-    assert given["report_limits"] == report_limits(3)
-    assert isinstance(given["request_limits"], RequestLimits)
-    assert given["request_limits"]._bounds == RequestBounds.from_settings(settings)
