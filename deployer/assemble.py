@@ -12,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.sealing.sealing_keys import SealingKeys
-from deployer.database_guard import DatabaseGuard, DatabaseRefused, live_of
+from deployer.database_guard import DatabaseGuard, live_of
+from deployer.database_memory import DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.drivers.interface import LastLive
 from deployer.drivers.local.driver import LocalDriver

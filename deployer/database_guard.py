@@ -21,8 +21,8 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import DatabaseToken
-from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, Remembered
-from deployer.drivers.interface import LastLive, WorkFailed
+from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
+from deployer.drivers.interface import LastLive
 from deployer.environments.overview import Overview
 from deployer.uncut import uncut
 
@@ -32,10 +32,6 @@ _ACCEPT = (
     "folder and start it again."
 )
 _AT_ONCE = 500
-
-
-class DatabaseRefused(WorkFailed):
-    """The database is not the one whose applications run here. The message says what to do."""
 
 
 class DatabaseGuard:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployer.drivers.interface import LastLive
+from deployer.drivers.interface import LastLive, WorkFailed
 from deployer.write_whole import write_whole
 
 logger = logging.getLogger(__name__)
@@ -17,6 +17,10 @@ logger = logging.getLogger(__name__)
 FILE = "database.json"
 ACCEPT = "accept"
 """What a person writes into the file to have the deployer accept any database."""
+
+
+class DatabaseRefused(WorkFailed):
+    """The database is not the one whose applications run here. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from control_domain.audit.operations import Actor
 from control_domain.environments.operations import wake_environment
-from deployer.database_guard import DatabaseGuard, DatabaseRefused
+from deployer.database_guard import DatabaseGuard
+from deployer.database_memory import DatabaseRefused
 from deployer.deployments.carry_out import Workshop
 from deployer.deployments.log import utc_now
 from deployer.deployments.look_up_commits import CommitLookUps

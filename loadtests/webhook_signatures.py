@@ -25,8 +25,8 @@ from unittest.mock import patch
 from rich.console import Console
 from rich.table import Table
 
-from git_hosts.all_hosts import PROVIDERS
-from git_hosts.notices import WebhookSecret
+from git_hosts.all_hosts import HOSTS
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 MOST_T = 4.5
@@ -138,7 +138,7 @@ def _compare_naively(wanted: Any, given: Any) -> bool:
 
 def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[list[int], list[int]]:
     """Times in ns: of signatures that are wrong in the first digit, and in the last one."""
-    verify = PROVIDERS[proof.kind].verify
+    verify = HOSTS[proof.kind].webhooks.verify_signature
     times: tuple[list[int], list[int]] = ([], [])
     gc.disable()
     try:

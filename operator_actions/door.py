@@ -7,7 +7,7 @@ from typing import Any
 
 from control_domain.database.errors import BrokenReference
 from control_domain.refusals import Refused
-from operator_actions import (
+from operator_actions.actions import (
     accounts,
     audit,
     deployments,
@@ -21,17 +21,17 @@ from operator_actions import (
     webhooks,
     workflows,
 )
-from operator_actions import change_monitors as monitor_changes
-from operator_actions import configurations as configuration
-from operator_actions import follow_deployment as follow_action
-from operator_actions import ingest_keys as keys
-from operator_actions import people as person_actions
-from operator_actions import previews as preview_actions
-from operator_actions import processes as runtime
-from operator_actions import queue_deployments as queue_actions
-from operator_actions import telemetry as reading
-from operator_actions import tokens as token_actions
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions import change_monitors as monitor_changes
+from operator_actions.actions import configurations as configuration
+from operator_actions.actions import follow_deployment as follow_action
+from operator_actions.actions import ingest_keys as keys
+from operator_actions.actions import people as person_actions
+from operator_actions.actions import previews as preview_actions
+from operator_actions.actions import processes as runtime
+from operator_actions.actions import queue_deployments as queue_actions
+from operator_actions.actions import telemetry as reading
+from operator_actions.actions import tokens as token_actions
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 
 __all__ = ["ACTIONS", "Engines"]
 

@@ -26,9 +26,10 @@ from control_domain.tables.webhooks import SealedWebhookSecret
 from control_domain.webhooks.deliveries import Delivery, note_refused, trim_bodies
 from control_domain.webhooks.receive import receive
 from control_domain.webhooks.targets import IS_LISTENED_TO, unknown_repository
-from git_hosts.all_hosts import PROVIDERS
+from git_hosts.all_hosts import HOSTS
+from git_hosts.github.host import GITHUB
 from git_hosts.interface import Headers
-from git_hosts.notices import WebhookSecret
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.errors import (
     BadSignature,
@@ -98,7 +99,9 @@ async def receive_app_webhook(request: Request, session: Session) -> Response:
     secret: str | None = request.app.state.git_app_secret
     if secret is None:
         raise NotFound("No application of a Git host is set up: PHAROS_GIT_APP_SECRET is not set.")
-    return await _answer(request, session, _Hook(None, "github", WebhookSecret("hmac", secret)))
+    return await _answer(
+        request, session, _Hook(None, GITHUB.kind, WebhookSecret(GITHUB.secret_kind, secret))
+    )
 
 
 async def _find_hook(request: Request, session: AsyncSession, number: int | None) -> _Hook:
@@ -128,7 +131,7 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
         with bodies.senders.attempt(hook.name, network, _FAILURES, is_exempt=_is_exempt(request)):
             raw = await read_delivery(request, reading)
             now = datetime.now(UTC)
-            PROVIDERS[hook.kind].verify(raw, headers, hook.secret, now)
+            HOSTS[hook.kind].webhooks.verify_signature(raw, headers, hook.secret, now)
             bodies.senders.note_proof(hook.name, network)
         if hook.account is not None:
             bodies.accepted.take(hook.account)
@@ -148,10 +151,15 @@ async def _answer(request: Request, session: AsyncSession, hook: _Hook) -> Respo
 async def _read_delivery(
     session: AsyncSession, hook: _Hook, headers: Headers, raw: bytes, now: datetime
 ) -> Delivery:
-    provider = PROVIDERS[hook.kind]
+    reader = HOSTS[hook.kind].webhooks
     try:
         return Delivery(
-            hook.repository_id, hook.kind, provider.event(headers), headers, raw, provider.delivery(headers)
+            hook.repository_id,
+            hook.kind,
+            reader.read_event_name(headers),
+            headers,
+            raw,
+            reader.read_delivery_id(headers),
         )
     except PayloadNotUsable as problem:
         await note_refused(session, Delivery(hook.repository_id, hook.kind, "", headers, raw), problem, now)

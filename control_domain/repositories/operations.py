@@ -8,8 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.repositories.read_url import full_name
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush
+from git_hosts.all_hosts import HOSTS
 
-KINDS = ("github", "gitlab", "bitbucket", "git")
+KINDS = (*HOSTS, "git")
 
 
 def choose_ref(requested: str | None, of_environment: str | None, of_repository: str) -> str:

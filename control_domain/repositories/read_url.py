@@ -8,6 +8,7 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 from control_domain.refusals import Refused
+from git_hosts.all_hosts import HOSTS
 
 _LONGEST = 500
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
@@ -15,7 +16,7 @@ _PLAIN_HOST = re.compile(_HOST)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 # `git@host:path`, as ssh's copying program writes it.
 _SCP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>{_HOST}|\[[0-9A-Fa-f:.]+\]):(?!-|:)[^\s]+")
-_KINDS = {"github.com": "github", "gitlab.com": "gitlab", "bitbucket.org": "bitbucket"}
+_KINDS = {domain: host.kind for host in HOSTS.values() for domain in host.domains}
 # Their SSH behind port 443 is elsewhere.
 _OTHER_NAMES = ("www.", "ssh.", "altssh.")
 # `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name`.

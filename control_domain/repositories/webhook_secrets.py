@@ -11,10 +11,10 @@ from control_domain.refusals import Refused
 from control_domain.sealing.sealing_keys import Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
-from git_hosts.notices import SecretKind, WebhookSecret
+from git_hosts.all_hosts import HOSTS
 from git_hosts.signatures.standard_webhooks import SIGNING_PREFIX, signing_key
+from git_hosts.webhook_events import SecretKind, WebhookSecret
 
-_KINDS: dict[str, SecretKind] = {"github": "hmac", "gitlab": "signing", "bitbucket": "hmac"}
 _SECRET_BYTES = 32
 _SHORTEST, _LONGEST = 16, 255
 _PRINTABLE = re.compile(rf"[\x21-\x7e]{{{_SHORTEST},{_LONGEST}}}")
@@ -22,8 +22,8 @@ _MEMBER = "secret"
 
 
 def has_webhook(kind: str) -> bool:
-    """Whether webhooks of this kind of repository are understood."""
-    return kind in _KINDS
+    """Return True if Pharos understands the webhooks of this kind of repository."""
+    return kind in HOSTS
 
 
 def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
@@ -52,13 +52,15 @@ def read_secret(kind: str, given: str, *, plain: bool = False) -> WebhookSecret:
 
 
 def _secret_kind(kind: str, plain: bool) -> SecretKind:
-    if kind not in _KINDS:
+    host = HOSTS.get(kind)
+    if host is None:
+        *first, last = HOSTS
         raise Refused(
-            f"A repository of the kind {kind} has no webhook: connect it with --kind github, gitlab or bitbucket."
+            f"A repository of the kind {kind} has no webhook: connect it with --kind {', '.join(first)} or {last}."
         )
-    if plain and kind != "gitlab":
+    if plain and not host.has_plain_secrets:
         raise Refused(f"A webhook of {kind} is always signed: leave --plain-secret out.")
-    return "plain" if plain else _KINDS[kind]
+    return "plain" if plain else host.secret_kind
 
 
 async def set_secret(

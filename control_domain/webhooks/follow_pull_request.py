@@ -24,7 +24,7 @@ from control_domain.webhooks.follow_push import is_skipped
 from control_domain.webhooks.outcome import Outcome, Status, ignored
 from control_domain.webhooks.targets import Target, find_place, find_triggers, taking_deploys
 from control_domain.webhooks.waiting import drop_waiting, let_wait, supersede
-from git_hosts.notices import PullRequest
+from git_hosts.webhook_events import PullRequest
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, ForbiddenMove
 from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
 from pipeline_contracts.git_refs import is_commit

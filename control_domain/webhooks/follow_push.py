@@ -14,7 +14,7 @@ from control_domain.webhooks.outcome import Outcome, ignored, sum_up
 from control_domain.webhooks.targets import Target, find_place, find_triggers, is_held, taking_deploys
 from control_domain.webhooks.waiting import drop_waiting, drop_waiting_of_branch, let_wait, supersede
 from control_domain.workflows.document import Triggers
-from git_hosts.notices import BranchChange, Push
+from git_hosts.webhook_events import BranchChange, Push
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning
 

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.database.engine import insert_unless_there
 from control_domain.tables.webhooks import GitInstallation, InstalledRepository
 from control_domain.webhooks.outcome import Outcome
-from git_hosts.notices import HostedRepository, Installation
+from git_hosts.webhook_events import HostedRepository, Installation
 
 _LONGEST_LOGIN = 200
 _LONGEST_NAME = 300

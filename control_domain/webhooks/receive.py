@@ -14,8 +14,8 @@ from control_domain.webhooks.installations import follow_installation
 from control_domain.webhooks.outcome import Outcome, ignored, sum_up
 from control_domain.webhooks.recognize import recognize
 from control_domain.webhooks.targets import Target, find_installed, find_target
-from git_hosts.all_hosts import PROVIDERS
-from git_hosts.notices import Ignored, Installation, Ping, PullRequest, Push
+from git_hosts.all_hosts import HOSTS
+from git_hosts.webhook_events import Ignored, Installation, Ping, PullRequest, Push
 from pipeline_contracts.errors import NotFound, PayloadNotUsable, RepositoryNotReady
 
 
@@ -51,7 +51,7 @@ async def decide(
     session: AsyncSession, delivery: Delivery, keys: SealingKeys, actor: Actor, now: datetime
 ) -> Outcome:
     """What the delivery leads to, whether or not it has come before. Raises what `receive` raises."""
-    notice = PROVIDERS[delivery.kind].read(delivery.event, delivery.body, delivery.headers)
+    notice = HOSTS[delivery.kind].webhooks.parse_event(delivery.event, delivery.body, delivery.headers)
     match notice:
         case Ping():
             await _learn_from(session, delivery, notice)

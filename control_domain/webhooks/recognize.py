@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.repositories.read_url import full_name
 from control_domain.tables.repositories import Repository
-from git_hosts.notices import HostedRepository
+from git_hosts.webhook_events import HostedRepository
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from control_domain.webhooks.recognize import describe_other, is_of_other_host, 
 from control_domain.workflows.document import Triggers, from_json
 from control_domain.workflows.operations import present_workflow
 from control_domain.workflows.read_workflow import read_workflow
-from git_hosts.notices import HostedRepository
+from git_hosts.github.host import GITHUB
+from git_hosts.webhook_events import HostedRepository
 from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.errors import (
     EnvironmentLocked,
@@ -77,7 +78,7 @@ async def find_installed(
     unknown = Repository.host_id.is_(None) & Repository.full_name.in_(names)
     # One of the same name and another ID is looked at as well, for the message.
     is_it = unknown | (Repository.host_id == hosted.id) | (Repository.full_name == hosted.full_name.lower())
-    query = _listening().where(Repository.kind == "github", is_it).order_by(Repository.id)
+    query = _listening().where(Repository.kind == GITHUB.kind, is_it).order_by(Repository.id)
     found = [Target(*row) for row in await session.execute(query)]
     found = [one for one in found if not is_of_other_host(one.repository, hosted)]
     for one in found:

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_domain.database.engine import Sessions
 from control_workers.commit_statuses.report_deployments import Hosts, Reporter
 from control_workers.run_periodically import run_periodically
-from git_hosts.github.commit_statuses import open_github
+from git_hosts.all_hosts import HOSTS
 from pipeline_contracts.settings import Settings
 from storage_backends.end_task import end_task
 
@@ -38,15 +38,18 @@ async def report_periodically(
 
 @asynccontextmanager
 async def running_status_reports(sessions: Sessions, settings: Settings) -> AsyncIterator[None]:
-    """Run the reports if a token is set. Raises `BadSettings`."""
-    if settings.github_token is None:
-        yield
-        return
-    async with open_github(settings.github_token, settings.github_api_url) as github:
+    """Report to every Git host that the settings have a token for. Raises `BadSettings`."""
+    async with AsyncExitStack() as stack:
+        hosts = {
+            kind: await stack.enter_async_context(client)
+            for kind, host in HOSTS.items()
+            if (client := host.open_commit_statuses(settings)) is not None
+        }
+        if not hosts:
+            yield
+            return
         stop = asyncio.Event()
-        task = asyncio.create_task(
-            report_periodically(sessions, {"github": github}, stop), name="commit statuses"
-        )
+        task = asyncio.create_task(report_periodically(sessions, hosts, stop), name="commit statuses")
         try:
             yield
         finally:

@@ -19,7 +19,7 @@ from control_domain.tables.repositories import Repository
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.read_commit import read_commit
 from deployer.check_out.resolve_ref import resolve_ref
-from deployer.database_guard import DatabaseRefused
+from deployer.database_memory import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
 from deployer.uncut import end_tasks, uncut
 from pipeline_contracts.deploy_states import DeploymentStatus

@@ -6,16 +6,6 @@ from typing import Literal
 from msgspec.json import Decoder
 
 from git_hosts.interface import Headers
-from git_hosts.notices import (
-    BranchChange,
-    HostedRepository,
-    Ignored,
-    Notice,
-    Ping,
-    PullRequest,
-    Push,
-    WebhookSecret,
-)
 from git_hosts.payloads.body import decode, read_json
 from git_hosts.payloads.headers import delivery_header, event_header
 from git_hosts.payloads.unusable import unusable
@@ -34,6 +24,16 @@ from git_hosts.payloads.values import (
     read_host_id,
 )
 from git_hosts.signatures.hex_signature import verify_hex
+from git_hosts.webhook_events import (
+    BranchChange,
+    HostedRepository,
+    Ignored,
+    Ping,
+    PullRequest,
+    Push,
+    WebhookEvent,
+    WebhookSecret,
+)
 
 _BRANCH = "branch"
 _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
@@ -108,33 +108,33 @@ _PUSH = Decoder(_PushEvent)
 _PULL_REQUEST = Decoder(_PullRequestEvent)
 
 
-def verify(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
+def verify_signature(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
     """Raises `BadSignature`."""
     verify_hex(raw, headers, "X-Hub-Signature", secret)
 
 
-def delivery(headers: Headers) -> str | None:
+def read_delivery_id(headers: Headers) -> str | None:
     """Raises `PayloadNotUsable`."""
     return delivery_header(headers, "X-Request-UUID")
 
 
-def event(headers: Headers) -> str:
+def read_event_name(headers: Headers) -> str:
     """Raises `PayloadNotUsable`."""
     return event_header(headers, "X-Event-Key")
 
 
-def read(event: str, raw: bytes, headers: Headers) -> Notice:
-    """Raises `PayloadNotUsable`. Bodies of events that nobody follows are not looked at."""
-    if event == "diagnostics:ping":
+def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
+    """Raises `PayloadNotUsable`. Bodies of events that Pharos ignores are not decoded."""
+    if name == "diagnostics:ping":
         return Ping()
-    if event == "repo:push":
+    if name == "repo:push":
         return _read_push(read_json(raw, headers))
-    if event in _ACTIONS:
-        return _read_pull_request(read_json(raw, headers), _ACTIONS[event])
+    if name in _ACTIONS:
+        return _read_pull_request(read_json(raw, headers), _ACTIONS[name])
     return Ignored("This event is not followed.")
 
 
-def _read_push(json: bytes) -> Notice:
+def _read_push(json: bytes) -> WebhookEvent:
     told = decode(_PUSH, json)
     read = (_read_change(change, f"push.changes[{i}]") for i, change in enumerate(told.push.changes))
     changes = tuple(change for change in read if change is not None)
@@ -170,7 +170,7 @@ def _is_of_branch(change: _Change) -> bool:
     return ref is not None and ref.type == _BRANCH
 
 
-def _read_pull_request(json: bytes, action: Literal["opened", "updated", "closed"]) -> Notice:
+def _read_pull_request(json: bytes, action: Literal["opened", "updated", "closed"]) -> WebhookEvent:
     told = decode(_PULL_REQUEST, json)
     source = told.pullrequest.source
     if not is_branch(source.branch.name):

@@ -4,7 +4,6 @@ from typing import Literal
 
 from msgspec.json import Decoder
 
-from git_hosts.notices import HostedRepository, Ignored, Installation, Notice
 from git_hosts.payloads.body import decode
 from git_hosts.payloads.unusable import unusable
 from git_hosts.payloads.values import (
@@ -15,6 +14,7 @@ from git_hosts.payloads.values import (
     read_full_name,
     read_host_id,
 )
+from git_hosts.webhook_events import HostedRepository, Ignored, Installation, WebhookEvent
 
 _CHANGES: dict[str, Literal["created", "deleted", "suspended", "unsuspended"]] = {
     "created": "created",
@@ -58,7 +58,7 @@ _INSTALLATION = Decoder(_InstallationEvent)
 _REPOSITORIES = Decoder(_RepositoriesEvent)
 
 
-def read_installation(json: bytes) -> Notice:
+def read_installation(json: bytes) -> WebhookEvent:
     """The event `installation`. Raises `PayloadNotUsable`."""
     change = _CHANGES.get(decode(_ACTION, json).action)
     if change is None:
@@ -74,7 +74,7 @@ def read_installation(json: bytes) -> Notice:
     )
 
 
-def read_repositories(json: bytes) -> Notice:
+def read_repositories(json: bytes) -> WebhookEvent:
     """The event `installation_repositories`. Raises `PayloadNotUsable`."""
     if decode(_ACTION, json).action not in ("added", "removed"):
         return Ignored("Of an installation's repositories, only that they come or go is followed.")

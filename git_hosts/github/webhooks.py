@@ -7,16 +7,6 @@ from msgspec.json import Decoder
 
 from git_hosts.github.installations import read_installation, read_repositories
 from git_hosts.interface import Headers
-from git_hosts.notices import (
-    BranchChange,
-    HostedRepository,
-    Ignored,
-    Notice,
-    Ping,
-    PullRequest,
-    Push,
-    WebhookSecret,
-)
 from git_hosts.payloads.body import decode, read_json
 from git_hosts.payloads.headers import delivery_header, event_header
 from git_hosts.payloads.values import (
@@ -35,6 +25,16 @@ from git_hosts.payloads.values import (
     read_pushed_ref,
 )
 from git_hosts.signatures.hex_signature import verify_hex
+from git_hosts.webhook_events import (
+    BranchChange,
+    HostedRepository,
+    Ignored,
+    Ping,
+    PullRequest,
+    Push,
+    WebhookEvent,
+    WebhookSecret,
+)
 from pipeline_contracts.errors import PayloadNotUsable
 
 _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
@@ -110,32 +110,32 @@ _ACTION = Decoder(_Action)
 _PULL_REQUEST = Decoder(_PullRequestEvent)
 
 
-def verify(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
+def verify_signature(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
     """Raises `BadSignature`."""
     verify_hex(raw, headers, "X-Hub-Signature-256", secret)
 
 
-def delivery(headers: Headers) -> str | None:
+def read_delivery_id(headers: Headers) -> str | None:
     """Raises `PayloadNotUsable`."""
     return delivery_header(headers, "X-GitHub-Delivery")
 
 
-def event(headers: Headers) -> str:
+def read_event_name(headers: Headers) -> str:
     """Raises `PayloadNotUsable`."""
     return event_header(headers, "X-GitHub-Event")
 
 
-def read(event: str, raw: bytes, headers: Headers) -> Notice:
-    """Raises `PayloadNotUsable`. Bodies of events that nobody follows are not looked at."""
-    if event == "ping":
+def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
+    """Raises `PayloadNotUsable`. Bodies of events that Pharos ignores are not decoded."""
+    if name == "ping":
         return _read_ping(raw, headers)
-    reader = _READERS.get(event)
+    reader = _READERS.get(name)
     if reader is None:
         return Ignored("This event is not followed.")
     return reader(read_json(raw, headers, may_be_form=True))
 
 
-def _read_ping(raw: bytes, headers: Headers) -> Notice:
+def _read_ping(raw: bytes, headers: Headers) -> WebhookEvent:
     """A ping is answered whatever it says: only an organization's has no repository."""
     try:
         repository = decode(_PING, read_json(raw, headers, may_be_form=True)).repository
@@ -152,7 +152,7 @@ def _read_repository(repository: _Repository) -> HostedRepository:
     )
 
 
-def _read_push(json: bytes) -> Notice:
+def _read_push(json: bytes) -> WebhookEvent:
     push = decode(_PUSH, json)
     branch = read_pushed_ref(push.ref)
     if isinstance(branch, Ignored):
@@ -172,7 +172,7 @@ def _read_push(json: bytes) -> Notice:
     )
 
 
-def _read_pull_request(json: bytes) -> Notice:
+def _read_pull_request(json: bytes) -> WebhookEvent:
     action = _ACTIONS.get(decode(_ACTION, json).action)
     if action is None:
         return Ignored("Of pull requests, only what opens, changes or closes them is followed.")

@@ -9,15 +9,6 @@ from msgspec import UNSET, UnsetType
 from msgspec.json import Decoder
 
 from git_hosts.interface import Headers
-from git_hosts.notices import (
-    BranchChange,
-    HostedRepository,
-    Ignored,
-    Notice,
-    PullRequest,
-    Push,
-    WebhookSecret,
-)
 from git_hosts.payloads.body import decode, read_json
 from git_hosts.payloads.headers import delivery_header, event_header, proof_header
 from git_hosts.payloads.unusable import unusable
@@ -36,6 +27,15 @@ from git_hosts.payloads.values import (
     read_pushed_ref,
 )
 from git_hosts.signatures.standard_webhooks import ID, verify_standard
+from git_hosts.webhook_events import (
+    BranchChange,
+    HostedRepository,
+    Ignored,
+    PullRequest,
+    Push,
+    WebhookEvent,
+    WebhookSecret,
+)
 from pipeline_contracts.errors import BadSignature
 
 _TOKEN = "X-Gitlab-Token"
@@ -118,7 +118,7 @@ _ACTION = Decoder(_MergeRequestActionEvent)
 _MERGE_REQUEST = Decoder(_MergeRequestEvent)
 
 
-def verify(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
+def verify_signature(raw: bytes, headers: Headers, secret: WebhookSecret, now: datetime) -> None:
     """A plain token counts only where the repository has no signing token. Raises `BadSignature`."""
     if secret.kind == "plain":
         _verify_token(headers, secret)
@@ -134,34 +134,34 @@ def _verify_token(headers: Headers, secret: WebhookSecret) -> None:
         raise BadSignature(f"{_TOKEN} is not the webhook's secret. {_ADVICE}")
 
 
-def delivery(headers: Headers) -> str | None:
+def read_delivery_id(headers: Headers) -> str | None:
     """Raises `PayloadNotUsable`."""
     return delivery_header(headers, ID, "Idempotency-Key", "X-Gitlab-Event-UUID")
 
 
-def event(headers: Headers) -> str:
+def read_event_name(headers: Headers) -> str:
     """Raises `PayloadNotUsable`."""
     return event_header(headers, "X-Gitlab-Event")
 
 
-def read(event: str, raw: bytes, headers: Headers) -> Notice:
-    """Raises `PayloadNotUsable`. Bodies of events that nobody follows are not looked at."""
-    if event != _SYSTEM_HOOK and event not in _KINDS:
+def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
+    """Raises `PayloadNotUsable`. Bodies of events that Pharos ignores are not decoded."""
+    if name != _SYSTEM_HOOK and name not in _KINDS:
         return _NOT_FOLLOWED
-    if event == "Tag Push Hook":
+    if name == "Tag Push Hook":
         return A_TAG
     json = read_json(raw, headers)
     told = decode(_KIND, json)
-    # Of pushes, a system hook has the name of the event alone.
-    kind = told.event_name if event == _SYSTEM_HOOK and told.object_kind is None else told.object_kind
-    if event != _SYSTEM_HOOK and kind != _KINDS[event]:
-        # The signature covers the body only, not the header that names the event.
-        raise unusable("object_kind", f"must be {_KINDS[event]} for the event {event}")
+    # A system hook names its event in the body only.
+    kind = told.event_name if name == _SYSTEM_HOOK and told.object_kind is None else told.object_kind
+    if name != _SYSTEM_HOOK and kind != _KINDS[name]:
+        # The signature covers the body only, not the header that names the name.
+        raise unusable("object_kind", f"must be {_KINDS[name]} for the event {name}")
     reader = _READERS.get(kind or "")
     return reader(json) if reader else _NOT_FOLLOWED
 
 
-def _read_push(json: bytes) -> Notice:
+def _read_push(json: bytes) -> WebhookEvent:
     push = decode(_PUSH, json)
     branch = read_pushed_ref(push.ref)
     if isinstance(branch, Ignored):
@@ -187,7 +187,7 @@ def _head_message(commits: list[_Commit] | None, head: str) -> str | None:
     return next((clean_message(commit.message) for commit in commits or () if commit.id == head), None)
 
 
-def _read_merge_request(json: bytes) -> Notice:
+def _read_merge_request(json: bytes) -> WebhookEvent:
     attributes = decode(_ACTION, json).object_attributes
     action = _ACTIONS.get(attributes.action or "")
     # An update without a commit from before has changed the title, a label or the like.
@@ -210,7 +210,7 @@ def _read_merge_request(json: bytes) -> Notice:
     )
 
 
-def _read_tag_push(_: bytes) -> Notice:
+def _read_tag_push(_: bytes) -> WebhookEvent:
     return A_TAG
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from git_hosts.notices import Ignored
 from git_hosts.payloads.unusable import unusable
+from git_hosts.webhook_events import Ignored
 from pipeline_contracts.git_refs import LONGEST_REF, is_commit, is_ref
 
 A_TAG = Ignored("Tags are not followed.")

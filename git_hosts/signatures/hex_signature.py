@@ -4,8 +4,8 @@ import hmac
 import re
 
 from git_hosts.interface import Headers
-from git_hosts.notices import WebhookSecret
 from git_hosts.payloads.headers import proof_header
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 _ADVICE = "Give the webhook at the Git host the secret that Pharos has for it."

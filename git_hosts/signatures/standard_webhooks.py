@@ -7,8 +7,8 @@ from base64 import b64decode, b64encode
 from datetime import datetime
 
 from git_hosts.interface import Headers
-from git_hosts.notices import WebhookSecret
 from git_hosts.payloads.headers import proof_header
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 SIGNING_PREFIX = "whsec_"

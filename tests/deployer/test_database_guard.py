@@ -14,7 +14,8 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Project
-from deployer.database_guard import DatabaseGuard, DatabaseRefused
+from deployer.database_guard import DatabaseGuard
+from deployer.database_memory import DatabaseRefused
 from deployer.environments.names import Names
 from deployer.environments.overview import read_kept, read_overview
 from tests.support.carried_out import begin, bring_live

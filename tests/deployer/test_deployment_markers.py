@@ -19,7 +19,7 @@ from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
-from operator_actions.telemetry import list_issues
+from operator_actions.actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.deployer.test_carry_out import NotingDriver
 from tests.support.carried_out import WORKFLOW

@@ -20,7 +20,7 @@ from control_domain.variables.operations import replace_variables
 from deployer.deployments.take_up import Job, take_up
 from deployer.identity import Identity
 from deployer.leases import take_lease
-from operator_actions.describe_waiting import describe_waiting
+from operator_actions.actions.describe_waiting import describe_waiting
 from operator_cli.deployment_tables import tell_inputs
 from tests.support.deploy_platform import Platform, environment_path
 from tests.support.deployment_rows import change_deployment, read_outcome

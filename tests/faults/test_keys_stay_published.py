@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from control_domain.database.engine import open_sessions
 from control_domain.database.errors import DatabaseAway
 from control_workers.publish_keys import publish_keys_periodically
-from operator_actions.ingest_keys import create_key, revoke_key
+from operator_actions.actions.ingest_keys import create_key, revoke_key
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.redis import RedisKeyDirectory, open_redis_key_directory

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from git_hosts.all_hosts import PROVIDERS
+from git_hosts.all_hosts import HOSTS
 from git_hosts.interface import Headers
-from git_hosts.notices import Notice
+from git_hosts.webhook_events import WebhookEvent
 from pipeline_contracts.errors import PayloadNotUsable
 
 _FOLDER = Path("tests/data/webhooks")
@@ -52,19 +52,21 @@ def _key(holder: Any, key: str) -> Any:
     return int(key) if isinstance(holder, list) else key
 
 
-def read(name: str, *changes: tuple[str, Any], event: str | None = None) -> Notice:
+def read(name: str, *changes: tuple[str, Any], event: str | None = None) -> WebhookEvent:
     """What is made of a payload, in which some values are others."""
     document = load(name)
     for path, value in changes:
         document = change(document, path, value)
     kind, own_event = EVENTS[name]
-    return PROVIDERS[kind].read(own_event if event is None else event, json.dumps(document).encode(), {})
+    return HOSTS[kind].webhooks.parse_event(
+        own_event if event is None else event, json.dumps(document).encode(), {}
+    )
 
 
 def refused_field(kind: str, event: str, raw: bytes, headers: Headers | None = None) -> str:
     """The one field that a delivery is refused for."""
     with pytest.raises(PayloadNotUsable) as caught:
-        PROVIDERS[kind].read(event, raw, headers or {})
+        HOSTS[kind].webhooks.parse_event(event, raw, headers or {})
     (error,) = caught.value.errors
     assert error.field in caught.value.detail
     return error.field

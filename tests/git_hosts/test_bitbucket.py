@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from git_hosts.notices import BranchChange, HostedRepository, Ignored, PullRequest, Push
+from git_hosts.webhook_events import BranchChange, HostedRepository, Ignored, PullRequest, Push
 from tests.git_hosts.payloads import MISSING, load, read
 
 _SHOP = HostedRepository("acme/shop", "{2c3d}")

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from git_hosts.github import webhooks as github
-from git_hosts.notices import (
+from git_hosts.webhook_events import (
     BranchChange,
     HostedRepository,
     Ignored,
     Installation,
-    Notice,
     Ping,
     PullRequest,
     Push,
+    WebhookEvent,
 )
 from tests.git_hosts.payloads import MISSING, read
 
@@ -29,8 +29,8 @@ _BEFORE, _AFTER = "95790bf891e76fee5e1747ab589903a6a1f80f22", "da1560886d4f094c3
 _MESSAGE = "Show the basket\n\nOn each page."
 
 
-def _read_published(event: str, name: str) -> Notice:
-    return github.read(event, (_PUBLISHED / f"{name}.json").read_bytes(), {})
+def _read_published(event: str, name: str) -> WebhookEvent:
+    return github.parse_event(event, (_PUBLISHED / f"{name}.json").read_bytes(), {})
 
 
 def _change(*changes: tuple[str, Any]) -> BranchChange:

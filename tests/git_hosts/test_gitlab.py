@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from git_hosts.notices import BranchChange, HostedRepository, Ignored, PullRequest, Push
+from git_hosts.webhook_events import BranchChange, HostedRepository, Ignored, PullRequest, Push
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.git_hosts.payloads import EVENTS, MISSING, read
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from git_hosts.gitlab import webhooks as gitlab
-from git_hosts.notices import WebhookSecret
 from git_hosts.signatures import standard_webhooks
 from git_hosts.signatures.standard_webhooks import MOST_SIGNATURES
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 # Published: github.com/standard-webhooks/standard-webhooks.
@@ -31,7 +31,7 @@ def _headers(signature: str = _GOOD, **changed: list[str]) -> dict[str, list[str
 
 
 def _verify(headers: dict[str, list[str]], body: bytes = _BODY, now: datetime = _NOW) -> None:
-    gitlab.verify(body, headers, _SIGNING, now)
+    gitlab.verify_signature(body, headers, _SIGNING, now)
 
 
 def _sign(message_id: str, moment: str, body: bytes = _BODY) -> dict[str, list[str]]:
@@ -186,11 +186,11 @@ def test_what_is_no_signing_token_proves_nothing(value: str) -> None:
     digest = hmac.new(key, f"{_ID}.{_TIME}.".encode() + _BODY, "sha256").digest()
     headers = _headers(f"v1,{b64encode(digest).decode()}")
     with pytest.raises(BadSignature, match="no signing token"):
-        gitlab.verify(_BODY, headers, WebhookSecret("signing", value), _NOW)
+        gitlab.verify_signature(_BODY, headers, WebhookSecret("signing", value), _NOW)
 
 
 def test_a_plain_token_is_good_where_there_is_no_other() -> None:
-    gitlab.verify(_BODY, {"x-gitlab-token": [_PLAIN.value]}, _PLAIN, _NOW)
+    gitlab.verify_signature(_BODY, {"x-gitlab-token": [_PLAIN.value]}, _PLAIN, _NOW)
 
 
 @pytest.mark.parametrize(
@@ -208,12 +208,12 @@ def test_a_plain_token_is_good_where_there_is_no_other() -> None:
 )
 def test_another_plain_token_is_refused(values: list[str]) -> None:
     with pytest.raises(BadSignature, match="X-Gitlab-Token"):
-        gitlab.verify(_BODY, {"x-gitlab-token": values}, _PLAIN, _NOW)
+        gitlab.verify_signature(_BODY, {"x-gitlab-token": values}, _PLAIN, _NOW)
 
 
 def test_a_signature_proves_nothing_where_the_token_is_plain() -> None:
     with pytest.raises(BadSignature):
-        gitlab.verify(_BODY, _headers(), _PLAIN, _NOW)
+        gitlab.verify_signature(_BODY, _headers(), _PLAIN, _NOW)
 
 
 def test_plain_tokens_are_compared_in_constant_time_whatever_their_length(
@@ -229,7 +229,7 @@ def test_plain_tokens_are_compared_in_constant_time_whatever_their_length(
     monkeypatch.setattr(gitlab.hmac, "compare_digest", watch)
     for token in ("", "short", _PLAIN.value * 100):
         with pytest.raises(BadSignature):
-            gitlab.verify(_BODY, {"x-gitlab-token": [token]}, _PLAIN, _NOW)
+            gitlab.verify_signature(_BODY, {"x-gitlab-token": [token]}, _PLAIN, _NOW)
     assert [(len(wanted), len(given)) for wanted, given in compared] == [(32, 32)] * 3
 
 
@@ -237,6 +237,6 @@ def test_no_refusal_repeats_a_signature_or_a_token() -> None:
     headers = _headers(_WRONG)
     for secret in (_SIGNING, _PLAIN):
         with pytest.raises(BadSignature) as caught:
-            gitlab.verify(_BODY, {**headers, "x-gitlab-token": ["a wrong token"]}, secret, _NOW)
+            gitlab.verify_signature(_BODY, {**headers, "x-gitlab-token": ["a wrong token"]}, secret, _NOW)
         told = caught.value.detail
         assert not any(part in told for part in (_WRONG[3:], _GOOD[3:], _KEY, "wrong token", _PLAIN.value))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from git_hosts.all_hosts import PROVIDERS
-from git_hosts.notices import Ping, Push
+from git_hosts.all_hosts import HOSTS
 from git_hosts.payloads.body import read_json
+from git_hosts.webhook_events import Ping, Push
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.git_hosts.payloads import EVENTS, load, refused_field
 
@@ -18,49 +18,52 @@ _DELIVERY_HEADERS = {"github": "X-GitHub-Delivery", "gitlab": "webhook-id", "bit
 _PUSHES = ("github-push", "gitlab-push", "bitbucket-push")
 _FORM = {"content-type": ["application/x-www-form-urlencoded"]}
 
-kinds = pytest.mark.parametrize("kind", PROVIDERS)
+kinds = pytest.mark.parametrize("kind", HOSTS)
 pushes = pytest.mark.parametrize("name", _PUSHES)
 
 
 def _refused(kind: str, method: str, headers: dict[str, list[str]]) -> str:
     with pytest.raises(PayloadNotUsable) as caught:
-        getattr(PROVIDERS[kind], method)(headers)
+        getattr(HOSTS[kind].webhooks, method)(headers)
     (error,) = caught.value.errors
     return error.field
 
 
 @kinds
 def test_the_event_is_in_the_host_s_header(kind: str) -> None:
-    assert PROVIDERS[kind].event({_EVENT_HEADERS[kind].lower(): ["pull_request"]}) == "pull_request"
+    assert (
+        HOSTS[kind].webhooks.read_event_name({_EVENT_HEADERS[kind].lower(): ["pull_request"]})
+        == "pull_request"
+    )
 
 
 @kinds
 @pytest.mark.parametrize("values", [[], [""], ["push", "push"], ["a" * 101], ["pu\nsh"], ["é"], ["\0"]])
 def test_an_event_that_is_none_is_refused_by_its_header(kind: str, values: list[str]) -> None:
     name = _EVENT_HEADERS[kind]
-    assert _refused(kind, "event", {name.lower(): values}) == name
+    assert _refused(kind, "read_event_name", {name.lower(): values}) == name
 
 
 @kinds
 def test_the_delivery_is_in_the_host_s_header_or_nowhere(kind: str) -> None:
-    assert PROVIDERS[kind].delivery({_DELIVERY_HEADERS[kind].lower(): ["a" * 255]}) == "a" * 255
-    assert PROVIDERS[kind].delivery({}) is None
+    assert HOSTS[kind].webhooks.read_delivery_id({_DELIVERY_HEADERS[kind].lower(): ["a" * 255]}) == "a" * 255
+    assert HOSTS[kind].webhooks.read_delivery_id({}) is None
 
 
 @kinds
 @pytest.mark.parametrize("values", [[""], ["a", "a"], ["a" * 256], ["a\n"], ["é"], ["\0"], ["\ud800"]])
 def test_a_delivery_that_is_none_is_refused_by_its_header(kind: str, values: list[str]) -> None:
     name = _DELIVERY_HEADERS[kind]
-    assert _refused(kind, "delivery", {name.lower(): values}) == name
+    assert _refused(kind, "read_delivery_id", {name.lower(): values}) == name
 
 
 def test_of_gitlab_s_ids_the_signed_one_comes_first() -> None:
     headers = {"x-gitlab-event-uuid": ["third"]}
-    assert PROVIDERS["gitlab"].delivery(headers) == "third"
+    assert HOSTS["gitlab"].webhooks.read_delivery_id(headers) == "third"
     headers["idempotency-key"] = ["second"]
-    assert PROVIDERS["gitlab"].delivery(headers) == "second"
+    assert HOSTS["gitlab"].webhooks.read_delivery_id(headers) == "second"
     headers["webhook-id"] = ["first"]
-    assert PROVIDERS["gitlab"].delivery(headers) == "first"
+    assert HOSTS["gitlab"].webhooks.read_delivery_id(headers) == "first"
 
 
 @pushes
@@ -75,7 +78,7 @@ def test_of_gitlab_s_ids_the_signed_one_comes_first() -> None:
 )
 def test_json_is_read(name: str, headers: dict[str, list[str]]) -> None:
     kind, event = EVENTS[name]
-    assert isinstance(PROVIDERS[kind].read(event, json.dumps(load(name)).encode(), headers), Push)
+    assert isinstance(HOSTS[kind].webhooks.parse_event(event, json.dumps(load(name)).encode(), headers), Push)
 
 
 @pushes
@@ -100,9 +103,9 @@ def test_what_is_written_otherwise_is_refused(name: str, headers: dict[str, list
 def test_github_s_form_is_read() -> None:
     document = {**load("github-push"), "pusher": {"name": "Zoë & co+"}}
     raw = urlencode({"payload": json.dumps(document, ensure_ascii=False)}).encode()
-    notice = PROVIDERS["github"].read("push", raw, _FORM)
+    notice = HOSTS["github"].webhooks.parse_event("push", raw, _FORM)
     assert isinstance(notice, Push) and notice.by == "Zoë & co+"
-    as_json = PROVIDERS["github"].read("push", json.dumps(document).encode(), {})
+    as_json = HOSTS["github"].webhooks.parse_event("push", json.dumps(document).encode(), {})
     assert notice == as_json
 
 
@@ -151,4 +154,4 @@ def test_only_github_sends_forms(name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "event"), [("github", "ping"), ("bitbucket", "diagnostics:ping")])
 def test_a_ping_is_a_ping_whatever_it_holds(kind: str, event: str) -> None:
-    assert PROVIDERS[kind].read(event, b"\xff", {"content-type": ["text/plain"]}) == Ping()
+    assert HOSTS[kind].webhooks.parse_event(event, b"\xff", {"content-type": ["text/plain"]}) == Ping()

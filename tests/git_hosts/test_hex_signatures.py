@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from git_hosts.all_hosts import PROVIDERS
-from git_hosts.notices import WebhookSecret
+from git_hosts.all_hosts import HOSTS
 from git_hosts.signatures import hex_signature
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 # Published: docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries.
@@ -22,7 +22,7 @@ kinds = pytest.mark.parametrize("kind", _HEADERS)
 
 
 def _verify(kind: str, *values: str, body: bytes = _BODY, secret: WebhookSecret = _SECRET) -> None:
-    PROVIDERS[kind].verify(body, {_HEADERS[kind]: values}, secret, _NOW)
+    HOSTS[kind].webhooks.verify_signature(body, {_HEADERS[kind]: values}, secret, _NOW)
 
 
 @kinds
@@ -97,7 +97,7 @@ def test_the_older_header_of_github_does_not_count() -> None:
     digits = hmac.new(_SECRET.value.encode(), _BODY, "sha1").hexdigest()
     headers = {"x-hub-signature": [f"sha1={digits}"]}
     with pytest.raises(BadSignature):
-        PROVIDERS["github"].verify(_BODY, headers, _SECRET, _NOW)
+        HOSTS["github"].webhooks.verify_signature(_BODY, headers, _SECRET, _NOW)
 
 
 @kinds

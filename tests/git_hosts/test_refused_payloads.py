@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from git_hosts.all_hosts import PROVIDERS
-from git_hosts.notices import Ignored, Notice, PullRequest, Push
+from git_hosts.all_hosts import HOSTS
 from git_hosts.payloads.values import LONGEST_MESSAGE_BYTES
+from git_hosts.webhook_events import Ignored, PullRequest, Push, WebhookEvent
 from pipeline_contracts.errors import PayloadNotUsable
 from tests.control_api.schemas.places import change_somewhere
 from tests.git_hosts.payloads import EVENTS, MISSING, change, load, read, refused_field
@@ -237,11 +237,11 @@ def test_a_change_that_has_neither_old_nor_new_is_refused() -> None:
     assert _refused("bitbucket-push", "push.changes", [nothing]) == "push.changes[0]"
 
 
-@pytest.mark.parametrize("kind", PROVIDERS)
+@pytest.mark.parametrize("kind", HOSTS)
 @pytest.mark.parametrize("event", ["issues", "Note Hook", "repo:fork", "", "\0", "\ud800", "PUSH"])
 def test_bodies_of_events_that_nobody_follows_are_not_looked_at(kind: str, event: str) -> None:
     headers = {"content-type": ["text/plain"], "content-encoding": ["gzip"]}
-    assert isinstance(PROVIDERS[kind].read(event, b"\xff", headers), Ignored)
+    assert isinstance(HOSTS[kind].webhooks.parse_event(event, b"\xff", headers), Ignored)
 
 
 def test_texts_for_people_are_made_fit_for_a_database() -> None:
@@ -269,9 +269,11 @@ def test_a_message_is_whole_up_to_64_kib(character: str) -> None:
         assert isinstance(notice, Push) and notice.changes[0].message == longest
 
 
-def _notice_or_refusal(kind: str, event: str, raw: bytes, headers: dict[str, list[str]]) -> Notice | None:
+def _notice_or_refusal(
+    kind: str, event: str, raw: bytes, headers: dict[str, list[str]]
+) -> WebhookEvent | None:
     try:
-        return PROVIDERS[kind].read(event, raw, headers)
+        return HOSTS[kind].webhooks.parse_event(event, raw, headers)
     except PayloadNotUsable as refusal:
         assert refusal.errors and refusal.status == 422
         # It goes into an answer, and into the list of deliveries.
@@ -280,7 +282,7 @@ def _notice_or_refusal(kind: str, event: str, raw: bytes, headers: dict[str, lis
         return None
 
 
-def _texts(notice: Notice | None) -> list[str]:
+def _texts(notice: WebhookEvent | None) -> list[str]:
     if isinstance(notice, PullRequest):
         texts = [notice.branch, notice.revision, notice.ref, notice.message, notice.by]
     elif isinstance(notice, Push):

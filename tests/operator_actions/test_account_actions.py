@@ -7,7 +7,7 @@ import pytest
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.audit import AuditEntry
-from operator_actions.engines import Engines
+from operator_actions.actions.engines import Engines
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.in_process import InProcessKeyDirectory

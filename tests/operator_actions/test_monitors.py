@@ -27,10 +27,10 @@ from control_domain.tables.monitors import (
     QueueState,
     QueueWorker,
 )
-from operator_actions import choose_monitor as choose
-from operator_actions import monitors as actions
+from operator_actions.actions import choose_monitor as choose
+from operator_actions.actions import monitors as actions
+from operator_actions.actions.ingest_keys import create_key
 from operator_actions.door import ACTIONS, Engines
-from operator_actions.ingest_keys import create_key
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.rate_limits import RateLimit

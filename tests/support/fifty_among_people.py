@@ -12,8 +12,8 @@ import aiohttp
 
 from control_domain.database.engine import Sessions
 from control_workers.configuration_runs import ConfigurationRunWorker, Step, running_configuration_worker
+from operator_actions.actions.engines import Engines
 from operator_actions.door import ACTIONS
-from operator_actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.cheap_engines import build_control
 from tests.support.databases import copied_database

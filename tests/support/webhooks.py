@@ -17,7 +17,7 @@ from control_domain.repositories.webhook_secrets import make_secret, set_secret,
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.tables.workflows import Workflow
-from git_hosts.notices import WebhookSecret
+from git_hosts.webhook_events import WebhookSecret
 from tests.support.deploy_platform import Answer, Platform
 from tests.support.serve_control import VARIABLE_KEYS
 

@@ -34,7 +34,7 @@ from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
-from operator_actions.engines import Engines
+from operator_actions.door import Engines
 from pipeline_contracts import topics
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema

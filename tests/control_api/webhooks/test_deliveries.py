@@ -15,7 +15,7 @@ from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks import deliveries
 from control_domain.webhooks.deliveries import KEPT, Delivery, forget_deliveries, read_body
 from control_domain.webhooks.replay import replay
-from operator_actions.engines import Engines
+from operator_actions.actions.engines import Engines
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.serve_control import VARIABLE_KEYS
 from tests.support.webhooks import Hooked, Sent, pull, push

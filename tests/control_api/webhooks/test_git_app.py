@@ -12,7 +12,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import InstalledRepository
 from control_domain.webhooks import follow_push
-from git_hosts.notices import WebhookSecret
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import NotFound
 from tests.support.deploy_platform import Answer
 from tests.support.webhooks import Hooked, Sent, as_sent, pull, push

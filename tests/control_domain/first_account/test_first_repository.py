@@ -17,7 +17,7 @@ from control_domain.sealing.sealing_keys import SealingKeys
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
-from git_hosts.notices import WebhookSecret
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.settings import Settings
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)

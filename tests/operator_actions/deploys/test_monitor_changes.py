@@ -17,7 +17,7 @@ from control_domain.tables.monitors import (
     QueueState,
     QueueWorker,
 )
-from operator_actions.ingest_keys import create_key
+from operator_actions.actions.ingest_keys import create_key
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import settle, take_signal

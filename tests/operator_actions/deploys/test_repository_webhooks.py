@@ -13,7 +13,7 @@ from control_domain.repositories.webhook_secrets import open_secret
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret, WaitingPush
-from git_hosts.notices import WebhookSecret
+from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.deploy_states import DeploymentStatus
 from tests.support.operated import NOW, Operated
 

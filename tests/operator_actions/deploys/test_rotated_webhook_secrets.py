@@ -11,8 +11,8 @@ from control_domain.repositories.webhook_secrets import open_secret, set_secret
 from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
-from git_hosts.notices import WebhookSecret
-from operator_actions.engines import Engines
+from git_hosts.webhook_events import WebhookSecret
+from operator_actions.actions.engines import Engines
 from tests.support.operated import NOW, Operated
 
 OLD, NEW = b"o" * 32, b"n" * 32

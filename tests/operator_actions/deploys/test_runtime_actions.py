@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operator_actions.read_output import MOST_BYTES, read_output
+from operator_actions.actions.read_output import MOST_BYTES, read_output
 from pipeline_contracts.times import format_time
 from tests.support import carried_out
 from tests.support.operated import NOW, REVISION, Operated

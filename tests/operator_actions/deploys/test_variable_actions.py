@@ -13,7 +13,7 @@ from control_domain.sealing.sealing_keys import Sealed, SealingKeys
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.operations import present_variables
-from operator_actions import variables as actions
+from operator_actions.actions import variables as actions
 from tests.support.operated import Operated
 
 AT = "2026-11-18T12:00:00.000Z"

@@ -11,7 +11,7 @@ from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.kept_rows import Asked, Goals
 from analytics_queries.visits.site_report import site_report
 from control_domain.sites.describe_report import ReportedSite, describe_report
-from operator_actions.engines import Engines
+from operator_actions.actions.engines import Engines
 from storage_backends.column_store import chdb_operator_queries
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.support.stored_visits import sent_event, store_visits

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ingest_edge.health import Readiness
-from operator_actions.engines import Engines
+from operator_actions.actions.engines import Engines
 from pipeline_contracts.settings import Settings
 from tests.support.serve_control import VARIABLE_KEYS
 from wiring.embedded import platform

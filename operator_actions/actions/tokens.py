@@ -14,8 +14,8 @@ from control_domain.projects.choose import choose_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name
 from control_domain.tables.accounts import Account, ApiToken, Person
-from operator_actions.engines import Action, Engines, Wanted, read_id
-from operator_actions.read_account import read_expiry, read_scopes
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.read_account import read_expiry, read_scopes
 from pipeline_contracts.credentials import digest_credential
 
 _SEEN = (

@@ -18,10 +18,10 @@ from control_domain.refusals import Refused, refusing
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
-from operator_actions.choose_deployment import Chosen, choose_deployment, describe_chosen
-from operator_actions.describe_waiting import describe_waiting
-from operator_actions.engines import Action, Engines, Wanted, read_id
-from operator_actions.reasons import read_reason
+from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
+from operator_actions.actions.describe_waiting import describe_waiting
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.reasons import read_reason
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 MOST_LISTED = 1000

@@ -6,7 +6,7 @@ from typing import Any
 
 from control_domain.audit.operations import newest_entries
 from control_domain.refusals import Refused
-from operator_actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Wanted
 
 _LIMIT = 50
 _MOST = 1000

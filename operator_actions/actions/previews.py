@@ -20,11 +20,11 @@ from control_domain.projects.members import choose_asker
 from control_domain.refusals import Refused, refusing
 from control_domain.sealing.sealing_keys import CannotOpen
 from control_domain.tables.projects import Environment, Project
-from operator_actions.choose_deployment import Chosen, describe_chosen
-from operator_actions.engines import Action, Engines, Wanted
-from operator_actions.list_processes import list_runtime
-from operator_actions.queue_deployments import check_asked
-from operator_actions.show_environment import describe_settings
+from operator_actions.actions.choose_deployment import Chosen, describe_chosen
+from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.list_processes import list_runtime
+from operator_actions.actions.queue_deployments import check_asked
+from operator_actions.actions.show_environment import describe_settings
 
 
 async def _open(engines: Engines, wanted: Wanted, now: datetime) -> Any:

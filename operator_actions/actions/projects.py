@@ -24,7 +24,7 @@ from control_domain.slugs import read_name, read_slug
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Project, ProjectRole
 from control_domain.tables.sites import Site
-from operator_actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Wanted
 from pipeline_contracts.times import format_time
 
 

@@ -20,8 +20,8 @@ from control_domain.refusals import Refused
 from control_domain.slugs import read_name, read_slug
 from control_domain.tables.accounts import Account, Membership
 from control_domain.tables.projects import Project
-from operator_actions.engines import Action, Engines, Wanted
-from operator_actions.read_account import read_email, read_limit
+from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.read_account import read_email, read_limit
 
 
 async def _list_accounts(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:

@@ -14,9 +14,9 @@ from control_domain.monitors.read_wanted import read_changes
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, Project
-from operator_actions.choose_monitor import choose_heartbeat, choose_queue
-from operator_actions.describe_monitors import describe_heartbeat
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.choose_monitor import choose_heartbeat, choose_queue
+from operator_actions.actions.describe_monitors import describe_heartbeat
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 
 
 async def _set_heartbeat(engines: Engines, wanted: Wanted, now: datetime) -> dict[str, Any]:

@@ -104,4 +104,4 @@ class Ignored:
     """For people: `Tags are not followed.`"""
 
 
-Notice = Push | PullRequest | Ping | Installation | Ignored
+WebhookEvent = Push | PullRequest | Ping | Installation | Ignored

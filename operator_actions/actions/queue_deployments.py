@@ -15,8 +15,8 @@ from control_domain.projects.members import choose_asker
 from control_domain.refusals import Refused, refusing
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
-from operator_actions.choose_deployment import Chosen, choose_deployment, describe_chosen
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.errors import NotPromotable
 from pipeline_contracts.git_refs import is_ref

@@ -12,8 +12,8 @@ from control_domain.deployments.operations import LINE_COLUMNS, LOG_LINES, Line,
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.runtime import EnvironmentLease
-from operator_actions.choose_deployment import Chosen, choose_deployment, describe_chosen
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.choose_deployment import Chosen, choose_deployment, describe_chosen
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 
 
 async def _follow(engines: Engines, wanted: Wanted, now: datetime) -> Any:

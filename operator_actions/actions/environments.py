@@ -24,9 +24,9 @@ from control_domain.projects.operations import create_environment
 from control_domain.refusals import Refused, refusing
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.slugs import read_name, read_slug
-from operator_actions.engines import Action, Engines, Wanted
-from operator_actions.reasons import read_reason
-from operator_actions.show_environment import (
+from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.reasons import read_reason
+from operator_actions.actions.show_environment import (
     describe_lock,
     describe_place,
     describe_settings,

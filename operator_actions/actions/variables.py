@@ -31,8 +31,8 @@ from control_domain.variables.protection import (
     read_names,
     unprotect_variables,
 )
-from operator_actions.engines import Action, Engines, Wanted, read_id
-from operator_actions.reasons import read_reason
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.reasons import read_reason
 from pipeline_contracts.deploy_states import ChangeState
 from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.times import format_time

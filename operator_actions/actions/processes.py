@@ -12,9 +12,9 @@ from control_domain.projects.choose import choose_environment, choose_place
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.tables.runtime import EnvironmentLease, Instance
-from operator_actions.engines import Action, Engines, Wanted
-from operator_actions.list_processes import list_runtime
-from operator_actions.read_output import Output, read_output
+from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.list_processes import list_runtime
+from operator_actions.actions.read_output import Output, read_output
 
 
 async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:

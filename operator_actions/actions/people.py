@@ -16,9 +16,9 @@ from control_domain.accounts.members import (
 from control_domain.audit.operations import operator, record
 from control_domain.projects.choose import choose_account
 from control_domain.slugs import read_name
-from operator_actions.accounts import known_as
-from operator_actions.engines import Action, Engines, Wanted
-from operator_actions.read_account import read_email, read_role
+from operator_actions.actions.accounts import known_as
+from operator_actions.actions.engines import Action, Engines, Wanted
+from operator_actions.actions.read_account import read_email, read_role
 
 
 async def _list_people(engines: Engines, wanted: Wanted, now: datetime) -> Sequence[dict[str, Any]]:

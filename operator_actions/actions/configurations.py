@@ -30,7 +30,7 @@ from control_domain.refusals import Refused, refusing
 from control_domain.sealing.sealing_keys import CannotOpen
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 
 _MOST_LISTED = 50
 

@@ -16,8 +16,8 @@ from control_domain.monitors.operations import live_monitor_keys, ping_key_owner
 from control_domain.refusals import Refused
 from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.monitors import MonitorKey
-from operator_actions.choose_monitor import choose_heartbeat
-from operator_actions.engines import Engines
+from operator_actions.actions.choose_monitor import choose_heartbeat
+from operator_actions.actions.engines import Engines
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 
 

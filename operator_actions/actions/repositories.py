@@ -28,19 +28,16 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
-from git_hosts.notices import WebhookSecret
+from git_hosts.all_hosts import HOSTS
+from git_hosts.gitlab.host import GITLAB
 from git_hosts.signatures.standard_webhooks import signing_key
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from git_hosts.webhook_events import WebhookSecret
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _AUTO = "auto"
 _HOST_ID = re.compile(r"[\x21-\x7e]{1,64}")
-_HOST_IDS = {
-    "github": re.compile(r"[0-9]{1,20}"),
-    "gitlab": re.compile(r"[0-9]{1,20}"),
-    "bitbucket": re.compile(r"\{[0-9A-Fa-f-]{36}\}"),
-}
 
 
 class _Chosen(NamedTuple):
@@ -139,7 +136,7 @@ async def _renew_secret(engines: Engines, wanted: Wanted, now: datetime) -> Any:
     secret, told this once."""
     async with _changing(engines, wanted) as (session, chosen):
         repository = chosen.repository
-        if wanted.get("signing") and repository.kind != "gitlab":
+        if wanted.get("signing") and repository.kind != GITLAB.kind:
             raise Refused(
                 f"Only GitLab has signing tokens, and repository {repository.id} is at {repository.kind}: leave "
                 "--signing out. Its secret was not changed."
@@ -210,12 +207,11 @@ def _read_host_id(given: str) -> str | None:
 def _check_host_id(kind: str, given: str | None) -> None:
     """Raise `Refused` for an ID that no repository of this host can have, such as the ID of a delivery: Pharos would
     ignore all pushes."""
-    pattern = _HOST_IDS.get(kind)
-    if given is not None and pattern is not None and pattern.fullmatch(given) is None:
+    host = HOSTS[kind]
+    if given is not None and host.repository_id.fullmatch(given) is None:
         raise Refused(
-            f"{given} is not the ID of a repository at {kind}, which is "
-            f"{'a UUID in braces' if kind == 'bitbucket' else 'a number'}. `pharos webhooks show` prints "
-            "the repository ID of a delivery."
+            f"{given} is not the ID of a repository at {kind}, which is {host.repository_id_format}. "
+            "`pharos webhooks show` prints the repository ID of a delivery."
         )
 
 

@@ -14,7 +14,7 @@ from control_domain.tables.accounts import Person
 from control_domain.workflows import operations
 from control_domain.workflows.document import to_json
 from control_domain.workflows.read_workflow import read_workflow
-from operator_actions.engines import Action, Engines, Wanted
+from operator_actions.actions.engines import Action, Engines, Wanted
 from pipeline_contracts.times import format_time
 
 

@@ -15,7 +15,7 @@ from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush, WebhookDelivery
 from control_domain.webhooks.deliveries import not_kept, read_body, read_headers
 from control_domain.webhooks.replay import replay
-from operator_actions.engines import Action, Engines, Wanted, read_id
+from operator_actions.actions.engines import Action, Engines, Wanted, read_id
 from pipeline_contracts.times import format_time
 
 MOST_LISTED = 1000

@@ -27,8 +27,8 @@ from control_domain.projects.choose import choose_environment
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import MonitorKey
 from control_domain.tables.projects import Environment
-from operator_actions.choose_monitor import choose_heartbeat, choose_queue
-from operator_actions.describe_monitors import describe_heartbeat, describe_queue, describe_run
+from operator_actions.actions.choose_monitor import choose_heartbeat, choose_queue
+from operator_actions.actions.describe_monitors import describe_heartbeat, describe_queue, describe_run
 from pipeline_contracts import topics
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
