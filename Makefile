@@ -47,11 +47,12 @@ SLICE ?= $(shell expr $$(date +%s) / 86400 % 5 + 1)/5
 test-slice: ## Run a fifth of what only test-full runs, another fifth each day; SLICE=2/5 chooses one
 	@$(MAKE) --no-print-directory test ARGS="--slice $(SLICE) $(ARGS)"
 
-check: $(STAMP) ## Format, lint, types and layers
+check: $(STAMP) ## Format, lint, types, layers, and that each query is bound to an account
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.tooling.check_account_scope
 
 format: $(STAMP) ## Put the code into its form
 	$(BIN)/ruff format .

@@ -101,6 +101,7 @@ class LogStreams:
                 continue
 
     async def _look(self, deployment_ids: set[int]) -> Mapping[int, Seen]:
+        # Account scope: the route has found each deployment in its caller's account.
         last = (
             select(func.coalesce(func.max(DeploymentLine.id), 0))
             .where(DeploymentLine.deployment_id == Deployment.id)

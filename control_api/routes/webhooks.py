@@ -105,6 +105,7 @@ async def receive_app_webhook(request: Request, session: Session) -> Response:
 
 
 async def _find_hook(request: Request, session: AsyncSession, number: int | None) -> _Hook:
+    # Account scope: the URL of the webhook names the repository, and the signature proves it.
     query = (
         select(Repository.kind, SealedWebhookSecret, Project.account_id)
         .join(SealedWebhookSecret, SealedWebhookSecret.repository_id == Repository.id)

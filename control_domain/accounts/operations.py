@@ -85,6 +85,7 @@ async def create_api_token(
 
 async def revoke_api_token(session: AsyncSession, token_id: int, now: datetime) -> bool:
     """Let the token work no more; False where it does not exist, or was revoked before."""
+    # Account scope: the operator's command names the token of any account.
     revoked = (
         update(ApiToken)
         .where(ApiToken.id == token_id, ApiToken.revoked_at.is_(None))
@@ -105,6 +106,7 @@ async def lock_account(session: AsyncSession, account: Account) -> None:
 
 async def set_ingest_limit(session: AsyncSession, account_public_id: str, limit: RateLimit) -> None:
     """Change how fast an account may send."""
+    # Account scope: the operator's command names the account.
     await session.execute(
         update(Account)
         .where(Account.public_id == account_public_id)
@@ -114,6 +116,7 @@ async def set_ingest_limit(session: AsyncSession, account_public_id: str, limit:
 
 async def find_account(session: AsyncSession, public_id: str) -> Account | None:
     """The account with this public ID."""
+    # Account scope: this finds the account itself.
     return (await session.execute(select(Account).where(Account.public_id == public_id))).scalar_one_or_none()
 
 

@@ -62,6 +62,7 @@ async def newest_entries(
 ) -> Sequence[dict[str, Any]]:
     """The newest entries of all accounts, newest first; of one `subject` where it is given, a kind and an ID or the
     ID alone."""
+    # Account scope: the operator reads the log of all accounts.
     query = (
         select(AuditEntry, Account.public_id, Person.email)
         .outerjoin(Account, Account.id == AuditEntry.account_id)

@@ -113,6 +113,7 @@ def touches_protection(actions: Iterable[Mapping[str, Any]]) -> bool:
 
 async def forget_reviews(session: AsyncSession, now: datetime) -> None:
     """Give up the secrets of reviews that have expired, and after 30 days those that nobody applied."""
+    # Account scope: expired reviews of every account are cleaned up.
     expired = (Review.expires_at <= now) & Review.sealed.is_not(None)
     await session.execute(update(Review).where(expired).values(sealed=None, key_id=None))
     old = (Review.expires_at <= now - _KEPT) & Review.applied_at.is_(None)

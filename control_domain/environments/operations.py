@@ -70,6 +70,7 @@ async def resume_pushes(session: AsyncSession, place: Place, actor: Actor, now: 
 
 async def wake_environment(session: AsyncSession, environment_id: int, actor: Actor, now: datetime) -> None:
     """Want an environment to run that hibernates and may be woken by requests; else nothing changes."""
+    # Account scope: the proxy has found the environment by the host of a request.
     query = (
         select(Environment, Project)
         .join(Project, Project.id == Environment.project_id)

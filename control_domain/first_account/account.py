@@ -61,6 +61,7 @@ async def ensure_first_account(
 
 async def _ensure(sessions: Sessions, settings: Settings, present: Mapping[str, Any]) -> Mapping[str, Any]:
     """What has to be added to the credentials, in one transaction. Raises `IntegrityError` where another was faster."""
+    # Account scope: this looks for any account, to create the first one.
     now = datetime.now(UTC)
     async with sessions() as session, session.begin():
         account = (await session.execute(select(Account).order_by(Account.id).limit(1))).scalar_one_or_none()

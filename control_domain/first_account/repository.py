@@ -31,6 +31,7 @@ async def ensure_first_repository(
     None where there can be none; then nothing is made. One that is connected without its secret being known gets a
     new secret. What `make` raises passes through.
     """
+    # Account scope: the project is the one of the credentials file.
     known = present.get("repository")
     if isinstance(known, dict) and all(member in known for member in _MEMBERS):
         return {}

@@ -14,6 +14,7 @@ from control_domain.tables.monitors import MonitorKey
 async def reseal_ping_keys(session: AsyncSession, keys: SealingKeys, most: int) -> int:
     """Seal up to `most` ping keys with the present key that an older one has sealed; gives how many. Raises
     `CannotOpen`."""
+    # Account scope: a rotated key has sealed values of every account.
     query = (
         select(MonitorKey.id, MonitorKey.sealing_key_id, MonitorKey.sealed, MonitorKey.heartbeat_id)
         .where(_is_stale(keys))

@@ -112,6 +112,7 @@ async def live_monitor_keys(
     session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
     """Every monitor key that works now, or the one of this ID, or those of an account, as the edges need it."""
+    # Account scope: the edges need the keys of every account.
     environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
     query = (
         select(MonitorKey, Environment.public_id, Project.public_id, Account)
@@ -151,6 +152,7 @@ class SeenHeartbeat:
 
 async def find_heartbeats(session: AsyncSession, heartbeat_id: int | None = None) -> Sequence[SeenHeartbeat]:
     """All heartbeats, or the one of this ID, in the order of their IDs."""
+    # Account scope: the operator's commands read the heartbeats of all accounts.
     query = (
         select(Heartbeat, HeartbeatState, Environment.public_id)
         .join(HeartbeatState, HeartbeatState.heartbeat_id == Heartbeat.id)
@@ -185,6 +187,7 @@ class SeenQueue:
 
 async def find_queues(session: AsyncSession, queue_id: int | None = None) -> Sequence[SeenQueue]:
     """All queues, or the one of this ID, in the order of their IDs."""
+    # Account scope: the operator's commands read the queues of all accounts.
     query = (
         select(Queue, QueueState, Environment.public_id)
         .outerjoin(QueueState, QueueState.queue_id == Queue.id)

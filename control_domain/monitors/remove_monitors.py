@@ -71,6 +71,7 @@ async def _remove(
     key_of: InstrumentedAttribute[int | None],
     referring: Sequence[InstrumentedAttribute[int]],
 ) -> RemovedMonitors:
+    # Account scope: the condition of the callers names a monitor or an environment.
     mine = select(table.id).where(which)
     # Postgres: nothing new refers to them from here on, keys included. SQLite: from the first delete on.
     await session.execute(mine.order_by(table.id).with_for_update())

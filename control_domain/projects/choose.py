@@ -16,6 +16,7 @@ T = TypeVar("T", Account, Project, Environment)
 
 async def choose_account(session: AsyncSession, called: str | None) -> Account:
     """The account of this number, ID or slug; it may be left out where there is only one. Raises `Refused`."""
+    # Account scope: an operator may name an object of any account.
     query = select(Account)
     if called is not None:
         query = query.where(or_(named(Account.id, Account.public_id, called), Account.slug == called))
@@ -24,6 +25,7 @@ async def choose_account(session: AsyncSession, called: str | None) -> Account:
 
 async def choose_project(session: AsyncSession, called: str | None) -> Project:
     """The same for a project."""
+    # Account scope: an operator may name an object of any account.
     query = select(Project)
     if called is not None:
         query = query.where(or_(named(Project.id, Project.public_id, called), Project.slug == called))

@@ -94,6 +94,7 @@ class OpenedEnvironment:
 
 async def find_by_ingest_key(session: AsyncSession, digest: bytes, now: datetime) -> OpenedEnvironment | None:
     """The environment that this key opens now; None for a key unknown, expired or revoked."""
+    # Account scope: the key decides which account calls.
     row = (
         await session.execute(
             select(IngestKey, Environment.public_id, Project.account_id)
@@ -111,6 +112,7 @@ async def live_ingest_keys(
     session: AsyncSession, now: datetime, key_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
     """Every ingest key that works now, or the one of this ID, or those of an account, as the edges need it."""
+    # Account scope: the edges need the keys of every account.
     query = (
         select(IngestKey, Environment.public_id, Project.public_id, Account)
         .join(Environment, Environment.id == IngestKey.environment_id)

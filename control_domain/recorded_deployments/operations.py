@@ -38,6 +38,7 @@ async def record_deployment(
     Of any number of reports at once exactly one is the first. Raises `InvalidCredential` where the environment was
     removed, and its keys with it, since the key was looked for.
     """
+    # Account scope: the caller's ingest key has named the environment.
     # On Postgres nobody removes it from here on; on SQLite somebody may until the insert.
     found = select(Environment.id).where(Environment.public_id == environment_public_id)
     environment_id = (

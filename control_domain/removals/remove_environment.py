@@ -104,6 +104,7 @@ async def _end_deployments(session: AsyncSession, environment: Environment, now:
 
 
 def _blank(condition: ColumnElement[bool], **values: Any) -> Any:
+    # Account scope: the conditions of the callers name the environment.
     return update(Deployment).where(condition).values(**values).execution_options(synchronize_session=False)
 
 

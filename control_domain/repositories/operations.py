@@ -30,6 +30,7 @@ async def connected_repository(session: AsyncSession, project_id: int) -> Reposi
 async def is_disconnected(session: AsyncSession, number: int) -> bool:
     """True if the repository is disconnected, so that deployers no longer check it out. Releases that were built from
     it can still be rolled back to and promoted."""
+    # Account scope: the deployer builds releases of every account.
     query = select(Repository.disconnected_at).where(Repository.id == number)
     return (await session.execute(query)).scalar_one_or_none() is not None
 
@@ -52,6 +53,7 @@ async def lock_repository(session: AsyncSession, number: int) -> None:
     On Postgres a deployment that is being queued holds the row that it refers to. SQLite locks nothing when it reads,
     hence an update; it lets one transaction write at a time.
     """
+    # Account scope: callers find the repository in its account after they have locked it.
     mine = Repository.id == number
     await session.execute(select(Repository.id).where(mine).with_for_update())
     await session.execute(update(Repository).where(mine).values(kind=Repository.kind))

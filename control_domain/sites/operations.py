@@ -79,6 +79,7 @@ async def find_sites(
 
 
 async def _read_sites(session: AsyncSession, *conditions: ColumnElement[bool]) -> Sequence[SeenSite]:
+    # Account scope: the callers give the conditions.
     query = select(Site, Project).join(Project, Project.id == Site.project_id).where(*conditions)
     return [SeenSite(*row) for row in await session.execute(query.order_by(Site.id))]
 
@@ -143,6 +144,7 @@ async def live_sites(
     session: AsyncSession, site_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
     """Every site, or the one of this ID, or those of an account, as the edges need it."""
+    # Account scope: the edges need the sites of every account.
     query = (
         select(Site, Project.public_id, Account)
         .join(Project, Project.id == Site.project_id)

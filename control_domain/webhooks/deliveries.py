@@ -101,6 +101,7 @@ async def claim(session: AsyncSession, delivery: Delivery, now: datetime) -> int
 
 async def _forget_old(session: AsyncSession, scope: str, delivery: str, now: datetime) -> bool:
     """Whether the one with this ID was older than 7 days; then it is gone. `forget_deliveries` has not come by yet."""
+    # Account scope: the scope names one webhook.
     forgotten = await session.execute(
         delete(WebhookDelivery)
         .where(
@@ -115,6 +116,7 @@ async def _forget_old(session: AsyncSession, scope: str, delivery: str, now: dat
 
 async def conclude(session: AsyncSession, number: int, outcome: Outcome) -> None:
     """Note in the same transaction what it has led to."""
+    # Account scope: the same transaction has inserted the delivery.
     await session.execute(
         update(WebhookDelivery)
         .where(WebhookDelivery.id == number)
@@ -188,6 +190,7 @@ async def trim_bodies(session: AsyncSession, repository_id: int | None) -> None:
 async def forget_deliveries(session: AsyncSession, now: datetime) -> None:
     """Remove what came more than 7 days ago, and of what is about other repositories all but the newest of each scope:
     the webhook of an organization tells of hundreds of them."""
+    # Account scope: old deliveries of every account are cleaned up.
     await session.execute(delete(WebhookDelivery).where(WebhookDelivery.received_at < now - KEPT))
     of_others = WebhookDelivery.is_first.is_(False) & WebhookDelivery.answer.in_(("ignored", NotFound.slug))
     crowded = (

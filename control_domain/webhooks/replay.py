@@ -29,6 +29,7 @@ async def replay(
 ) -> WebhookDelivery:
     """The row of the new delivery, which keeps no later one back. Raises `Refused` for a delivery that is not kept, and
     where nothing can be done with it now."""
+    # Account scope: the operator's command names the delivery of any account.
     async with sessions() as session, session.begin():
         kept = await session.get(WebhookDelivery, delivery_id)
         if kept is None:
@@ -61,6 +62,7 @@ async def replay(
 
 
 async def _account_of(session: AsyncSession, repository_id: int | None) -> int | None:
+    # Account scope: this finds the account of a repository.
     query = (
         select(Project.account_id)
         .join(Repository, Repository.project_id == Project.id)

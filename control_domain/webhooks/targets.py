@@ -43,6 +43,7 @@ IS_LISTENED_TO = Repository.disconnected_at.is_(None) & Repository.push_deploys
 
 
 def _listening() -> Any:
+    # Account scope: the URL of the webhook names the repository, and the signature proves it.
     return (
         select(Repository, Project).join(Project, Project.id == Repository.project_id).where(IS_LISTENED_TO)
     )

@@ -71,6 +71,7 @@ async def drop_waiting_of_branch(session: AsyncSession, repository_id: int, bran
 
 async def find_due(session: AsyncSession) -> Sequence[int]:
     """The IDs of the pushes that nothing is active before, the oldest first."""
+    # Account scope: the worker polls the pushes of every account.
     active = exists().where(
         Deployment.environment_id == WaitingPush.environment_id, Deployment.status.in_(ACTIVE)
     )
@@ -124,6 +125,7 @@ def _wish(waiting: WaitingPush) -> Wish:
 async def _find(session: AsyncSession, number: int) -> tuple[WaitingPush, Place, Repository] | None:
     """Return a waiting push, its environment and its repository. Locks the latter two against removal, and the
     environment against deployments of other pushes, until the end of the transaction."""
+    # Account scope: the worker has found the push in its poll.
     # Lock both before the push, in the same order as webhooks: on Postgres a concurrent removal would deadlock.
     held = select(Environment.id).join(WaitingPush, WaitingPush.environment_id == Environment.id)
     await session.execute(
