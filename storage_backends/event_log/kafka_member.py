@@ -19,8 +19,7 @@ from storage_backends.end_task import close_within
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_identities import find_log_id
 from storage_backends.event_log.kafka_positions import fetch_positions
-from storage_backends.event_log.kafka_refusals import describe_failure
-from storage_backends.event_log.kafka_start import start_client
+from storage_backends.event_log.kafka_start import describe_failure, start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 from storage_backends.event_log.kafka_topics import read_topics
 

@@ -1,13 +1,27 @@
-"""Starts clients of aiokafka so that giving up leaves nothing open."""
+"""Starts clients of aiokafka so that giving up leaves nothing open, and explains why brokers let nobody in.
+
+aiokafka reports each refusal as "unable to bootstrap".
+"""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka.protocol.metadata import MetadataRequest
+
 from storage_backends.end_task import close_within
+from storage_backends.event_log.kafka_connection import KafkaConnection
 
 _STOP_SECONDS = 1.0
+_CONNECT_MS = 3000
 _given_up: set[asyncio.Task[None]] = set()
 
 
@@ -43,3 +57,42 @@ async def _stop(starting: Awaitable[None], stop: Callable[[], Coroutine[Any, Any
             await starting
     finally:
         await close_within(_STOP_SECONDS, stop())
+
+
+async def describe_failure(connection: KafkaConnection, error: Exception) -> str:
+    """Return one sentence about the failed start of a client, without the password.
+
+    Connects once more to learn the reason: aiokafka logs the reason and drops it.
+    """
+    if isinstance(error, KafkaConnectionError):
+        with contextlib.suppress(OSError, TimeoutError):
+            return f"Kafka at {connection.bootstrap} {await _ask_for_reason(connection)}"
+    return f"Kafka at {connection.bootstrap}: {error!r}"
+
+
+async def _ask_for_reason(connection: KafkaConnection) -> str:
+    """Connect to the first broker. Raises `OSError` and `TimeoutError` if the broker cannot be reached."""
+    options = connection.client_options()
+    for name in ("retry_backoff_ms", "metadata_max_age_ms"):
+        del options[name]
+    ((host, port, _), *_) = collect_hosts(options.pop("bootstrap_servers"), randomize=False)
+    try:
+        reached = await create_conn(host, port, **options, request_timeout_ms=_CONNECT_MS)
+        try:
+            # A broker that wants another protocol may answer which versions it knows, and closes only at this.
+            await reached.send(MetadataRequest([]))
+        finally:
+            reached.close()
+    except SaslAuthenticationFailed:
+        return (
+            f"refused the user {connection.username!r}: unknown user or wrong password. "
+            "Check PHAROS_KAFKA_USERNAME and PHAROS_KAFKA_PASSWORD."
+        )
+    except UnsupportedSaslMechanismError:
+        return f"does not offer the login {connection.sasl_mechanism}. Check PHAROS_KAFKA_SASL_MECHANISM."
+    except KafkaError as error:
+        return (
+            f"closed a connection with the protocol {connection.security} ({error!r}). "
+            "Brokers that ask for a password or TLS do that. Check PHAROS_KAFKA_SECURITY."
+        )
+    return "can be reached again after a failed start. Try again."

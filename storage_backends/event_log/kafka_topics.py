@@ -15,8 +15,7 @@ from storage_backends.event_log.kafka_identities import (
     make_identities,
     read_identities,
 )
-from storage_backends.event_log.kafka_refusals import describe_failure
-from storage_backends.event_log.kafka_start import start_client
+from storage_backends.event_log.kafka_start import describe_failure, start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 
 _DESCRIBE_SECONDS = 10.0
