@@ -32,7 +32,7 @@ from control_api.routes.start_page import router as start_page
 from control_api.routes.webhooks import router as webhooks
 from control_api.routes.workflows import router as workflows
 from control_domain.database.engine import Sessions
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.errors import FieldError, InvalidInput, MethodNotAllowed, NotFound, Problem
 from storage_backends.column_store.interface import ColumnStore

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from control_domain.database.engine import Sessions
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from control_workers.forget_idempotency_keys import forget_keys_periodically

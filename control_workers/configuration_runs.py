@@ -17,7 +17,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.application_status import find_next
 from control_domain.configurations.applications import move_operation, settle_application
 from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell, carry_out
@@ -27,7 +27,7 @@ from control_domain.configurations.reviews import forget_reviews
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseAway, is_behind
 from control_domain.projects.hold import hold_project
-from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.sites.operations import live_sites
 from control_domain.tables.configuration import Operation
 from control_domain.tables.projects import Project

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
-from control_domain.published_keys.publish_keys import publish_keys
+from control_domain.published_keys import publish_keys
 from control_workers.run_periodically import Throttle, run_periodically
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory

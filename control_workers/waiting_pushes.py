@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, exists, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
 from control_domain.environments.hold import hold_environment, hold_off_deployer
-from control_domain.keys.removed_keys import forget_keys
-from control_domain.previews.previews import close_preview
+from control_domain.keys import forget_keys
+from control_domain.previews import close_preview
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from deployer.database_guard import DatabaseGuard, live_of
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments.carry_out import Workshop

@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.environments.operations import wake_environment
 from deployer.database_guard import DatabaseGuard
 from deployer.database_memory import DatabaseRefused

@@ -17,7 +17,7 @@ from rich.table import Table
 from control_domain.configurations.documents.bindings import BadBindings
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.documents.faults import DocumentFault
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.workflows.read_workflow import read_workflow
 from tests.support.costly_configurations import COSTLY
 from tests.support.hostile_documents import CONFIGURATION, KINDS, LARGE, TRICKY, WORKFLOW, fill_text

@@ -8,7 +8,7 @@ from control_api.app import build_control
 from control_api.limits.report_queue import report_limits
 from control_api.limits.request_limits import RequestBounds, RequestLimits
 from control_domain.database.engine import Sessions
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_workers.assemble import ControlWorkers
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings

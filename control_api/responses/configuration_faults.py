@@ -7,7 +7,7 @@ from control_api.responses.workflow_faults import refusing_document
 from control_domain.configurations.documents.bindings import BadBindings
 from control_domain.configurations.documents.faults import BadConfiguration
 from control_domain.documents.faults import DocumentFault
-from control_domain.sealing.sealing_keys import CannotOpen
+from control_domain.sealing import CannotOpen
 from pipeline_contracts.errors import FieldError, InvalidInput, Unavailable
 
 

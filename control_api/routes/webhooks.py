@@ -15,11 +15,11 @@ from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.limits.webhook_senders import Senders
 from control_api.request_session import Session, end_transaction
 from control_api.requests.webhook_body import read_delivery
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.public_ids import read_number
-from control_domain.keys.removed_keys import forget_keys
+from control_domain.keys import forget_keys
 from control_domain.repositories.webhook_secrets import open_secret
-from control_domain.sealing.sealing_keys import CannotOpen
+from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from control_domain.accounts.members import Member
-from control_domain.keys.live_keys import is_live
+from control_domain.keys import is_live
 from control_domain.tables.accounts import Account, ApiToken, Person
 from pipeline_contracts.times import format_time
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys.live_keys import is_live
+from control_domain.keys import is_live
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.configurations.application_status import ApplicationStatus
 from control_domain.configurations.applications import move_operation
 from control_domain.configurations.lowered_gates import check_agreed, find_lowered_gates, write_agreed
@@ -18,7 +18,7 @@ from control_domain.configurations.reviews import find_review
 from control_domain.configurations.sealed_actions import open_actions, seal_actions
 from control_domain.configurations.state import ProjectState
 from control_domain.projects.hold import hold_project
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import OperationStatus

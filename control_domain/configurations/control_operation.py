@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.configurations.application_status import WISHES
 from control_domain.configurations.applications import (
     find_application,
@@ -21,7 +21,7 @@ from control_domain.configurations.lowered_gates import check_agreed, find_lower
 from control_domain.configurations.read_state import read_state
 from control_domain.configurations.sealed_actions import open_actions
 from control_domain.projects.hold import hold_project
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import OperationStatus

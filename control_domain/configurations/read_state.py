@@ -16,8 +16,8 @@ from control_domain.configurations.present_fields import (
     variable_fields,
 )
 from control_domain.configurations.state import Present, ProjectState
-from control_domain.previews.previews import PREVIEW
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.previews import PREVIEW
+from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Application
 from control_domain.tables.monitors import Heartbeat, Queue
 from control_domain.tables.projects import Environment, EnvironmentLock, Project

@@ -10,7 +10,7 @@ from control_domain.configurations.read_state import read_state
 from control_domain.configurations.sealed_actions import open_actions
 from control_domain.configurations.state import ProjectState
 from control_domain.configurations.values import Secret, Value
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.projects import Project
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.configurations.documents.read_document import collect_configuration
 from control_domain.configurations.plan import Plan, find_project_faults, make_plan
 from control_domain.configurations.read_state import read_state
 from control_domain.configurations.sealed_actions import seal_actions
 from control_domain.projects.hold import hold_project
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Review
 from control_domain.tables.projects import Project
 from pipeline_contracts.errors import NotFound

@@ -7,7 +7,7 @@ from typing import Any
 from control_domain.configurations.addresses import read_address, write_address
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.values import Secret, Value
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 
 _SECRET = "digest"
 

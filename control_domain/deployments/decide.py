@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.deployments.check_authors import check_authors
 from control_domain.deployments.frozen import check_shown, freeze, inputs_of
 from control_domain.deployments.moves import add_line, move_deployment

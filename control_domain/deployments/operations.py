@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.roles import Right
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.public_ids import named
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
 from control_domain.projects.find import Place, require, role_of

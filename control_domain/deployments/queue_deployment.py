@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_unless_there
 from control_domain.deployments.frozen import freeze, present_inputs
 from control_domain.deployments.moves import add_line

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.projects.find import Place
 from control_domain.tables.projects import SOURCE_NOT_KNOWN, Environment
 

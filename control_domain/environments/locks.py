@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_unless_there
 from control_domain.projects.find import Place
 from control_domain.tables.accounts import Person

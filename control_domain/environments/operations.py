@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.environments.hold import hold_environment, hold_off_deployer
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import LiveRelease

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
 from control_domain.repositories.webhook_secrets import make_secret, set_secret
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 

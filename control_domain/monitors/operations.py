@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys.live_keys import is_live, key_entry
+from control_domain.keys import is_live, key_entry
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import (
     Heartbeat,

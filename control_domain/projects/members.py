@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.members import choose_person
 from control_domain.accounts.roles import PROJECT_ROLES, Right, is_allowed
-from control_domain.audit.operations import Actor, operator
+from control_domain.audit import Actor, operator
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Membership, Person
 from control_domain.tables.projects import Project, ProjectRole

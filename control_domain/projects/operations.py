@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys.live_keys import is_live, key_entry
+from control_domain.keys import is_live, key_entry
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.projects import Environment, IngestKey, Project, ProjectRole
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.deployments.moves import add_line, move_deployment
 from control_domain.environments.hold import hold_environment, hold_off_deployer
 from control_domain.monitors.remove_monitors import remove_heartbeats, remove_queues

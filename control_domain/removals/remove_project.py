@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import lock_account
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import Base
 from control_domain.projects.hold import hold_project
 from control_domain.refusals import Refused

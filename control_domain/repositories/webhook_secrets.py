@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.all_hosts import HOSTS

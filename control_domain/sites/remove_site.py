@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.refusals import Refused
 from control_domain.sites.operations import SeenSite
 from control_domain.tables.sites import Goal, Site

@@ -6,11 +6,11 @@ from datetime import datetime
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.environments.hold import hold_environment
 from control_domain.projects.find import Place
 from control_domain.projects.members import check_second
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet

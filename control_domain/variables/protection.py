@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_unless_there
 from control_domain.environments.hold import hold_environment
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import ProtectedVariable, VariableSet
 from control_domain.variables.dotenv import BAD_NAME, MAX_VARIABLES, NAME

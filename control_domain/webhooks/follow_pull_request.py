@@ -5,10 +5,10 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.engine import insert_unless_there
 from control_domain.deployments.queue_deployment import Wish
-from control_domain.previews.previews import (
+from control_domain.previews import (
     StillStarting,
     close_preview,
     deploy_preview,
@@ -16,7 +16,7 @@ from control_domain.previews.previews import (
     open_pull_request_preview,
 )
 from control_domain.projects.find import Place
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.webhooks import ClosingPreview

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment

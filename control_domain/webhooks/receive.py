@@ -5,8 +5,8 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.audit import Actor
+from control_domain.sealing import SealingKeys
 from control_domain.webhooks.deliveries import Delivery, claim, conclude, note_refused
 from control_domain.webhooks.follow_pull_request import follow_pull_request
 from control_domain.webhooks.follow_push import follow_push

@@ -5,11 +5,11 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import Sessions
-from control_domain.keys.removed_keys import forget_keys
+from control_domain.keys import forget_keys
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WebhookDelivery

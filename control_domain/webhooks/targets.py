@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.documents.faults import DocumentFault
-from control_domain.previews.previews import PREVIEW
+from control_domain.previews import PREVIEW
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project

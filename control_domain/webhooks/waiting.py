@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import insert_into
 from control_domain.deployments.moves import add_line, move_deployment
 from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment

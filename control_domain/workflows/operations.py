@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.projects.hold import hold_project
 from control_domain.tables.projects import Project
 from control_domain.tables.workflows import Workflow

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.documents.faults import DocumentFault
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Release
 from control_domain.workflows.document import WorkflowDocument, from_json
 from control_domain.workflows.read_workflow import read_workflow

@@ -13,7 +13,7 @@ from control_domain.deployments.moves import add_line, move_deployment
 from control_domain.deployments.queue_deployment import revision_to_approve
 from control_domain.environments.check_open import check_open
 from control_domain.repositories.operations import choose_ref
-from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository

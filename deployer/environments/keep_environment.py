@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_domain.sealing.sealing_keys import CannotOpen
+from control_domain.sealing import CannotOpen
 from control_domain.tables.variables import VariableSet
 from control_domain.variables.operations import open_variables
 from deployer.deployments.carry_out import Workshop, carry_out, read_kept_workflow

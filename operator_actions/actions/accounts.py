@@ -11,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.describe import describe_account, name_person
 from control_domain.accounts.members import admit, list_members
 from control_domain.accounts.operations import DEFAULT_LIMIT, create_account, lock_account, set_ingest_limit
-from control_domain.audit.operations import operator, record
-from control_domain.keys.live_keys import telling_edges
+from control_domain.audit import operator, record
+from control_domain.keys import telling_edges
 from control_domain.projects.choose import choose_account
 from control_domain.projects.describe import name_project
-from control_domain.published_keys.publish_keys import republish_account
+from control_domain.published_keys import republish_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name, read_slug
 from control_domain.tables.accounts import Account, Membership

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from control_domain.audit.operations import newest_entries
+from control_domain.audit import newest_entries
 from control_domain.refusals import Refused
 from operator_actions.actions.engines import Action, Engines, Wanted
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import operator, record
-from control_domain.keys.removed_keys import forget_keys
+from control_domain.audit import operator, record
+from control_domain.keys import forget_keys
 from control_domain.monitors.change_heartbeat import change_heartbeat, hold_heartbeat
 from control_domain.monitors.operations import settings_of
 from control_domain.monitors.read_wanted import read_changes

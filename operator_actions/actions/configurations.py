@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.addresses import write_address
 from control_domain.configurations.application_status import WISHES
 from control_domain.configurations.applications import describe_application, describe_operation, operations_of
@@ -27,7 +27,7 @@ from control_domain.projects.choose import choose_project
 from control_domain.projects.describe import name_project
 from control_domain.projects.members import check_second, choose_asker, choose_member
 from control_domain.refusals import Refused, refusing
-from control_domain.sealing.sealing_keys import CannotOpen
+from control_domain.sealing import CannotOpen
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from control_domain.accounts.roles import Right
-from control_domain.audit.operations import Actor, operator
+from control_domain.audit import Actor, operator
 from control_domain.deployments import decide
 from control_domain.projects.choose import choose_environment, choose_project
 from control_domain.projects.members import choose_member

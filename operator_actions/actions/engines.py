@@ -8,7 +8,7 @@ from typing import Any
 
 from control_domain.database.engine import Sessions
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
 

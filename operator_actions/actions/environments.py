@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import operator, record
+from control_domain.audit import operator, record
 from control_domain.database.errors import BrokenReference
 from control_domain.environments import operations, read_wanted
 from control_domain.environments.gate_copies import gate_copies
 from control_domain.environments.gates import choose_second, find_lowered, gate_of
 from control_domain.environments.hold import hold_environment, hold_off_deployer
 from control_domain.environments.locks import HeldLock, find_lock, lock_environment, unlock_environment
-from control_domain.keys.removed_keys import forget_keys
+from control_domain.keys import forget_keys
 from control_domain.projects.choose import choose_place, choose_project
 from control_domain.projects.find import Place
 from control_domain.projects.members import choose_asker

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.database.engine import Sessions
-from control_domain.keys.live_keys import end_key, telling_edges
+from control_domain.keys import end_key, telling_edges
 from control_domain.projects.choose import choose_environment
 from control_domain.projects.operations import create_ingest_key, live_ingest_keys
 from control_domain.refusals import Refused

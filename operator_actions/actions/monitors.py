@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import BrokenReference
-from control_domain.keys.live_keys import end_key, telling_edges
+from control_domain.keys import end_key, telling_edges
 from control_domain.monitors.change_heartbeat import set_paused
 from control_domain.monitors.operations import (
     applied_through_ms,

@@ -13,7 +13,7 @@ from control_domain.accounts.members import (
     list_members,
     remove_member,
 )
-from control_domain.audit.operations import operator, record
+from control_domain.audit import operator, record
 from control_domain.projects.choose import choose_account
 from control_domain.slugs import read_name
 from operator_actions.actions.accounts import known_as

@@ -11,10 +11,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.keys.live_keys import is_live, telling_edges
+from control_domain.keys import is_live, telling_edges
 from control_domain.monitors.operations import live_monitor_keys, ping_key_owner
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.monitors import MonitorKey
 from operator_actions.actions.choose_monitor import choose_heartbeat
 from operator_actions.actions.engines import Engines

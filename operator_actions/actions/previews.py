@@ -7,18 +7,18 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import operator
+from control_domain import previews
+from control_domain.audit import operator
 from control_domain.database.public_ids import named
 from control_domain.environments.gate_copies import keep_source
 from control_domain.environments.gates import choose_second, find_lowered, gate_of
 from control_domain.environments.read_wanted import check_branch
-from control_domain.keys.removed_keys import forget_keys
-from control_domain.previews import previews
+from control_domain.keys import forget_keys
 from control_domain.projects.choose import choose_environment, choose_project
 from control_domain.projects.find import Place
 from control_domain.projects.members import choose_asker
 from control_domain.refusals import Refused, refusing
-from control_domain.sealing.sealing_keys import CannotOpen
+from control_domain.sealing import CannotOpen
 from control_domain.tables.projects import Environment, Project
 from operator_actions.actions.choose_deployment import Chosen, describe_chosen
 from operator_actions.actions.engines import Action, Engines, Wanted

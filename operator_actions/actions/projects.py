@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.describe import name_account, name_person
 from control_domain.accounts.members import Member, hold_member
 from control_domain.accounts.roles import PROJECT_ROLES, sees_all_projects
-from control_domain.audit.operations import operator, record
+from control_domain.audit import operator, record
 from control_domain.environments.describe import describe_project
 from control_domain.projects.choose import choose_account, choose_project
 from control_domain.projects.describe import name_project

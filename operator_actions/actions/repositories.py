@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import operator, record
+from control_domain.audit import operator, record
 from control_domain.deployments.moves import add_line, move_deployment
 from control_domain.environments.read_wanted import check_branch
 from control_domain.projects.choose import choose_project

@@ -9,11 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from analytics_queries.visits.dropped_events import dropped_events
 from analytics_queries.visits.last_events import last_events
-from control_domain.audit.operations import operator
+from control_domain.audit import operator
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import BrokenReference
-from control_domain.keys.live_keys import telling_edges
-from control_domain.keys.removed_keys import forget_keys
+from control_domain.keys import forget_keys, telling_edges
 from control_domain.projects.choose import choose_project
 from control_domain.refusals import Refused
 from control_domain.sites import operations, read_wanted

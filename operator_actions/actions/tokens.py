@@ -9,7 +9,7 @@ from sqlalchemy import select
 from control_domain.accounts.describe import describe_token
 from control_domain.accounts.members import hold_member
 from control_domain.accounts.operations import create_api_token, revoke_api_token
-from control_domain.audit.operations import operator, record
+from control_domain.audit import operator, record
 from control_domain.projects.choose import choose_account
 from control_domain.refusals import Refused
 from control_domain.slugs import read_name

@@ -10,15 +10,15 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.roles import Right
-from control_domain.audit.operations import operator, record
+from control_domain.audit import operator, record
 from control_domain.environments.gates import UNPROTECTED, choose_second, gate_of
 from control_domain.environments.hold import hold_environment
-from control_domain.key_rotation.reseal import reseal
+from control_domain.key_rotation import reseal
 from control_domain.projects.choose import choose_place
 from control_domain.projects.find import Place
 from control_domain.projects.members import choose_member
 from control_domain.refusals import Refused, refusing
-from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment, Project

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
-from control_domain.audit.operations import operator
+from control_domain.audit import operator
 from control_domain.refusals import Refused
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository

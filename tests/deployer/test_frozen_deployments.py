@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.decide import approve_deployment
 from control_domain.deployments.frozen import inputs_of
 from control_domain.projects.find import Place

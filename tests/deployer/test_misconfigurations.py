@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.projects.find import Place
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.variables.operations import replace_variables
 from deployer import exclusive_identity, leases, run_deployer

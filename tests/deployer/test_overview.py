@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, select, update
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.environments.operations import wake_environment
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment

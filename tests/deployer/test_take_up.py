@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.decide import approve_deployment
 from control_domain.deployments.frozen import inputs_of
 from control_domain.deployments.queue_deployment import Trigger, Wish, queue_deployment
 from control_domain.environments.locks import lock_environment
 from control_domain.projects.find import Place
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository

@@ -155,7 +155,7 @@ async def test_a_key_that_was_revoked_during_an_outage_ends_when_redis_is_back_w
 async def test_it_goes_on_through_outages_and_says_so_once_each(
     server: RedisServer, control: Control, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "control_domain.published_keys.publish_keys")
+    caplog.set_level(logging.WARNING, "control_domain.published_keys")
     await until(lambda: _is(control.is_complete(), True))
     _, digest = await control.new_key()
     server.stop()
@@ -172,7 +172,7 @@ async def test_it_goes_on_through_outages_and_says_so_once_each(
     control.database.away = False
     await until(lambda: _is(control.is_complete(), True))
     await until(lambda: _is(control.opens(digest), True))
-    outages = [r for r in caplog.records if r.name == "control_domain.published_keys.publish_keys"]
+    outages = [r for r in caplog.records if r.name == "control_domain.published_keys"]
     # The second restart may be noticed as an outage of Redis first; never one line an attempt.
     assert 2 <= len(outages) <= 3
 
@@ -182,7 +182,7 @@ async def _is(found: Awaitable[bool | None], expected: bool) -> bool:
 
 
 async def _said(caplog: pytest.LogCaptureFixture, times: int) -> bool:
-    return len([r for r in caplog.records if r.name == "control_domain.published_keys.publish_keys"]) >= times
+    return len([r for r in caplog.records if r.name == "control_domain.published_keys"]) >= times
 
 
 async def test_it_starts_without_redis_and_ends_when_told(server: RedisServer, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import pytest
 
 from control_domain.database import engine as database
 from control_domain.projects.find import Place
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.variables.operations import replace_variables
 from deployer.deployments import carry_out
 from deployer.drivers.local.driver import LocalDriver

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.engine import Sessions
 from control_domain.tables.accounts import Account
 from tests.support.operator import NOW, Operator, operator_of

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.database.engine import Sessions
 from control_domain.monitors.operations import find_heartbeats, live_monitor_keys
 from control_domain.projects.operations import create_environment, create_project
-from control_domain.published_keys.publish_keys import publish_keys
+from control_domain.published_keys import publish_keys
 from control_domain.refusals import Refused
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from control_domain.accounts.members import choose_person
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
 from control_domain.projects.choose import choose_place

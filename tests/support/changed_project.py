@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.addresses import Address, write_address
 from control_domain.configurations.documents.document import ConfigurationDocument, Wanted
 from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTell, carry_out
@@ -24,7 +24,7 @@ from control_domain.configurations.values import Secret, Value
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.environments.gates import REMOVED, Gate, find_lowered
 from control_domain.environments.windows import DeployWindow
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment, Project
 from tests.support.accounts import migrated
 from tests.support.contents import read_contents

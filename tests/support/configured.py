@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Application
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
 from storage_backends.key_directory.in_process import InProcessKeyDirectory

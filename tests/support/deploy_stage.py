@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import select
 
 from control_domain.accounts.operations import create_account
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.deployments.decide import cancel_deployment
 from control_domain.deployments.operations import queue_promotion, queue_rollback

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import create_person
-from control_domain.audit.operations import Actor, newest_entries
+from control_domain.audit import Actor, newest_entries
 from control_domain.configurations.application_status import ApplicationStatus
 from control_domain.configurations.applications import describe_application, operations_of
 from control_domain.configurations.apply_review import apply_review

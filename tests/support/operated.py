@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import func, select, update
 
 from control_domain.accounts.operations import create_account, create_person
-from control_domain.audit.operations import Actor, newest_entries
+from control_domain.audit import Actor, newest_entries
 from control_domain.database.engine import Sessions
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.repositories.operations import connect_repository
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account, Person
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project, ProjectRole

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.environments.locks import lock_environment, unlock_environment
 from control_domain.monitors.operations import (
     HeartbeatSettings,
@@ -15,7 +15,7 @@ from control_domain.monitors.operations import (
     create_queue,
 )
 from control_domain.monitors.remove_monitors import remove_heartbeat
-from control_domain.previews.previews import open_preview
+from control_domain.previews import open_preview
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment, create_ingest_key
 from control_domain.removals.remove_environment import remove_environment

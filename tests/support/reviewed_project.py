@@ -12,7 +12,7 @@ from sqlalchemy import func, select, update
 
 from control_domain.configurations.read_state import read_state
 from control_domain.configurations.state import ProjectState
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import Application, Review
 from control_domain.tables.projects import Project

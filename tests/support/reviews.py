@@ -16,7 +16,7 @@ from control_domain.configurations.read_state import read_state
 from control_domain.configurations.reviews import VALID
 from control_domain.configurations.sealed_actions import seal_actions
 from control_domain.configurations.values import Value
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import OperationStatus

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.metrics import EdgeMetrics
 from wiring.embedded.asgi_bridge import asgi_handler

@@ -24,8 +24,8 @@ from consumers.scan_heartbeats import running_scan
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.first_account.account import ensure_first_account
-from control_domain.published_keys.publish_keys import publish_keys
-from control_domain.sealing.read_setting import read_sealing_keys
+from control_domain.published_keys import publish_keys
+from control_domain.sealing import read_sealing_keys
 from deployer.assemble import running_local_deployer
 from deployer.identity import Identity, owning
 from ingest_edge.app import Edge, edge_runner

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from control_api.health import add_health, database_check
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.sealing.read_setting import read_sealing_keys
+from control_domain.sealing import read_sealing_keys
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts.settings import Settings

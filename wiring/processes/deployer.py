@@ -9,7 +9,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.sealing.read_setting import read_sealing_keys
+from control_domain.sealing import read_sealing_keys
 from deployer.assemble import running_local_deployer
 from deployer.identity import owning
 from ingest_edge.serve_metrics import serve_metrics

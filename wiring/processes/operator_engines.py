@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from control_domain.database.engine import open_engine, open_sessions
-from control_domain.sealing.read_setting import read_sealing_keys
+from control_domain.sealing import read_sealing_keys
 from operator_actions.door import Engines
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.redis import open_redis_key_directory

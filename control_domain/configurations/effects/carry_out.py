@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.addresses import Kind
 from control_domain.configurations.effects.environment import carry_out_on_environment
 from control_domain.configurations.effects.heartbeat import carry_out_on_heartbeat
@@ -16,7 +16,7 @@ from control_domain.configurations.effects.site import carry_out_on_site
 from control_domain.configurations.effects.task import CannotCarryOut, Task, ToTell
 from control_domain.configurations.plan import Action, Verb
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.projects import Project
 from pipeline_contracts.deploy_states import ForbiddenMove
 from pipeline_contracts.errors import Problem

@@ -4,7 +4,7 @@ from sqlalchemy import select
 
 from control_domain.configurations.effects.task import CannotCarryOut, Task
 from control_domain.environments.hold import hold_environment
-from control_domain.previews.previews import PREVIEW
+from control_domain.previews import PREVIEW
 from control_domain.tables.projects import Environment
 from pipeline_contracts.errors import NotFound
 

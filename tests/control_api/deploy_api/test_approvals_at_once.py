@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.decide import approve_deployment
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
 from control_domain.projects.find import Place

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry

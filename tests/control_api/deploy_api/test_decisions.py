@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.decide import approve_deployment, cancel_deployment, reject_deployment
 from control_domain.deployments.frozen import freeze, inputs_of
 from control_domain.refusals import Refused

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control_domain.audit.operations import Actor
-from control_domain.key_rotation.reseal import Resealed, reseal
+from control_domain.audit import Actor
+from control_domain.key_rotation import Resealed, reseal
 from control_domain.projects.find import Place
-from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange
 from control_domain.variables.operations import decide_change, present_variables

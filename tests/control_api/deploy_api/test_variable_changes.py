@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.operations import present_variables

@@ -14,7 +14,7 @@ from sqlalchemy import delete, select
 from control_api.reference.load_document import load_document
 from control_api.requests import json_body
 from control_api.responses.workflow_faults import refusing_document
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.documents.faults import DocumentFault, Fault
 from control_domain.documents.strict_yaml import read_yaml
 from control_domain.removals.remove_project import remove_project

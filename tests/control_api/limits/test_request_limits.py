@@ -16,7 +16,7 @@ from control_api.http.layers import LimitedRequests, RequestIds
 from control_api.limits.request_limits import RequestBounds, RequestLimits
 from control_domain.accounts.operations import create_api_token, create_person, revoke_api_token
 from control_domain.database.engine import Sessions
-from control_domain.keys.live_keys import end_key
+from control_domain.keys import end_key
 from control_domain.projects.operations import create_ingest_key
 from control_domain.tables.accounts import ApiToken
 from control_domain.tables.projects import IngestKey

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 
 from control_api.requests.deployment_report import read_report
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.engine import Sessions
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment, create_ingest_key

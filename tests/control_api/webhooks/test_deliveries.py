@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.refusals import Refused
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.projects.find import Place
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment

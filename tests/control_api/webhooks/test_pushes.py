@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.environments.locks import lock_environment
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.workflows import Workflow

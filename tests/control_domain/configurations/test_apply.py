@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.apply_review import apply_review
 from control_domain.configurations.reviews import forget_reviews
 from control_domain.database.engine import open_engine, open_sessions

@@ -6,7 +6,7 @@ from itertools import count
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.documents.write_document import write_document

@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.request_session import end_transaction
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.addresses import PROJECT, Address
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.documents.write_document import write_document
@@ -26,7 +26,7 @@ from control_domain.monitors.operations import (
 )
 from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment, create_ingest_key, create_project
-from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.sites.operations import add_goal, create_site
 from control_domain.tables.configuration import Application, Review
 from control_domain.tables.monitors import (

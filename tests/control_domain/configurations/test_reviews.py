@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.reviews import describe_review, forget_reviews, open_review, plan_project
 from control_domain.projects.operations import create_project
 from control_domain.removals.remove_project import remove_project
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import Review

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.apply_review import apply_review
-from control_domain.key_rotation.reseal import Resealed, reseal
-from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.key_rotation import Resealed, reseal
+from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.configuration import Operation, Review
 from control_domain.tables.projects import Environment
 from control_domain.variables.operations import open_variables, present_variables

@@ -13,7 +13,7 @@ from control_domain.first_account.account import ensure_first_account
 from control_domain.first_account.repository import ensure_first_repository
 from control_domain.repositories.operations import connect_repository, disconnect_repository
 from control_domain.repositories.webhook_secrets import open_secret
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret

@@ -5,7 +5,7 @@ import hmac
 
 import pytest
 
-from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 
 _OLD = "an old secret of thirty-two chars"
 _NEW = "a new secret of thirty-two letters"

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from control_domain.accounts.operations import create_account
 from control_domain.database.engine import Sessions
 from control_domain.projects.operations import create_project
-from control_domain.published_keys.publish_keys import publish_keys
+from control_domain.published_keys import publish_keys
 from control_domain.sites.operations import (
     add_goal,
     change_domains,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from control_domain.audit.operations import Actor
-from control_domain.previews.previews import close_preview
+from control_domain.audit import Actor
+from control_domain.previews import close_preview
 from control_domain.projects.find import Place
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.deployments import Deployment

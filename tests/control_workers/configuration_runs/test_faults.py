@@ -12,15 +12,15 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.plan import Action, Change
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.database.errors import DatabaseAway
 from control_domain.projects.operations import create_project
-from control_domain.published_keys.publish_keys import publish_keys
+from control_domain.published_keys import publish_keys
 from control_domain.removals.remove_project import remove_project
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.accounts import Account
 from control_domain.tables.configuration import Operation, Review
 from control_domain.tables.sites import Site

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Project
 from control_domain.workflows.operations import set_workflow

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from control_domain.environments.gate_copies import keep_source
-from control_domain.previews.previews import find_previews
+from control_domain.previews import find_previews
 from control_domain.projects.choose import choose_place
 from control_domain.tables.projects import SOURCE_NOT_KNOWN, Environment
 from tests.support.operated import Operated

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from control_domain.monitors.operations import live_monitor_keys
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.monitors import MonitorKey
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from tests.support.operated import NOW, Operated

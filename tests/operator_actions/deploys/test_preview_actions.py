@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from control_domain.audit.operations import Actor
-from control_domain.previews import previews
-from control_domain.previews.previews import find_previews, open_preview
+from control_domain import previews
+from control_domain.audit import Actor
+from control_domain.previews import find_previews, open_preview
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.variables.operations import present_variables

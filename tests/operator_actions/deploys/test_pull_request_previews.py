@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import Wish
-from control_domain.previews.previews import (
+from control_domain.previews import (
     StillStarting,
     close_preview,
     copy_variables,
@@ -17,7 +17,7 @@ from control_domain.previews.previews import (
 )
 from control_domain.projects.choose import choose_place
 from control_domain.projects.find import Place
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableSet

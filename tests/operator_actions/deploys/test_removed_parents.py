@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.errors import BrokenReference
 from control_domain.projects.choose import choose_place
 from control_domain.refusals import Refused

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy.exc import NoResultFound
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
 from control_domain.projects.choose import choose_place
 from control_domain.refusals import Refused

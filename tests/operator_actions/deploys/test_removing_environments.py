@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.database.engine import Base
 from control_domain.deployments.operations import tail_log
 from control_domain.deployments.queue_deployment import Wish, queue_deployment

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from control_domain.key_rotation.reseal import Resealed, reseal
+from control_domain.key_rotation import Resealed, reseal
 from control_domain.projects.operations import create_project
 from control_domain.repositories.webhook_secrets import open_secret, set_secret
-from control_domain.sealing.sealing_keys import CannotOpen, Sealed, SealingKeys
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from git_hosts.webhook_events import WebhookSecret

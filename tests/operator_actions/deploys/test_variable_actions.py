@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from control_domain.refusals import Refused
-from control_domain.sealing.sealing_keys import Sealed, SealingKeys
+from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.operations import present_variables

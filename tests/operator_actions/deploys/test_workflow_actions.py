@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control_domain.audit.operations import Actor
+from control_domain.audit import Actor
 from control_domain.documents.faults import DocumentFault
 from control_domain.projects.operations import create_project
 from control_domain.tables.workflows import Workflow

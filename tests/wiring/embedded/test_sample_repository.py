@@ -15,7 +15,7 @@ from sqlalchemy import delete
 
 from control_domain.database.engine import Sessions, open_sessions
 from control_domain.first_account.account import ensure_first_account
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import SealedWebhookSecret
 from control_domain.workflows.document import PullRequests

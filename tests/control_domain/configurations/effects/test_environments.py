@@ -10,7 +10,7 @@ from control_domain.configurations.effects.carry_out import CannotCarryOut, ToTe
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.values import FIELDS, MASK
 from control_domain.environments.operations import scale
-from control_domain.previews.previews import PREVIEW
+from control_domain.previews import PREVIEW
 from control_domain.projects.choose import choose_place
 from control_domain.projects.operations import create_environment
 from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey

@@ -7,7 +7,7 @@ from control_domain.configurations.effects.carry_out import ToTell
 from control_domain.configurations.plan import Action, Change
 from control_domain.configurations.values import Secret
 from control_domain.projects.choose import choose_place
-from control_domain.sealing.sealing_keys import SealingKeys
+from control_domain.sealing import SealingKeys
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.dotenv import MAX_VARIABLES

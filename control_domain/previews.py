@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit.operations import Actor, record
+from control_domain.audit import Actor, record
 from control_domain.database.errors import BrokenReference
 from control_domain.deployments.decide import cancel_deployment
 from control_domain.deployments.queue_deployment import Wish, queue_deployment
@@ -21,7 +21,7 @@ from control_domain.projects.find import Place
 from control_domain.projects.operations import create_environment
 from control_domain.refusals import Refused
 from control_domain.removals.remove_environment import Removed, remove_environment
-from control_domain.sealing.sealing_keys import CannotOpen, SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.slugs import LONGEST_NAME, LONGEST_SLUG, make_slug
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project

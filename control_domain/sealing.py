@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from pipeline_contracts.settings import PREFIX, BadSettings
+
 _SHORTEST_SECRET = 32
 _KEY_BYTES = 32
 # A random nonce of 96 bits serves 2**32 messages a key (NIST SP 800-38D, 8.3).
@@ -123,3 +125,11 @@ def _derive(secret: bytes, purpose: bytes) -> bytes:
 def _key_id(key: bytes) -> str:
     """A name for the key that tells nothing about it."""
     return hashlib.sha256(key).hexdigest()[:8]
+
+
+def read_sealing_keys(text: str) -> SealingKeys:
+    """The keys in `PHAROS_VARIABLES_KEY`. Raises `BadSettings`, which does not repeat them."""
+    try:
+        return SealingKeys.read(text)
+    except ValueError as error:
+        raise BadSettings(f"{PREFIX}VARIABLES_KEY: {error}") from None

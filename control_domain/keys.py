@@ -1,6 +1,6 @@
 """What keys of all kinds have in common: whether they work, how the edges know them, how they end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
-from storage_backends.key_directory.interface import KeyEntry
+from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 
 class KeyRow(Protocol):
@@ -74,3 +74,10 @@ def telling_edges(told: dict[str, Any]) -> Iterator[None]:
             f"The edges could not be told: {error} They go on as before until a control plane has published all keys "
             "again: seconds after Redis' return, at most a minute."
         )
+
+
+async def forget_keys(directory: KeyDirectory, digests: Sequence[bytes], told: dict[str, Any]) -> None:
+    """After the commit: they work nowhere within 5 s. Where that cannot be told now, `told` gets a `warning`."""
+    with telling_edges(told):
+        for digest in digests:
+            await directory.revoke(digest)
