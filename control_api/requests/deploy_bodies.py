@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from control_api.requests.json_body import read_json_body
 from control_api.requests.json_fields import JsonFields
-from control_domain.documents.strict_yaml import LONGEST_TEXT
+from control_domain.documents.strict_yaml import MAX_CHARACTERS
 from control_domain.environments.operations import MOST_REPLICAS
 from pipeline_contracts.deploy_states import EnvironmentState
 from pipeline_contracts.git_refs import LONGEST_REF, is_ref
@@ -18,7 +18,7 @@ _LONGEST_NOTE = 500
 _MOST_VARIABLES_BYTES = 6 * 256 * 1024 + 1024
 # The longest document, of characters beyond U+FFFF, which JSON writes as two of \uXXXX. What is a little longer is
 # refused as a text that is too long, not as a body.
-_MOST_DOCUMENT_BYTES = 12 * LONGEST_TEXT + 64 * 1024
+_MOST_DOCUMENT_BYTES = 12 * MAX_CHARACTERS + 64 * 1024
 
 
 def _fields(fields: Mapping[str, tuple[Any, str, bool]]) -> JsonFields:

@@ -1,6 +1,6 @@
 """Scalars of YAML 1.2's core schema (https://yaml.org/spec/1.2.2/, section 10.3).
 
-Not those of YAML 1.1, which PyYAML knows: `yes`, `on`, `3:30`, `1_000` and `2026-01-01` are text here, `017` is 17 and
+PyYAML reads YAML 1.1 instead. In YAML 1.2 `yes`, `on`, `3:30`, `1_000` and `2026-01-01` are text, `017` is 17 and
 `0o17` is 15.
 """
 
@@ -16,10 +16,10 @@ _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
-# What is not text begins with one of them.
-_BEGINNINGS = frozenset("~nNtTfF+-.0123456789")
-# Longer ones are beyond 64 bits in every base, but for zeros in front.
-_LONGEST_INT = 70
+# A plain scalar that is not text begins with one of them.
+_FIRST_CHARACTERS = frozenset("~nNtTfF+-.0123456789")
+# Longer numbers are beyond 64 bits in every base, except with leading zeros.
+_MAX_DIGITS = 70
 _BASES = {"0o": 8, "0x": 16}
 
 
@@ -28,10 +28,10 @@ class BadScalar(Exception):
 
 
 def read_scalar(text: str, tag: str | None, plain: bool) -> Scalar:
-    """The value of a scalar: `tag` is the resolved one or None; `plain`: without quotes, and not a block.
+    """Return the value of a scalar. `tag`: the resolved tag or None; `plain`: neither quoted nor a block.
 
-    Raises `BadScalar` for other tags than those of the core schema, values that are not of their tag, and whole numbers
-    that 64 bits do not hold.
+    Raises `BadScalar` for tags outside the core schema, values that do not match their tag, and whole numbers of more
+    than 64 bits.
     """
     if tag is None:
         return _resolve(text) if plain else text
@@ -39,26 +39,26 @@ def read_scalar(text: str, tag: str | None, plain: bool) -> Scalar:
     if kind == "str":
         return text
     if kind not in _READERS:
-        raise BadScalar(refuse_tag(tag))
+        raise BadScalar(describe_bad_tag(tag))
     pattern, read = _READERS[kind]
     if pattern.fullmatch(text) is None:
         raise BadScalar(f"is tagged !!{kind} but is none")
     return read(text)
 
 
-def refuse_tag(tag: str) -> str:
-    """Why this tag is not taken."""
-    told = f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
-    return f"has the tag {told[:60]!r}: only those of YAML's core schema are taken; leave it out"
+def describe_bad_tag(tag: str) -> str:
+    """Return why this tag is refused."""
+    shown = f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
+    return f"has the tag {shown[:60]!r}: only those of YAML's core schema are taken; leave it out"
 
 
 def is_core_tag(tag: str | None, kind: str) -> bool:
-    """Whether a collection may have it: none, or the one of its kind (`map`, `seq`)."""
+    """True for the tags that a collection of this kind (`map`, `seq`) may have: none, or that of the kind."""
     return tag is None or tag == f"{_PREFIX}{kind}"
 
 
 def _resolve(text: str) -> Scalar:
-    if text and text[0] not in _BEGINNINGS:
+    if text and text[0] not in _FIRST_CHARACTERS:
         return text
     for pattern, read in _READERS.values():
         if pattern.fullmatch(text):
@@ -68,22 +68,22 @@ def _resolve(text: str) -> Scalar:
 
 def _read_int(text: str) -> int:
     # Python refuses thousands of digits with an error of its own.
-    value = None if len(text) > _LONGEST_INT else int(text.removeprefix("0o").removeprefix("0x"), _base(text))
+    value = (
+        None
+        if len(text) > _MAX_DIGITS
+        else int(text.removeprefix("0o").removeprefix("0x"), _BASES.get(text[:2], 10))
+    )
     if value is None or not -(2**63) <= value < 2**63:
         raise BadScalar("is a whole number that 64 bits do not hold: write it in quotes")
     return value
 
 
-def _base(text: str) -> int:
-    return _BASES.get(text[:2], 10)
-
-
 def _read_float(text: str) -> float:
-    # Python has no dot before inf and nan.
+    # Python writes inf and nan without a dot.
     return float(re.sub(r"\.(?=[a-zA-Z])", "", text, count=1) if text[-1].isalpha() else text)
 
 
-# In this order: a whole number looks like a float as well.
+# In this order: a whole number matches the pattern of floats as well.
 _READERS: Mapping[str, tuple["re.Pattern[str]", Callable[[str], Scalar]]] = {
     "null": (_NULL, lambda text: None),
     "bool": (_BOOL, lambda text: text[0] in "tT"),

@@ -1,20 +1,23 @@
-"""What is wrong with a document, and where."""
+"""Faults of a document and their places."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MOST_FAULTS = 20
-"""As many are told."""
-_MOST_LOOKED_FOR = 5 * MOST_FAULTS
-_LONGEST_NAMED = 60
+MAX_FAULTS = 20
+"""As many are reported."""
+_MAX_COLLECTED = 5 * MAX_FAULTS
+_MAX_QUOTED = 60
 _PLAIN = re.compile("[A-Za-z0-9_./-]{1,60}")
+
+Places = tuple[str | int | None, ...]
+"""The keys and indexes that lead to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: its place (`processes.web.health.path`, `build.steps[2]`; empty for the whole document),
-    its line from 1, and why."""
+    """One fault: its path (`processes.web.health.path`, `build.steps[2]`; empty for the whole document), its line from
+    1, and a message."""
 
     path: str
     line: int
@@ -29,26 +32,32 @@ class Fault:
 
 
 class DocumentFault(Exception):
-    """A document that cannot be; `faults` are its first `MOST_FAULTS`, in the order of their lines."""
+    """An invalid document; `faults` are its first `MAX_FAULTS`, in the order of their lines."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(sorted(faults, key=lambda fault: fault.line)[:MOST_FAULTS])
+        self.faults = tuple(sorted(faults, key=lambda fault: fault.line)[:MAX_FAULTS])
         super().__init__("; ".join(map(str, self.faults)))
 
 
 def add_fault(faults: list[Fault], fault: Fault) -> None:
-    """One more. Raises `DocumentFault` with all of them where there are so many that to look for more is of no use."""
+    """Add a fault. Raises `DocumentFault` with all of them once there are so many that reading on is of no use."""
     faults.append(fault)
-    if len(faults) >= _MOST_LOOKED_FOR:
+    if len(faults) >= _MAX_COLLECTED:
         raise DocumentFault(faults)
 
 
-def join_path(path: str, key: str) -> str:
-    """The path of a mapping's member."""
-    told = key if _PLAIN.fullmatch(key) else name(key)
-    return f"{path}.{told}" if path else told
+def format_path(places: Iterable[str | int | None]) -> str:
+    """Return the path of a value, such as `build.steps[2]`, without places that are None."""
+    path = ""
+    for place in places:
+        if isinstance(place, int):
+            path = f"{path}[{place}]"
+        elif place is not None:
+            key = place if _PLAIN.fullmatch(place) else quote(place)
+            path = f"{path}.{key}" if path else key
+    return path
 
 
-def name(text: str) -> str:
-    """A text of the document, in quotes, fit for one line of a message."""
-    return repr(text if len(text) <= _LONGEST_NAMED else f"{text[: _LONGEST_NAMED - 1]}…")
+def quote(text: str) -> str:
+    """Return a text of the document in quotes, shortened and escaped for one line of a message."""
+    return repr(text if len(text) <= _MAX_QUOTED else f"{text[: _MAX_QUOTED - 1]}…")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from control_domain.documents.faults import DocumentFault, Fault, name
+from control_domain.documents.faults import DocumentFault, Fault, quote
 from control_domain.documents.field import Field
 from control_domain.documents.strict_yaml import collect_yaml
 from control_domain.workflows.document import (
@@ -43,7 +43,7 @@ def read_workflow(text: str) -> WorkflowDocument:
     """The document that this YAML is, with defaults for what it leaves out. Raises `DocumentFault`."""
     faults: list[Fault] = []
     root = collect_yaml(text, faults)
-    document = None if root is None else _read_document(Field(root, "", faults))
+    document = None if root is None else _read_document(Field(root, faults))
     if document is None or faults:
         raise DocumentFault(faults)
     return document
@@ -65,7 +65,7 @@ def _read_document(root: Field) -> WorkflowDocument | None:
         release=_read_steps(known.get("release")),
         processes=_read_processes(known.get("processes")),
         triggers=_read_triggers(known.get("triggers")),
-        retain=RETAINED if retain is None else retain.whole(1, MOST_RETAINED) or RETAINED,
+        retain=RETAINED if retain is None else retain.integer(1, MOST_RETAINED) or RETAINED,
     )
 
 
@@ -83,7 +83,7 @@ def _read_steps(field: Field | None) -> Steps:
 
 def _read_seconds(members: Mapping[str, Field], default: int, most: int) -> int:
     given = members.get("timeout_seconds")
-    return default if given is None else given.whole(1, most) or default
+    return default if given is None else given.integer(1, most) or default
 
 
 def _read_processes(field: Field | None) -> Mapping[str, Process]:
@@ -109,7 +109,7 @@ def _read_process(called: str, field: Field) -> Process:
     return Process(
         name=called,
         command=command or "",
-        replicas=1 if called == WEB or replicas is None else replicas.whole(1, MOST_REPLICAS) or 1,
+        replicas=1 if called == WEB or replicas is None else replicas.integer(1, MOST_REPLICAS) or 1,
         health=None if called != WEB or health is None else _read_health(health),
     )
 
@@ -137,7 +137,7 @@ def _read_triggers(field: Field | None) -> Triggers:
 
 def _read_push(branch: str, field: Field) -> str:
     if not is_ref(branch):
-        field.refuse(f"{name(branch)} is no name of a branch that Git allows")
+        field.refuse(f"{quote(branch)} is no name of a branch that Git allows")
     return field.slug() or ""
 
 

@@ -8,8 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from control_domain.documents.faults import DocumentFault, Fault, add_fault, join_path, name
-from control_domain.documents.strict_yaml import Node, Unread
+from control_domain.documents.faults import (
+    DocumentFault,
+    Fault,
+    add_fault,
+    format_path,
+    quote,
+)
+from control_domain.documents.strict_yaml import Node, Unreadable
 from pipeline_contracts.errors import MAX_FIELD_ERRORS
 
 MOST_BINDINGS = 1000
@@ -55,12 +61,12 @@ class Bindings:
             if why is None:
                 self._values[called] = value
             else:
-                self._wrong.append((called if _is_name(called) else name(called), why))
+                self._wrong.append((called if _is_name(called) else quote(called), why))
         if sum(len(value.encode()) for value in self._values.values()) > MOST_BYTES_OF_ALL:
             self._wrong.append(("", f"have more than {MOST_BYTES_OF_ALL:,} bytes together"))
 
     def put_into(self, root: Node, faults: list[Fault]) -> Node:
-        """The document with the values in its texts; a text whose binding is missing or wrong is `Unread`. Raises
+        """The document with the values in its texts; a text whose binding is missing or wrong is `Unreadable`. Raises
         `DocumentFault` where the texts would be too long."""
         putting = _Putting(self._values, faults)
         put = putting.put(root)
@@ -130,7 +136,7 @@ class _Putting:
         self._made = 0
         # Aliases repeat a text: it is looked through once.
         self._filled: dict[str, _Filled] = {}
-        self._place: list[str | int] = []
+        self._places: list[str | int] = []
 
     def put(self, node: Node) -> Node:
         """The same node where nothing in it changes. It calls itself for each level, of which there are few."""
@@ -147,9 +153,9 @@ class _Putting:
         return node
 
     def _put_below(self, place: str | int, node: Node) -> Node:
-        self._place.append(place)
+        self._places.append(place)
         put = self.put(node)
-        self._place.pop()
+        self._places.pop()
         return put
 
     def _put_into_text(self, node: Node, text: str) -> Node:
@@ -159,15 +165,15 @@ class _Putting:
         else:
             self._count(len(filled.text or ""), node.line)
         if filled.is_bad:
-            add_fault(self._faults, Fault(self._path(), node.line, _NO_BINDING))
+            add_fault(self._faults, Fault(format_path(self._places), node.line, _NO_BINDING))
         if filled.text is None:
-            return Node(Unread.FAULTY, node.line)
+            return Node(Unreadable.VALUE, node.line)
         return Node(filled.text, node.line, filled.bound)
 
     def _fill(self, text: str, line: int) -> _Filled:
         marks = [*_MARK.finditer(text)]
         asked = dict.fromkeys(called for mark in marks if (called := mark["name"]))
-        path = self._path()
+        path = format_path(self._places)
         where = f"is missing: line {line} has it{f', at {path}' if path else ''}"
         for called in asked:
             self.asked.setdefault(called, where)
@@ -182,17 +188,11 @@ class _Putting:
         """A text of this length comes, and is not made yet."""
         self._made += length
         if self._made > MOST_CHARACTERS:
-            raise DocumentFault([*self._faults, Fault(self._path(), line, _TOO_LONG)])
+            raise DocumentFault([*self._faults, Fault(format_path(self._places), line, _TOO_LONG)])
 
     def _stands_for(self, mark: "re.Match[str]") -> str:
         called = mark["name"]
         return self._values[called] if called else _PLAIN
-
-    def _path(self) -> str:
-        path = ""
-        for place in self._place:
-            path = f"{path}[{place}]" if isinstance(place, int) else join_path(path, place)
-        return path
 
 
 def _differ(one: Node, other: Node) -> bool:

@@ -25,7 +25,7 @@ _MOST_OF_FOREIGN = 5_000
 
 def read_environments(field: Field) -> Mapping[str, Field]:
     """The environments by slug; none where there is too much."""
-    environments = field.members(or_nothing=True) or {}
+    environments = field.members(allow_null=True) or {}
     heartbeats, queues = _parts(environments, "heartbeats"), _parts(environments, "queues")
     # A longer one is refused before it is looked at, in its place.
     lengths = (len(_text(_member(one, "cron"))) for one in heartbeats)
@@ -42,7 +42,7 @@ def read_environments(field: Field) -> Mapping[str, Field]:
 
 def read_sites(field: Field) -> Mapping[str, Field]:
     """The sites by name; none where there is too much."""
-    sites = field.members(or_nothing=True) or {}
+    sites = field.members(allow_null=True) or {}
     domains, goals = _parts(sites, "domains"), _parts(sites, "goals")
     foreign = [text for one in domains if not (text := _text(one)).isascii() and len(text) <= LONGEST_ORIGIN]
     return _take(

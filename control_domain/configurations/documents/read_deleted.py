@@ -29,7 +29,7 @@ def read_deleted(field: Field, resources: Iterable[Wanted]) -> dict[Address, int
     may be named as well, and so may what there is not."""
     wanted = {one.address: one for one in resources}
     deleted: dict[Address, int] = {}
-    for item in field.items(MOST_DELETED, or_nothing=True) or ():
+    for item in field.items(MOST_DELETED, allow_null=True) or ():
         address = _read_address(item)
         if address is None:
             continue

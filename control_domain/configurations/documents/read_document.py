@@ -42,7 +42,7 @@ def collect_configuration(
     try:
         root = collect_yaml(text, faults)
         if root is not None:
-            document = _read_document(Field(given.put_into(root, faults), "", faults), digest)
+            document = _read_document(Field(given.put_into(root, faults), faults), digest)
     except DocumentFault as error:
         # So many faults that no more are looked for, or texts that are too long.
         faults = [*error.faults]
@@ -76,5 +76,5 @@ def _read_resources(known: Mapping[str, Field], digest: Digest) -> Iterator[Want
 
 
 def _read_project(field: Field) -> Wanted:
-    members = field.known_members(tuple(_PROJECT), or_nothing=True) or {}
+    members = field.known_members(tuple(_PROJECT), allow_null=True) or {}
     return Wanted(PROJECT, read_settings(members, _PROJECT), field.node.line, find_bound(members, _PROJECT))

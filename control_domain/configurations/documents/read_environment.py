@@ -30,10 +30,10 @@ def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[Wanted
     if not is_slug(slug):
         field.refuse("a slug has 1 to 60 of a-z, 0-9 and single hyphens, with a letter")
     address = ("environments", slug)
-    members = field.known_members(_KEYS, or_nothing=True) or {}
+    members = field.known_members(_KEYS, allow_null=True) or {}
     fields, bound = read_settings(members, _SETTINGS), find_bound(members, _SETTINGS)
-    approval = members["approval"].known_members(_APPROVAL, or_nothing=True) if "approval" in members else {}
-    fields |= {f"approval.{called}": one.truth() for called, one in (approval or {}).items()}
+    approval = members["approval"].known_members(_APPROVAL, allow_null=True) if "approval" in members else {}
+    fields |= {f"approval.{called}": one.boolean() for called, one in (approval or {}).items()}
     if VARIABLES in members:
         variables, bound_variables = read_variables(members[VARIABLES], digest)
         fields, bound = fields | variables, bound | bound_variables
@@ -45,18 +45,18 @@ def read_environment(slug: str, field: Field, digest: Digest) -> Iterator[Wanted
 
 
 def _read_members(members: Mapping[str, Field], key: str) -> Mapping[str, Field]:
-    return (members[key].members(or_nothing=True) if key in members else None) or {}
+    return (members[key].members(allow_null=True) if key in members else None) or {}
 
 
 def _read_order(field: Field) -> int | None:
-    order = field.whole()
+    order = field.integer()
     if order is None:
         return None
     return obey(field, read_wanted.read_position, {"order": order})
 
 
 def _read_branch(field: Field) -> str | None:
-    branch = None if field.is_nothing else field.text(LONGEST_REF)
+    branch = None if field.is_null else field.text(LONGEST_REF)
     if branch is None or is_ref(branch):
         return branch
     field.refuse("is no name of a branch that Git allows; one is main")
@@ -68,10 +68,10 @@ _SETTINGS: Mapping[str, Read] = {
     "type": lambda field: field.choice(_TYPES),
     "order": _read_order,
     "branch": _read_branch,
-    "replicas": lambda field: field.whole(1, MOST_REPLICAS),
+    "replicas": lambda field: field.integer(1, MOST_REPLICAS),
     "state": lambda field: field.choice(_STATES),
-    "locked": Field.truth,
+    "locked": Field.boolean,
     "window": read_window,
-    "wake_on_request": Field.truth,
+    "wake_on_request": Field.boolean,
 }
 _KEYS = (*_SETTINGS, "approval", VARIABLES, _HEARTBEATS, _QUEUES)

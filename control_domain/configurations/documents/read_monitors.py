@@ -28,7 +28,7 @@ def read_heartbeat(address: Address, field: Field) -> Wanted:
     """The heartbeat; where the document says either its cron expression or its period, the other one is None."""
     if not is_called(address[-1]):
         field.refuse(BAD_NAME)
-    members = field.known_members(tuple(_HEARTBEAT), or_nothing=True) or {}
+    members = field.known_members(tuple(_HEARTBEAT), allow_null=True) or {}
     fields = read_settings(members, _HEARTBEAT)
     if "cron" in fields and "period" in fields:
         field.refuse("has both a cron expression and a period: leave one of them out")
@@ -41,7 +41,7 @@ def read_queue(address: Address, field: Field) -> Wanted:
     """The queue, of which there is nothing to say."""
     if not is_called(address[-1]):
         field.refuse(BAD_NAME)
-    members = field.members(or_nothing=True) or {}
+    members = field.members(allow_null=True) or {}
     for member in members.values():
         member.refuse("unknown; a queue has no settings: write {}")
     return Wanted(address, {}, field.node.line)
@@ -55,7 +55,7 @@ def _read_cron(field: Field) -> str | None:
 
 
 def _read_failures(field: Field) -> int | None:
-    failures = field.whole()
+    failures = field.integer()
     if failures is None or not _has(field, "failures_before_down", failures):
         return None
     return failures
@@ -105,5 +105,5 @@ _HEARTBEAT: Mapping[str, Callable[[Field], Any]] = {
     "grace": _duration_of("grace_seconds"),
     "max_runtime": _duration_of("max_runtime_seconds"),
     "failures_before_down": _read_failures,
-    "paused": Field.truth,
+    "paused": Field.boolean,
 }

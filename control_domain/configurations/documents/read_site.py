@@ -35,7 +35,7 @@ def read_site(name: str, field: Field) -> Wanted:
     """The site, each goal a field of it."""
     if not is_called(name):
         field.refuse(BAD_NAME)
-    members = field.known_members((*_SETTINGS, GOALS), or_nothing=True) or {}
+    members = field.known_members((*_SETTINGS, GOALS), allow_null=True) or {}
     fields, bound = read_settings(members, _SETTINGS), find_bound(members, _SETTINGS)
     if GOALS in members:
         goals, bound_goals = _read_goals(members[GOALS])
@@ -59,7 +59,7 @@ def _read_goals(field: Field) -> tuple[dict[str, Value], frozenset[str]]:
     """The goals as `goals.NAME`; and which of them a binding gave something to."""
     goals: dict[str, Value] = {}
     bound: set[str] = set()
-    for item in field.items(MOST_GOALS, or_nothing=True) or ():
+    for item in field.items(MOST_GOALS, allow_null=True) or ():
         members = item.known_members(("name", *_LONGEST_TARGET), needed=("name",)) or {}
         name = _read_goal_name(members["name"]) if "name" in members else None
         target = _read_target(item, members)

@@ -13,7 +13,7 @@ Digest = Callable[[str], str]
 
 def read_variables(field: Field, digest: Digest) -> tuple[dict[str, Value], frozenset[str]]:
     """Those of the document as `variables.NAME`; and which of them a binding gave something to."""
-    members = field.members(or_nothing=True) or {}
+    members = field.members(allow_null=True) or {}
     if len(members) > MAX_VARIABLES:
         field.refuse(f"has {len(members):,} variables: {MAX_VARIABLES:,} are the most")
         return {}, frozenset()
@@ -45,6 +45,6 @@ def _read_variable(name: str, field: Field, digest: Digest) -> Value:
 
 def _read_keep(field: Field) -> Value:
     keep = (field.known_members(("keep",), needed=("keep",)) or {}).get("keep")
-    if keep is not None and keep.truth() is False:
+    if keep is not None and keep.boolean() is False:
         keep.refuse("can only be true: take the variable out of the document, or name it under delete")
     return Keep.KEEP

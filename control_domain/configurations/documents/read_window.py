@@ -13,7 +13,7 @@ _LONGEST = 20
 
 def read_window(field: Field) -> dict[str, Any] | None:
     """The window in its canonical form; null: deploys are taken at all times."""
-    if field.is_nothing:
+    if field.is_null:
         return None
     members = field.known_members(_KEYS, needed=("days", "from", "to"))
     if members is None or not {"days", "from", "to"} <= members.keys():

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_domain.documents.faults import MOST_FAULTS, DocumentFault
-from control_domain.documents.strict_yaml import DEEPEST, LONGEST_TEXT, Node, read_yaml
+from control_domain.documents.faults import MAX_FAULTS, DocumentFault
+from control_domain.documents.strict_yaml import (
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    Node,
+    read_yaml,
+)
 
 
 def _plain(node: Node) -> Any:
@@ -65,8 +70,8 @@ _TAKEN: dict[str, tuple[str, Any]] = {
     "an empty key in quotes": ("'': 1", {"": 1}),
     "a scalar": ("yes", "yes"),
     "keys in other cases": ("a: 1\nA: 2", {"a": 1, "A": 2}),
-    "as deep as can be": ("[" * DEEPEST + "]" * DEEPEST, None),
-    "as long as can be": ("a: 1" + " " * (LONGEST_TEXT - 4), {"a": 1}),
+    "as deep as can be": ("[" * MAX_DEPTH + "]" * MAX_DEPTH, None),
+    "as long as can be": ("a: 1" + " " * (MAX_CHARACTERS - 4), {"a": 1}),
     "ten times as large": ("[&x [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]" + ",*x" * 10 + "]", None),
     "characters of all planes": ("a: 東京 🚀 \u00a0\tx", {"a": "東京 🚀 \u00a0\tx"}),
     "escapes": (r'a: "\x01\0\L\u2028\t"', {"a": "\x01\0\u2028\u2028\t"}),
@@ -114,7 +119,8 @@ _REFUSED: dict[str, tuple[str, list[str]]] = {
         "line 1: a: is tagged !!int but is none", "line 2: is tagged !!int but is none"]),
     "an anchor in itself": ("a: &x\n  - *x", ["line 2: a[0]: the anchor 'x' holds itself"]),
     "no anchor": ("a: *x\nb: &x 1", ["line 1: a: there is no anchor 'x' before this alias"]),
-    "too deep": ("a:\n " + "[" * DEEPEST, ["line 2: a" + "[0]" * (DEEPEST - 1) + ": is nested deeper than 32 levels"]),
+    "too deep": ("a:\n " + "[" * MAX_DEPTH, [
+        "line 2: a" + "[0]" * (MAX_DEPTH - 1) + ": is nested deeper than 32 levels"]),
     "too deep by an alias": (f"a: &x {'[' * 20}{']' * 20}\nb: {'[' * 12}*x{']' * 12}", [
         "line 2: b" + "[0]" * 12 + ": is nested deeper than 32 levels"]),
     "too long": ("a: 1" + "\n" * 49_997, ["line 1: has more than 50,000 characters"]),
@@ -146,7 +152,7 @@ def test_what_is_refused_and_on_which_line(text: str, faults: list[str]) -> None
 
 def test_the_first_faults_are_told() -> None:
     assert _faults("a: 1\n" * 100) == [
-        f"line {n}: a: is given on line 1 already" for n in range(2, MOST_FAULTS + 2)
+        f"line {n}: a: is given on line 1 already" for n in range(2, MAX_FAULTS + 2)
     ]
 
 

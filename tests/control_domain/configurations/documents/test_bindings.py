@@ -18,7 +18,7 @@ from control_domain.configurations.documents.document import ConfigurationDocume
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.values import Secret
 from control_domain.documents.faults import DocumentFault, Fault
-from control_domain.documents.strict_yaml import Node, Unread, read_yaml
+from control_domain.documents.strict_yaml import Node, Unreadable, read_yaml
 
 
 def _put(text: str, bindings: Mapping[str, Any]) -> Node:
@@ -222,7 +222,7 @@ def test_one_character_more_is_not_even_made() -> None:
 def test_what_is_missing_or_wrong_is_no_fault_of_the_document() -> None:
     faults: list[Fault] = []
     put = Bindings({"b": 1}).put_into(read_yaml("['${a}', 'x', '${b}']"), faults)
-    assert put.value == (Node(Unread.FAULTY, 1), Node("x", 1), Node(Unread.FAULTY, 1))
+    assert put.value == (Node(Unreadable.VALUE, 1), Node("x", 1), Node(Unreadable.VALUE, 1))
     assert faults == []
 
 

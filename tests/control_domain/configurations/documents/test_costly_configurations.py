@@ -9,7 +9,7 @@ import pytest
 from control_domain.configurations.documents.bindings import BadBindings
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.documents.faults import DocumentFault
-from control_domain.documents.strict_yaml import LONGEST_TEXT
+from control_domain.documents.strict_yaml import MAX_CHARACTERS
 from tests.support.costly_configurations import COSTLY
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -34,7 +34,7 @@ def _read(text: str, bindings: Mapping[str, Any]) -> str | None:
 def test_it_is_taken_or_refused_in_little_memory(
     text: str, bindings: Mapping[str, Any], told: str | None
 ) -> None:
-    assert len(text) <= LONGEST_TEXT
+    assert len(text) <= MAX_CHARACTERS
     tracemalloc.start()
     try:
         assert _read(text, bindings) == told

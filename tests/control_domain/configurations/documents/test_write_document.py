@@ -13,7 +13,7 @@ from control_domain.configurations.documents.write_document import write_documen
 from control_domain.configurations.plan import make_plan
 from control_domain.configurations.state import Present, ProjectState
 from control_domain.configurations.values import FIELDS, Secret, Value
-from control_domain.documents.strict_yaml import LONGEST_TEXT, Node, read_yaml
+from control_domain.documents.strict_yaml import MAX_CHARACTERS, Node, read_yaml
 from tests.support.examples import EXAMPLES
 from tests.support.random_configurations import HOSTILE, LINEAGE, digest, kind_of, states
 
@@ -166,7 +166,7 @@ def test_more_than_documents_are_taken_with_is_written_all_the_same() -> None:
         *(((*PRODUCTION, "queues", name), {}) for name in names),
     )
     written = write_document(state)
-    assert len(written) > LONGEST_TEXT
+    assert len(written) > MAX_CHARACTERS
     assert yaml.safe_load(written)["environments"]["production"]["queues"] == {name: {} for name in names}
 
 

@@ -12,7 +12,7 @@ from control_api.requests.json_fields import JsonFields
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.configurations.values import Secret
 from control_domain.documents.faults import DocumentFault
-from control_domain.documents.strict_yaml import LONGEST_TEXT, MOST_VALUES
+from control_domain.documents.strict_yaml import MAX_CHARACTERS, MAX_VALUES
 from control_domain.workflows.read_workflow import read_workflow
 from pipeline_contracts.errors import InvalidInput
 from tests.support.hostile_documents import (
@@ -168,7 +168,7 @@ def test_what_cannot_stand_in_the_place_of_a_text(written: str, kind: str) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_longest_text_and_one_character_more(kind: str) -> None:
     text = fill_text("version: VERSION\nREST\n#", kind)
-    text += "🚀" * (LONGEST_TEXT - len(text))
+    text += "🚀" * (MAX_CHARACTERS - len(text))
     assert len(text) == 50_000
     assert _read(kind, text) == []
     assert _read(kind, text + "x") == ["line 1: has more than 50,000 characters"]
@@ -179,7 +179,7 @@ def test_the_longest_text_and_one_character_more(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_many_values_as_can_be_and_one_more(kind: str) -> None:
     # The keys and values of both lines, and the list.
-    items = MOST_VALUES - {WORKFLOW: 11, CONFIGURATION: 9}[kind]
+    items = MAX_VALUES - {WORKFLOW: 11, CONFIGURATION: 9}[kind]
     text = fill_text("version: VERSION\nREST\na: [ITEMS]", kind)
     assert _read(kind, text.replace("ITEMS", "1," * items)) == fill_faults(["line 3: a: TOP"], kind)
     message = f"line 3: a[{items}]: is one of more than 10,000 values, with those that aliases stand for"
