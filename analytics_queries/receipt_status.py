@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from analytics_queries.sql_text import sql_beside
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 async def dropped_events(store: ColumnStore, site_id: int, since: datetime) -> Mapping[str, int]:

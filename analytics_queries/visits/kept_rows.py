@@ -6,9 +6,9 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.filters import VisitFilters
+from storage_backends.sql_files import read_sql
 
 _COLUMNS = (
     "day, visit_id, visitor, is_single, present_at, is_present, is_start, started_at, duration_ms, is_bounce, "
@@ -16,7 +16,7 @@ _COLUMNS = (
     "other_pages, actions, vitals"
 )
 # Filters that are not given cost nothing: the engine leaves out what is always true, and the columns that it names.
-_ROWS = sql_beside(__file__).replace("{{columns}}", _COLUMNS)
+_ROWS = read_sql(__file__).replace("{{columns}}", _COLUMNS)
 
 
 def with_kept_rows(sql: str, columns: str) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 # Events are kept for years: only sites that are silent have all of theirs read.
 _LATELY = timedelta(days=7)
 _EVER = date(1970, 1, 1)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from analytics_queries.sql_text import sql_beside
+from storage_backends.sql_files import read_sql
 
-_LISTS = sql_beside(__file__)
+_LISTS = read_sql(__file__)
 _OPEN = """(
     SELECT * FROM pharos.open_visit_days
     WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}

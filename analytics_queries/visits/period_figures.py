@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = with_kept_rows(sql_beside(__file__), "*")
+_SQL = with_kept_rows(read_sql(__file__), "*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from analytics_queries.sql_text import sql_beside
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 _KEPT = timedelta(hours=1)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import Period, current_period, previous_period
 from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.hours_of_day import hours_of_day
@@ -17,6 +16,7 @@ from analytics_queries.visits.period_figures import Figures, period_figures
 from analytics_queries.visits.tell_days import tell_untold
 from analytics_queries.visits.told_days import told_days
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -25,7 +25,7 @@ _COLUMNS = (
     "day, visitor, is_single, is_present, is_start, duration_ms, is_bounce, source, campaign, device, country, "
     "browser, os, entry_page, exit_page, views, pages, page_views, actions, action_names, vitals"
 )
-_SQL = with_kept_rows(sql_beside(__file__), _COLUMNS)
+_SQL = with_kept_rows(read_sql(__file__), _COLUMNS)
 _ALL_VISITS = _SQL.replace("{{lists}}", LISTS_OF_TOLD_DAYS).replace("{{how_kept}}", "")
 # Chosen once: each list would read and choose them again.
 _SOME_VISITS = _SQL.replace("{{lists}}", lists_of("kept")).replace("{{how_kept}}", "MATERIALIZED")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from analytics_queries.sql_text import sql_beside
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 
 # Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.

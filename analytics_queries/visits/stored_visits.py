@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from analytics_queries.sql_text import sql_beside
 from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 # Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
 _AT_ONCE = 4000
 

@@ -4,18 +4,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.lists import lists_of
 from analytics_queries.visits.told_days import ToldDays, UntoldDay, told_days
 from analytics_queries.visits.visit_days import VISIT_DAYS, VisitDays
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
 _TOLD = """(
     SELECT * FROM pharos.visit_days
     WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)}
         AND run > {run:UInt64} AND run <= {run:UInt64} + length({days:Array(Date)})
 )"""
-_SQL = sql_beside(__file__).replace("{{visit_days}}", VISIT_DAYS)
+_SQL = read_sql(__file__).replace("{{visit_days}}", VISIT_DAYS)
 _ROWS, _LISTS, _MARK = _SQL.replace("{{lists}}", lists_of(_TOLD, by_day=True)).split(";\n")[:3]
 _OVER, _OPEN = (_ROWS.replace("{{table}}", table) for table in ("visit_days", "open_visit_days"))
 

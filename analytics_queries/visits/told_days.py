@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import day_of, start_of_day, utc_days_around
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_sql
 
-_SQL = sql_beside(__file__)
+_SQL = read_sql(__file__)
 
 # Today and the two days before. Older ones are compared by whole days in UTC: what may change them is over by then.
 _NEAR_DAYS = 3

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import utc_days_around, utc_days_of
 from pipeline_contracts.times import to_epoch_ms
+from storage_backends.sql_files import read_sql
 
-VISIT_DAYS = sql_beside(__file__)
+VISIT_DAYS = read_sql(__file__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from analytics_queries.sql_text import sql_beside
 from analytics_queries.visits.calendar_days import day_of, days_between
 from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.kept_rows import Asked, Goals
@@ -27,8 +26,9 @@ from loadtests.bench.figures import percentile
 from loadtests.bench.process_usage import cpu_seconds, forget_peak, peak_mb
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
+from storage_backends.sql_files import read_sql
 
-_FILL = sql_beside(__file__)
+_FILL = read_sql(__file__)
 _DAYS = 90
 _ZONE = "Europe/Oslo"
 # The afternoon of the last day: today is half over.

@@ -7,7 +7,6 @@ import asyncpg
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import forget_runs, recount
-from storage_backends.monitor_states import postgres_statements as sql
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
     add_runs,
@@ -21,8 +20,11 @@ from storage_backends.monitor_states.rows import (
     wanted_runs,
     worker_values,
 )
+from storage_backends.sql_files import read_statements
 
 T = TypeVar("T")
+
+_SQL = read_statements(__file__)
 
 _CONNECTIONS = 4
 _CONNECT_SECONDS = 5.0
@@ -47,79 +49,79 @@ class PostgresMonitorStates:
         async def run(connection: Any) -> None:
             # Locked in the order of their IDs: two consumers never wait for each other crosswise. Read by a statement
             # that begins thereafter: one that has waited would see the settings from before.
-            await connection.execute(sql.LOCK, sorted(wanted))
-            watched = by_id(await connection.fetch(sql.READ, sorted(wanted)))
+            await connection.execute(_SQL["lock_heartbeats"], sorted(wanted))
+            watched = by_id(await connection.fetch(_SQL["read_heartbeats"], sorted(wanted)))
             if keys := wanted_runs(wanted, watched):
-                add_runs(watched, await connection.fetch(sql.READ_RUNS, *columns_of(keys)))
+                add_runs(watched, await connection.fetch(_SQL["read_runs"], *columns_of(keys)))
             changed = change(watched)
             for one in changed:
                 if one.heartbeat.recount:
-                    rows = await connection.fetch(sql.READ_ALL_RUNS, one.heartbeat.heartbeat_id)
+                    rows = await connection.fetch(_SQL["read_run_times"], one.heartbeat.heartbeat_id)
                     recount(one.heartbeat, all_runs(one, rows))
             await _write(connection, changed)
             if progress is not None:
                 await connection.execute(
-                    sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms
+                    _SQL["write_progress"], progress.topic, progress.partition, progress.through_ms
                 )
 
         await self._in_transaction(run)
 
     async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
         async def run(connection: Any) -> int:
-            watched = by_id(await connection.fetch(sql.READ_DUE, clock_ms, most))
+            watched = by_id(await connection.fetch(_SQL["read_due_heartbeats"], clock_ms, most))
             running = [one for one, found in watched.items() if found.heartbeat.open_runs]
             if running:
-                add_runs(watched, await connection.fetch(sql.READ_OPEN_RUNS, running))
+                add_runs(watched, await connection.fetch(_SQL["read_open_runs"], running))
             await _write(connection, change(watched))
             return len(watched)
 
         return await self._in_transaction(run)
 
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
-        return _count(await self._execute(sql.MARK_UNKNOWN, now_ms, clock_ms, until_ms))
+        return _count(await self._execute(_SQL["mark_unknown"], now_ms, clock_ms, until_ms))
 
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
     ) -> None:
         async def run(connection: Any) -> None:
             if snapshots:
-                await connection.executemany(sql.WRITE_SNAPSHOT, [snapshot_values(s) for s in snapshots])
+                await connection.executemany(_SQL["write_snapshot"], [snapshot_values(s) for s in snapshots])
             if workers:
-                await connection.executemany(sql.WRITE_WORKER, [worker_values(w) for w in workers])
+                await connection.executemany(_SQL["write_worker"], [worker_values(w) for w in workers])
             await connection.execute(
-                sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms
+                _SQL["write_progress"], progress.topic, progress.partition, progress.through_ms
             )
 
         await self._in_transaction(run)
 
     async def note_progress(self, progress: Progress) -> None:
-        await self._execute(sql.WRITE_PROGRESS, progress.topic, progress.partition, progress.through_ms)
+        await self._execute(_SQL["write_progress"], progress.topic, progress.partition, progress.through_ms)
 
     async def read_progress(self, topic: str) -> Mapping[int, int]:
         async def run() -> Mapping[int, int]:
-            return {row[0]: row[1] for row in await self._pool.fetch(sql.READ_PROGRESS, topic)}
+            return {row[0]: row[1] for row in await self._pool.fetch(_SQL["read_progress"], topic)}
 
         return await _asked(run)
 
     async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
-        return _count(await self._execute(sql.FORGET_PROGRESS, topic, sorted(partitions)))
+        return _count(await self._execute(_SQL["delete_progress"], topic, sorted(partitions)))
 
     async def prune_runs(self, before_ms: int, most: int) -> int:
         async def run(connection: Any) -> int:
-            found = runs_of(await connection.fetch(sql.READ_PRUNABLE, before_ms, most))
+            found = runs_of(await connection.fetch(_SQL["read_prunable_runs"], before_ms, most))
             if not found:
                 return 0
             # No consumer changes the heartbeats until the end. In the order of their IDs, as everywhere.
-            await connection.execute(sql.LOCK, sorted(found))
+            await connection.execute(_SQL["lock_heartbeats"], sorted(found))
             # Read again: while this waited, another scan may have pruned the same runs and kept their failures.
-            rows = await connection.fetch(sql.READ_PRUNABLE, before_ms, most)
+            rows = await connection.fetch(_SQL["read_prunable_runs"], before_ms, most)
             rows = [row for row in rows if row[0] in found]
             runs = runs_of(rows)
-            watched = by_id(await connection.fetch(sql.READ, sorted(runs)))
+            watched = by_id(await connection.fetch(_SQL["read_heartbeats"], sorted(runs)))
             changed = [one for n, one in watched.items() if forget_runs(one.heartbeat, runs[n])]
             await _write(connection, changed)
             if rows:
-                await connection.execute(sql.DELETE_RUNS, *columns_of(tuple(row[:2]) for row in rows))
+                await connection.execute(_SQL["delete_runs"], *columns_of(tuple(row[:2]) for row in rows))
             return len(rows)
 
         return await self._in_transaction(run)
@@ -158,7 +160,7 @@ async def _write(connection: Any, changed: Sequence[Watched]) -> None:
     if not changed:
         return
     written = await connection.fetch(
-        sql.WRITE_STATES, *columns_of(state_values(one.heartbeat) for one in changed)
+        _SQL["write_states"], *columns_of(state_values(one.heartbeat) for one in changed)
     )
     # Whose version has moved on was changed by somebody else meanwhile: it is theirs.
     ours = {row[0] for row in written}
@@ -169,7 +171,7 @@ async def _write(connection: Any, changed: Sequence[Watched]) -> None:
         for run in one.changed
     ]
     if runs:
-        await connection.execute(sql.WRITE_RUNS, *columns_of(runs))
+        await connection.execute(_SQL["write_runs"], *columns_of(runs))
 
 
 def _count(status: str) -> int:
