@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import date
 
 from analytics_queries.visits.calendar_days import Period, utc_days_of
-from analytics_queries.visits.kept_rows import Asked, with_kept_rows
+from analytics_queries.visits.kept_rows import Asked
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
 
-_SQL = with_kept_rows(read_sql(__file__), "*")
+_SQL = read_sql(__file__)
 
 
 async def hours_of_day(

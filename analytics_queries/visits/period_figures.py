@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from analytics_queries.visits.calendar_days import Period
-from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
+from analytics_queries.visits.kept_rows import Asked
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
 
-_SQL = with_kept_rows(read_sql(__file__), "*")
+_SQL = read_sql(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +46,5 @@ async def period_figures(
 ) -> Figures:
     """The period's figures, of its last day only up to its end. Raises `StorageUnavailable`."""
     parameters = {**asked.parameters(period, runs), "end_ms": to_epoch_ms(period.end)}
-    (row,) = (await store.query(with_goals(_SQL, len(asked.goals.paths)), parameters)).rows
+    (row,) = (await store.query(_SQL, parameters)).rows
     return Figures(*(int(value) for value in row))

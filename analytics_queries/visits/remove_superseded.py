@@ -12,6 +12,6 @@ _KEPT = timedelta(hours=1)
 
 async def remove_superseded(store: ColumnStore, now: datetime) -> None:
     """Of all sites. Raises `StorageUnavailable`."""
-    before = {"before": to_epoch_ms(now - _KEPT) * 1_000_000}
+    before = to_epoch_ms(now - _KEPT) * 1_000_000
     for table in ("visit_days", "visit_day_lists"):
-        await store.command(_SQL.replace("{{table}}", table), before)
+        await store.command(_SQL, {"table": table, "before": before})

@@ -10,25 +10,17 @@ from typing import Any, TypeVar
 from analytics_queries.visits.calendar_days import Period, current_period, previous_period
 from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.hours_of_day import hours_of_day
-from analytics_queries.visits.kept_rows import Asked, with_goals, with_kept_rows
-from analytics_queries.visits.lists import LISTS_OF_TOLD_DAYS, lists_of
+from analytics_queries.visits.kept_rows import Asked
 from analytics_queries.visits.period_figures import Figures, period_figures
 from analytics_queries.visits.tell_days import tell_untold
 from analytics_queries.visits.told_days import told_days
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.sql_files import read_sql
+from storage_backends.sql_files import read_statements
 
 A = TypeVar("A")
 B = TypeVar("B")
 
-_COLUMNS = (
-    "day, visitor, is_single, is_present, is_start, duration_ms, is_bounce, source, campaign, device, country, "
-    "browser, os, entry_page, exit_page, views, pages, page_views, actions, action_names, vitals"
-)
-_SQL = with_kept_rows(read_sql(__file__), _COLUMNS)
-_ALL_VISITS = _SQL.replace("{{lists}}", LISTS_OF_TOLD_DAYS).replace("{{how_kept}}", "")
-# Chosen once: each list would read and choose them again.
-_SOME_VISITS = _SQL.replace("{{lists}}", lists_of("kept")).replace("{{how_kept}}", "MATERIALIZED")
+_SQL = read_statements(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +135,7 @@ async def _tell_and_read(
 
 async def _read(store: ColumnStore, asked: Asked, period: Period, runs: Mapping[date, int]) -> _Found:
     found = _Found()
-    sql = _ALL_VISITS if asked.filters == VisitFilters() else _SOME_VISITS
-    sql = with_goals(sql, len(asked.goals.paths))
+    sql = _SQL["all_visits" if asked.filters == VisitFilters() else "filtered_visits"]
     result = await store.query(sql, asked.parameters(period, runs))
     for kind, name, visitors, numbers, money, value in result.rows:
         if kind == "day":

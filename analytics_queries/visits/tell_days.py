@@ -4,20 +4,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 
-from analytics_queries.visits.lists import lists_of
+from analytics_queries.visits.calendar_days import utc_days_around, utc_days_of
 from analytics_queries.visits.told_days import ToldDays, UntoldDay, told_days
-from analytics_queries.visits.visit_days import VISIT_DAYS, VisitDays
+from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.sql_files import read_sql
+from storage_backends.sql_files import read_statements
 
-_TOLD = """(
-    SELECT * FROM pharos.visit_days
-    WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)}
-        AND run > {run:UInt64} AND run <= {run:UInt64} + length({days:Array(Date)})
-)"""
-_SQL = read_sql(__file__).replace("{{visit_days}}", VISIT_DAYS)
-_ROWS, _LISTS, _MARK = _SQL.replace("{{lists}}", lists_of(_TOLD, by_day=True)).split(";\n")[:3]
-_OVER, _OPEN = (_ROWS.replace("{{table}}", table) for table in ("visit_days", "open_visit_days"))
+_SQL = read_statements(__file__)
 
 # Told at once, since they are grouped in memory. Each day counts with those around it, which are read for it.
 _MOST_EVENTS = 2_000_000
@@ -45,12 +38,19 @@ async def tell_untold(
         # Unlike any other process's: the rows of a run are told apart by it.
         run = time.time_ns()
         of_part = [one.day for one in part]
-        rows = VisitDays(site_id, timezone, of_part, now).parameters()
-        if part[0].is_open:
-            await store.command(_OPEN, {**rows, "run": run})
-        else:
-            await store.command(_OVER, {**rows, "run": run})
-            await store.command(_LISTS, {"site_id": site_id, "days": of_part, "run": run})
+        rows = {
+            "table": "open_visit_days" if part[0].is_open else "visit_days",
+            "site_id": site_id,
+            "timezone": timezone,
+            "days": of_part,
+            "run": run,
+            "own_days": utc_days_of(of_part, timezone),
+            "read_days": utc_days_around(of_part, timezone),
+            "now_ms": to_epoch_ms(now),
+        }
+        await store.command(_SQL["insert_visits"], rows)
+        if not part[0].is_open:
+            await store.command(_SQL["insert_lists"], {"site_id": site_id, "days": of_part, "run": run})
         marks = {
             "site_id": site_id,
             "timezone": timezone,
@@ -60,7 +60,7 @@ async def tell_untold(
             "far": [one.far for one in part],
             "is_open": part[0].is_open,
         }
-        await store.command(_MARK, marks)
+        await store.command(_SQL["insert_marks"], marks)
         runs |= {day: run + number for number, day in enumerate(of_part, start=1)}
     return runs
 
