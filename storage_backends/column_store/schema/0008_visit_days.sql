@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS pharos.visit_days
 ENGINE = MergeTree
 PARTITION BY toYear(day)
 ORDER BY (site_id, day, run)
-TTL day + INTERVAL 3 YEAR
+TTL day + INTERVAL {daily_rollups}
 SETTINGS ttl_only_drop_parts = 1;
 
 -- The same of days that are not over: told anew for each report for which there is something new, and dropped soon.
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS pharos.open_visit_days AS pharos.visit_days
 ENGINE = MergeTree
 PARTITION BY toStartOfHour(told_at)
 ORDER BY (site_id, day, run)
-TTL told_at + INTERVAL 2 HOUR
+TTL told_at + INTERVAL {open_visit_days}
 SETTINGS ttl_only_drop_parts = 1;
 
 -- What the lists of all visits of a day add up to: visitors are pairs of visitor and day, so days add up.
@@ -61,7 +61,7 @@ CREATE TABLE IF NOT EXISTS pharos.visit_day_lists
 ENGINE = MergeTree
 PARTITION BY toYear(day)
 ORDER BY (site_id, day, run, list)
-TTL day + INTERVAL 3 YEAR
+TTL day + INTERVAL {daily_rollups}
 SETTINGS ttl_only_drop_parts = 1;
 
 -- Which run tells of a day, and how many events there were then: when there are more by now, the day is told anew. Two
@@ -81,5 +81,5 @@ CREATE TABLE IF NOT EXISTS pharos.told_days
 ENGINE = ReplacingMergeTree(told_at)
 PARTITION BY toYear(day)
 ORDER BY (site_id, timezone, day)
-TTL day + INTERVAL 3 YEAR
+TTL day + INTERVAL {daily_rollups}
 SETTINGS ttl_only_drop_parts = 1;
