@@ -1,4 +1,4 @@
-"""Completes the table of traces' times after a crash between the two parts of an insert."""
+"""Completes the table of trace times after a crash between the two parts of an insert."""
 
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql

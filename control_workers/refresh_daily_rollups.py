@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy.exc import SQLAlchemyError
 
 from analytics_queries.visits.calendar_days import day_of, days_between
-from analytics_queries.visits.remove_superseded import remove_superseded
-from analytics_queries.visits.tell_days import tell_days
+from analytics_queries.visits.refresh_rollups import refresh_rollups, remove_superseded
 from control_domain.database.engine import Sessions
 from control_domain.sites.operations import find_sites
 from control_workers.run_periodically import run_periodically
@@ -29,7 +28,7 @@ async def refresh_finished_days(sessions: Sessions, store: ColumnStore, now: dat
     for site_id, timezone in sites:
         yesterday = day_of(now, timezone) - timedelta(days=1)
         days = days_between(yesterday - timedelta(days=_DAYS), yesterday)
-        await tell_days(store, site_id, timezone, days, now)
+        await refresh_rollups(store, site_id, timezone, days, now)
 
 
 async def refresh_rollups_periodically(

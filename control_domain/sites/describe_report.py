@@ -8,8 +8,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from analytics_queries.visits.calendar_days import Period
-from analytics_queries.visits.filters import VisitFilters
 from analytics_queries.visits.period_figures import Figures
+from analytics_queries.visits.report_request import VisitFilters
 from analytics_queries.visits.site_report import Conversions, Entry, SiteReport, Speed
 
 _LISTS = {

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from analytics_queries.visits.filters import VisitFilters
+from analytics_queries.visits.report_request import VisitFilters
 from pipeline_contracts.errors import FieldError, InvalidInput
 
 _DEFAULT_DAYS = 30

@@ -34,7 +34,7 @@ def test_the_reports_on_all_and_on_some_visits_differ_in_lists_alone() -> None:
 
 
 def test_lists_of_a_day_are_counted_like_those_of_a_report() -> None:
-    of_days = _lists(read_statements(_FOLDER / "tell_days.py")["insert_lists"], "visits")
+    of_days = _lists(read_statements(_FOLDER / "refresh_rollups.py")["insert_lists"], "visits")
     assert of_days == _lists(_REPORT["all_visits"], "open_day")
     assert of_days == _lists(_REPORT["filtered_visits"], "visits")
 

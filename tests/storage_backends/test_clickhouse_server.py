@@ -142,7 +142,7 @@ async def hastily_opened(front: FrontServer) -> ClickHouseServer:
                 return await open_clickhouse_server(front.url, statement_seconds=1.0)
 
 
-async def test_statements_run_side_by_side(server: ClickHouseServer) -> None:
+async def test_statements_run_run_both(server: ClickHouseServer) -> None:
     results = await asyncio.gather(
         *(server.query("SELECT sleep(0.2), {n:Int64}", {"n": n}) for n in range(8))
     )

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from analytics_queries.visits.filters import VisitFilters
+from analytics_queries.visits.report_request import VisitFilters
 from control_domain.sites.report_query import ReportQuery, read_report_query
 from pipeline_contracts.errors import FieldError, InvalidInput
 

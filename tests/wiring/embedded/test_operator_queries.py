@@ -7,8 +7,7 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from analytics_queries.visits.filters import VisitFilters
-from analytics_queries.visits.kept_rows import Asked, Goals
+from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
 from analytics_queries.visits.site_report import site_report
 from control_domain.sites.describe_report import ReportedSite, describe_report
 from operator_actions.actions.engines import Engines
@@ -91,9 +90,9 @@ _REFUSED = [
 
 async def _report(store: ChdbColumnStore) -> dict[str, Any]:
     # With a filter the report brings a setting of its own.
-    asked = Asked(_SITE, "UTC", VisitFilters(path="/"), Goals(), _NOW)
+    request = ReportRequest(_SITE, "UTC", VisitFilters(path="/"), Goals(), _NOW)
     return describe_report(
-        ReportedSite(_SITE, "Shop", "UTC", ()), asked.filters, await site_report(store, asked, 7)
+        ReportedSite(_SITE, "Shop", "UTC", ()), request.filters, await site_report(store, request, 7)
     )
 
 

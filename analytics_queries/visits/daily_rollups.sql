@@ -1,9 +1,9 @@
--- Which days of a site were told from how many events, and how many are there now? `kind` is
---   told:  a run that tells of `day`, with the two counts that it was made from
---   far:   events that lie on `day` in UTC
---   near:  of a day that has just ended or lasts: events before `now_ms` that lie on its days in UTC or later, in visits that
---          had begun before it ended. Its days in UTC begin with `near_begin`, it ends at `near_end_ms`.
-SELECT 'told' AS kind, day, run, near_events AS events, far_events
+-- From how many events were a site's daily rollups computed, and how many are there now? `kind` is
+--   rollup:  the current run of `day`, with the two counts that it was computed from
+--   far:     events that lie on `day` in UTC
+--   near:    of a day that has just ended or not ended: events before `now_ms` that lie on its days in UTC or later, in visits
+--            that had begun before it ended. Its days in UTC begin with `near_begin`, it ends at `near_end_ms`.
+SELECT 'rollup' AS kind, day, run, near_events AS events, far_events
 FROM pharos.told_days
 WHERE site_id = {site_id:UInt64} AND timezone = {timezone:String} AND day >= {first:Date} AND day <= {last:Date}
     AND (NOT is_open OR told_at > now64(3) - INTERVAL 30 MINUTE)

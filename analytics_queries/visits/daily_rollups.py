@@ -1,4 +1,4 @@
-"""Which days of a site's visits are told as they are now, and which have to be told anew?"""
+"""Which daily rollups of a site's visits are current, and which are stale?"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,36 +12,38 @@ from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__)
 
-# Today and the two days before. Older ones are compared by whole days in UTC: what may change them is over by then.
+# Today and the two days before. Events of older days are counted by whole days in UTC, which have ended by then.
 _NEAR_DAYS = 3
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class UntoldDay:
-    """A day with events that no run tells of as they are now."""
+class StaleRollup:
+    """A day whose events have changed since its rollup was computed, or that has none."""
 
     day: date
     near: int
-    """Events that may change what is told of it, counted exactly."""
+    """Events that may change the rollup, counted exactly."""
     far: int
-    """The same by whole days in UTC."""
+    """The same, counted by whole days in UTC."""
     is_open: bool
-    """It is not over."""
+    """The day has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldDays:
-    """How the days that were asked for stand."""
+class DailyRollups:
+    """The rollups of some days of a site."""
 
     runs: Mapping[date, int]
-    untold: Sequence[UntoldDay]
+    """Current runs by day; days without events have none."""
+    stale: Sequence[StaleRollup]
 
 
-async def told_days(
+async def check_rollups(
     store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], now: datetime
-) -> ToldDays:
-    """`days` in order, of the time zone; events from `now` on do not count. Raises `StorageUnavailable`."""
+) -> DailyRollups:
+    """Check the rollups of `days`, in order, of the time zone. Events from `now` on do not count. Raises
+    `StorageUnavailable`."""
     today = day_of(now, timezone)
     near = [today - number * _DAY for number in reversed(range(_NEAR_DAYS))]
     near_begin = [start_of_day(day, timezone).date() for day in near]
@@ -58,25 +60,25 @@ async def told_days(
             "now_ms": to_epoch_ms(now),
         },
     )
-    told: dict[date, tuple[int, int, int]] = {}
+    stored: dict[date, tuple[int, int, int]] = {}
     counts: defaultdict[tuple[str, date], int] = defaultdict(int)
     for kind, day, run, events, far_events in result.rows:
-        if kind == "told":
-            told[day] = (run, events, far_events)
+        if kind == "rollup":
+            stored[day] = (run, events, far_events)
         else:
             counts[kind, day] = events
     begins = dict(zip(near, near_begin, strict=True))
-    runs, untold = {}, []
+    runs, stale = {}, []
     for day in days:
-        far = sum(counts["far", one] for one in utc_days_around([day], timezone))
+        far = sum(counts["far", utc_day] for utc_day in utc_days_around([day], timezone))
         begin = begins.get(day)
-        # Exactly, and of the two days before as a whole: visits may have begun there.
+        # Exact for the day itself, by whole days for the two before: its visits may have begun there.
         exact = (
             0 if begin is None else counts["near", day] + sum(counts["far", begin - n * _DAY] for n in (1, 2))
         )
-        run, was_exact, was_far = told.get(day, (0, -1, -1))
+        run, was_exact, was_far = stored.get(day, (0, -1, -1))
         if was_far == far if begin is None else was_exact == exact:
             runs[day] = run
         elif far:
-            untold.append(UntoldDay(day, exact, far, day >= today))
-    return ToldDays(runs, untold)
+            stale.append(StaleRollup(day, exact, far, day >= today))
+    return DailyRollups(runs, stale)

@@ -1,5 +1,5 @@
--- Statements of `tell_days.py`. The rows of a day are stored under a `run` of their own, the numbers after {run} in the order
--- of {days}; readers take the runs that `told_days` names, so unfinished or repeated runs change nothing.
+-- Statements of `refresh_rollups.py`. The rows of a day are stored under a run of its own: the numbers after `run`, in the
+-- order of `days`. Readers take the runs that the table `told_days` names, so unfinished or repeated runs change nothing.
 
 -- name: insert_visits
 -- What were a site's visits on each of some days? A row for each visit and each of these days with an event of it, into the
@@ -201,7 +201,7 @@ FROM
 -- Name the runs of these days, with the numbers of events that they were computed from.
 INSERT INTO pharos.told_days (site_id, timezone, day, run, near_events, far_events, is_open, told_at)
 SELECT
-    {site_id:UInt64}, {timezone:String}, told.1, {run:UInt64} + told.2, told.3, told.4, {is_open:Bool}, now64(3)
+    {site_id:UInt64}, {timezone:String}, rollup.1, {run:UInt64} + rollup.2, rollup.3, rollup.4, {is_open:Bool}, now64(3)
 FROM
 (
     SELECT
@@ -209,5 +209,11 @@ FROM
             arrayZip(
                 {days:Array(Date)}, arrayEnumerate({days:Array(Date)}), {near:Array(UInt64)}, {far:Array(UInt64)}
             )
-        ) AS told
+        ) AS rollup
 );
+
+-- name: delete_superseded
+-- Remove the rows of runs that `told_days` no longer names. `before` is a run, that is a time: queries that read older runs
+-- have ended.
+DELETE FROM pharos.{table:Identifier}
+WHERE run < {before:UInt64} AND run NOT IN (SELECT run FROM pharos.told_days FINAL);

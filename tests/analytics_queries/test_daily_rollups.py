@@ -1,4 +1,4 @@
-"""Days that were told stay true: whatever comes later, in whatever order, the next report has it."""
+"""Daily rollups stay true: the next report includes later events, in whatever order they arrive."""
 
 import asyncio
 import random
@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from analytics_queries.visits.calendar_days import days_between
-from analytics_queries.visits.filters import VisitFilters
-from analytics_queries.visits.kept_rows import Asked, Goals
-from analytics_queries.visits.remove_superseded import remove_superseded
+from analytics_queries.visits.daily_rollups import DailyRollups, StaleRollup, check_rollups
+from analytics_queries.visits.refresh_rollups import refresh_rollups, refresh_stale_rollups, remove_superseded
+from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
 from analytics_queries.visits.site_report import site_report
-from analytics_queries.visits.tell_days import tell_days, tell_untold
-from analytics_queries.visits.told_days import ToldDays, UntoldDay, told_days
 from control_domain.sites.describe_report import ReportedSite, describe_report
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
@@ -26,10 +24,10 @@ _ZONES = ("Europe/Oslo", "America/New_York", "Pacific/Auckland", "Asia/Kathmandu
 _NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
 
 
-async def _told(store: ChdbColumnStore, site: Site, days: int, now: datetime) -> dict[str, Any]:
-    asked = Asked(site.id, site.timezone, VisitFilters(), Goals(), now)
-    report = await site_report(store, asked, days)
-    return describe_report(ReportedSite(site.id, site.name, site.timezone, ()), asked.filters, report)
+async def _report(store: ChdbColumnStore, site: Site, days: int, now: datetime) -> dict[str, Any]:
+    request = ReportRequest(site.id, site.timezone, VisitFilters(), Goals(), now)
+    report = await site_report(store, request, days)
+    return describe_report(ReportedSite(site.id, site.name, site.timezone, ()), request.filters, report)
 
 
 def _site(site_id: int, zone: str) -> Site:
@@ -49,49 +47,49 @@ _SEEDS = [seed if seed in (0, 1) else pytest.param(seed, marks=pytest.mark.full)
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-async def test_what_comes_after_a_report_is_in_the_next(seed: int, column_store: ChdbColumnStore) -> None:
+async def test_events_after_a_report_are_in_the_next(seed: int, column_store: ChdbColumnStore) -> None:
     rng = random.Random(seed)
     site = _site(20_000 + seed, _ZONES[seed % len(_ZONES)])
     # Young enough for every table to keep it.
     sent = [one for one in random_traffic(rng, site.timezone, _NOW) if one.received_ms > 1_720_000_000_000]
     records = records_of(site.id, ("https://shop.example",), sent)
     cuts = sorted(rng.sample(range(1, len(records)), 3))
-    # The last days' traffic bit by bit: what is told in between is soon no longer all.
+    # The last days' traffic bit by bit: rollups between the parts are soon stale.
     cuts += [cut for cut in range(len(records) - 40, len(records), 10) if cut > cuts[-1]]
     begin = 0
     for end in [*cuts, len(records)]:
-        await store_records(column_store, f"told/{seed}", records[begin:end])
+        await store_records(column_store, f"rollups/{seed}", records[begin:end])
         begin = end
         for days in (7, 90):
             expected = oracle_report(sent[:end], site, days, Filters(), int(_NOW.timestamp() * 1000))
-            assert await _told(column_store, site, days, _NOW) == expected
+            assert await _report(column_store, site, days, _NOW) == expected
 
 
-async def test_a_finished_day_is_told_once_and_again_when_an_event_comes_late(
+async def test_a_finished_day_is_computed_once_and_again_after_a_late_event(
     column_store: ChdbColumnStore,
 ) -> None:
     site = _site(21_000, "Europe/Oslo")
     yesterday = date(2026, 11, 19)
     views = [_view(_NOW - timedelta(days=1, minutes=minutes)) for minutes in (50, 40)]
-    log = "told/late"
+    log = "rollups/late"
     await store_records(column_store, log, records_of(site.id, (), views))
-    first = await tell_days(column_store, site.id, site.timezone, [yesterday], _NOW)
-    assert await tell_days(column_store, site.id, site.timezone, [yesterday], _NOW) == first
+    first = await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW) == first
     late = records_of(site.id, (), [*views, _view(_NOW, minutes_ago=23 * 60)])[2:]
     await store_records(column_store, log, late)
-    state = await told_days(column_store, site.id, site.timezone, [yesterday], _NOW)
-    assert [one.day for one in state.untold] == [yesterday]
-    again = await tell_days(column_store, site.id, site.timezone, [yesterday], _NOW)
+    state = await check_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
+    assert [rollup.day for rollup in state.stale] == [yesterday]
+    again = await refresh_rollups(column_store, site.id, site.timezone, [yesterday], _NOW)
     assert again.keys() == first.keys() and again != first
-    assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 3
+    assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 3
 
 
-async def test_two_who_tell_the_same_day_at_once_count_it_once(column_store: ChdbColumnStore) -> None:
+async def test_concurrent_refreshes_of_a_day_count_it_once(column_store: ChdbColumnStore) -> None:
     site = _site(21_001, "UTC")
     views = [_view(_NOW - timedelta(days=3, minutes=number)) for number in range(5)]
-    await store_records(column_store, "told/twice", records_of(site.id, (), views))
-    await asyncio.gather(*(_told(column_store, site, 7, _NOW) for _ in range(4)))
-    assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 5
+    await store_records(column_store, "rollups/twice", records_of(site.id, (), views))
+    await asyncio.gather(*(_report(column_store, site, 7, _NOW) for _ in range(4)))
+    assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 5
 
 
 class _StoreUntil:
@@ -111,22 +109,22 @@ class _StoreUntil:
         return getattr(self._store, name)
 
 
-async def test_what_was_cut_short_does_not_count(column_store: ChdbColumnStore) -> None:
+async def test_an_unfinished_run_does_not_count(column_store: ChdbColumnStore) -> None:
     views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (16, 17)]
     for commands in range(3):
         site = _site(21_010 + commands, "UTC")
-        await store_records(column_store, f"told/cut/{commands}", records_of(site.id, (), views))
+        await store_records(column_store, f"rollups/cut/{commands}", records_of(site.id, (), views))
         with pytest.raises(StorageUnavailable):
-            await _told(_StoreUntil(column_store, commands), site, 7, _NOW)  # type: ignore[arg-type]
-        assert (await _told(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 2
+            await _report(_StoreUntil(column_store, commands), site, 7, _NOW)  # type: ignore[arg-type]
+        assert (await _report(column_store, site, 7, _NOW))["metrics"]["pageviews"]["value"] == 2
 
 
 async def test_rows_of_today_are_not_kept_for_good(column_store: ChdbColumnStore) -> None:
     site = _site(21_020, "UTC")
     days = [_NOW.date() - timedelta(days=1), _NOW.date()]
     views = [_view(_NOW - timedelta(days=1)), _view(_NOW - timedelta(minutes=9))]
-    await store_records(column_store, "told/today", records_of(site.id, (), views))
-    assert list(await tell_days(column_store, site.id, "UTC", days, _NOW)) == days
+    await store_records(column_store, "rollups/today", records_of(site.id, (), views))
+    assert list(await refresh_rollups(column_store, site.id, "UTC", days, _NOW)) == days
     kept = "SELECT DISTINCT day FROM pharos.visit_days WHERE site_id = {site:UInt64}"
     assert (await column_store.query(kept, {"site": site.id})).rows == [[days[0]]]
 
@@ -136,52 +134,52 @@ async def test_an_event_ahead_of_the_clock_counts_once_its_time_has_come(
 ) -> None:
     site = _site(21_021, "UTC")
     views = [_view(_NOW), _view(_NOW + timedelta(seconds=1), minutes_ago=-4)]
-    await store_records(column_store, "told/ahead", records_of(site.id, (), views))
+    await store_records(column_store, "rollups/ahead", records_of(site.id, (), views))
     for minutes, counted in ((1, 1), (5, 2)):
-        report = await _told(column_store, site, 7, _NOW + timedelta(minutes=minutes))
+        report = await _report(column_store, site, 7, _NOW + timedelta(minutes=minutes))
         assert report["metrics"]["pageviews"]["value"] == counted
 
 
-async def test_a_late_event_renews_the_two_days_after_it_too(column_store: ChdbColumnStore) -> None:
+async def test_a_late_event_makes_the_next_two_days_stale_too(column_store: ChdbColumnStore) -> None:
     site = _site(21_022, "UTC")
     days = days_between(date(2026, 11, 18), date(2026, 11, 20))
     views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (18, 19, 20)]
     views.append(_view(datetime(2026, 11, 18, 13, tzinfo=UTC)))
     records = records_of(site.id, (), views)
-    await store_records(column_store, "told/renewed", records[:3])
-    await tell_days(column_store, site.id, "UTC", days, _NOW)
-    await store_records(column_store, "told/renewed", records[3:])
-    state = await told_days(column_store, site.id, "UTC", days, _NOW)
-    assert [one.day for one in state.untold] == days
+    await store_records(column_store, "rollups/renewed", records[:3])
+    await refresh_rollups(column_store, site.id, "UTC", days, _NOW)
+    await store_records(column_store, "rollups/renewed", records[3:])
+    state = await check_rollups(column_store, site.id, "UTC", days, _NOW)
+    assert [rollup.day for rollup in state.stale] == days
 
 
-async def test_days_are_told_in_as_many_parts_as_it_takes(column_store: ChdbColumnStore) -> None:
+async def test_many_stale_days_are_refreshed_in_parts(column_store: ChdbColumnStore) -> None:
     days = days_between(date(2026, 6, 1), date(2026, 11, 10))
-    untold = ToldDays({}, [UntoldDay(day, 0, 1, is_open=False) for day in days])
-    assert list(await tell_untold(column_store, 21_023, "UTC", untold, _NOW)) == list(days)
+    rollups = DailyRollups({}, [StaleRollup(day, 0, 1, is_open=False) for day in days])
+    assert list(await refresh_stale_rollups(column_store, 21_023, "UTC", rollups, _NOW)) == list(days)
 
 
-async def test_another_time_zone_tells_all_days_anew(column_store: ChdbColumnStore) -> None:
+async def test_another_time_zone_refreshes_all_days(column_store: ChdbColumnStore) -> None:
     views = [_view(datetime(2026, 11, 19, hour, 30, tzinfo=UTC)) for hour in (2, 12, 22)]
-    await store_records(column_store, "told/zone", records_of(21_002, (), views))
+    await store_records(column_store, "rollups/zone", records_of(21_002, (), views))
     for zone, by_day in (("UTC", [0, 3, 0]), ("Asia/Tokyo", [0, 2, 1]), ("America/New_York", [1, 2, 0])):
-        series = (await _told(column_store, _site(21_002, zone), 7, _NOW))["series"]
+        series = (await _report(column_store, _site(21_002, zone), 7, _NOW))["series"]
         assert [one["pageviews"] for one in series if "2026-11-18" <= one["at"] <= "2026-11-20"] == by_day
 
 
-async def test_what_was_told_anew_is_removed_after_an_hour(column_store: ChdbColumnStore) -> None:
+async def test_superseded_rows_are_removed_after_an_hour(column_store: ChdbColumnStore) -> None:
     site = _site(21_003, "UTC")
     days = days_between(date(2026, 11, 10), date(2026, 11, 12))
     views = [_view(datetime(2026, 11, 11, 12, number, tzinfo=UTC)) for number in range(4)]
-    log = "told/removed"
+    log = "rollups/removed"
     records = records_of(site.id, (), views)
     for part in (records[:2], records[2:]):
         await store_records(column_store, log, part)
-        await tell_days(column_store, site.id, site.timezone, days, _NOW)
+        await refresh_rollups(column_store, site.id, site.timezone, days, _NOW)
     runs = "SELECT uniqExact(run) FROM pharos.visit_days WHERE site_id = {site:UInt64}"
     assert (await column_store.query(runs, {"site": site.id})).rows == [[2]]
     await remove_superseded(column_store, datetime.now(UTC))
     assert (await column_store.query(runs, {"site": site.id})).rows == [[2]]
     await remove_superseded(column_store, datetime.now(UTC) + timedelta(hours=2))
     assert (await column_store.query(runs, {"site": site.id})).rows == [[1]]
-    assert (await _told(column_store, site, 30, _NOW))["metrics"]["pageviews"]["value"] == 4
+    assert (await _report(column_store, site, 30, _NOW))["metrics"]["pageviews"]["value"] == 4

@@ -1,12 +1,26 @@
-"""The rows that a report reads: visits by day, as they were told, of those that the filters keep."""
+"""What a report on a site's visits covers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any
 
 from analytics_queries.visits.calendar_days import Period
-from analytics_queries.visits.filters import VisitFilters
+
+
+@dataclass(frozen=True, slots=True)
+class VisitFilters:
+    """Values that a visit must have; an empty value matches every visit. `path`: a page that it viewed."""
+
+    path: str = ""
+    source: str = ""
+    campaign: str = ""
+    device: str = ""
+    country: str = ""
+
+    def parameters(self) -> dict[str, str]:
+        """Return the SQL parameters."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +32,8 @@ class Goals:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Whose visits a report is on, and when it is now."""
+class ReportRequest:
+    """A site, the visits and the goals of the report, and the current time."""
 
     site_id: int
     timezone: str
@@ -28,7 +42,7 @@ class Asked:
     now: datetime
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """What the SQL is bound to that reads the rows of a period. `runs` tell of its days."""
+        """Return the SQL parameters for reading the rollups of a period; `runs` by day."""
         return {
             **self.filters.parameters(),
             "site_id": self.site_id,
