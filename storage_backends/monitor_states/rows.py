@@ -69,20 +69,20 @@ def runs_of(rows: Iterable[Sequence[Any]]) -> dict[int, list[Run]]:
     return runs
 
 
-def wanted_runs(
-    wanted: Mapping[int, Collection[str]], watched: Mapping[int, Watched]
+def requested_runs(
+    requested: Mapping[int, Collection[str]], watched: Mapping[int, Watched]
 ) -> list[tuple[int, str]]:
-    """(heartbeat, run) of what is asked for, and of the runs with which pings that name none may pair."""
+    """Return (heartbeat, run) of the requested runs, and of those that pings without a run ID may belong to."""
     keys: set[tuple[int, str]] = set()
     for number, found in watched.items():
         pings = found.heartbeat.pings
-        keys.update((number, run) for run in wanted[number])
+        keys.update((number, run) for run in requested[number])
         keys.update((number, run) for run in (() if pings is None else pings.run_ids()))
     return sorted(keys)
 
 
 def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
-    """What is written of a heartbeat: state … oldest_start_ms, missed_ms, pings, then its ID and version."""
+    """Return the written values of a heartbeat: state … oldest_start_ms, missed_ms, pings, then its ID and version."""
     return (
         heartbeat.state,
         heartbeat.since_ms,
@@ -117,7 +117,7 @@ def run_values(heartbeat_id: int, run: Run) -> tuple[Any, ...]:
 
 
 def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
-    """What is written of a queue's snapshot, then the environment that the queue has to be of."""
+    """Return the written values of a queue's snapshot, then the environment that the queue must belong to."""
     return (
         seen.queue_id,
         seen.snapshot_id,
@@ -133,7 +133,7 @@ def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
 
 
 def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
-    """What is written of a worker's update, then the environment that the queue has to be of."""
+    """Return the written values of a worker's update, then the environment that the queue must belong to."""
     return (
         seen.queue_id,
         seen.worker_id,
@@ -146,5 +146,5 @@ def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
 
 
 def columns_of(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Rows turned into columns."""
+    """Return the columns of these rows."""
     return [list(column) for column in zip(*rows, strict=True)]

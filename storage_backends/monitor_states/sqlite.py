@@ -1,7 +1,7 @@
-"""Monitors' present states in the SQLite file of an embedded control plane.
+"""Current states of monitors in the SQLite file of an embedded control plane.
 
-A connection of its own in a thread of its own; the file's journal lets the control plane read meanwhile, and who writes
-waits for the other.
+One connection, used in a thread of its own. The journal (WAL) lets the control plane read at the same time; writers
+wait for each other.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from storage_backends.monitor_states.rows import (
     add_runs,
     all_runs,
     by_id,
+    requested_runs,
     run_values,
     runs_of,
     snapshot_values,
     state_values,
-    wanted_runs,
     worker_values,
 )
 from storage_backends.sql_files import read_statements
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 _SQL = read_statements(__file__)
 
-_AT_ONCE = 1000
+_BATCH = 1000
 _BUSY_SECONDS = 10.0
 
 
@@ -46,33 +46,33 @@ class SqliteMonitorStates:
         self._closed = False
 
     async def change(
-        self, wanted: Mapping[int, Collection[str]], change: Change, progress: Progress | None
+        self, requested: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
         def run() -> None:
             with self._transaction():
-                self._change(wanted, change)
+                self._change(requested, change)
                 if progress is not None:
                     self._note(progress)
 
         await self._call(run)
 
-    def _change(self, wanted: Mapping[int, Collection[str]], change: Change) -> None:
-        watched = self._read(_SQL["read_heartbeats"], (json.dumps(list(wanted)),))
-        keys = wanted_runs(wanted, watched)
-        for begin in range(0, len(keys), _AT_ONCE):
-            self._add_runs(watched, _SQL["read_runs"], keys[begin : begin + _AT_ONCE])
+    def _change(self, requested: Mapping[int, Collection[str]], change: Change) -> None:
+        watched = self._read(_SQL["read_heartbeats"], (json.dumps(list(requested)),))
+        keys = requested_runs(requested, watched)
+        for begin in range(0, len(keys), _BATCH):
+            self._add_runs(watched, _SQL["read_runs"], keys[begin : begin + _BATCH])
         changed = change(watched)
-        for one in changed:
-            if one.heartbeat.recount:
-                rows = self._connection.execute(_SQL["read_run_times"], (one.heartbeat.heartbeat_id,))
-                recount(one.heartbeat, all_runs(one, rows))
+        for item in changed:
+            if item.heartbeat.recount:
+                rows = self._connection.execute(_SQL["read_run_times"], (item.heartbeat.heartbeat_id,))
+                recount(item.heartbeat, all_runs(item, rows))
         self._write(changed)
 
-    async def change_due(self, clock_ms: int, most: int, change: Change) -> int:
+    async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
         def run() -> int:
             with self._transaction():
-                watched = self._read(_SQL["read_due_heartbeats"], (clock_ms, most))
-                running = [one for one, found in watched.items() if found.heartbeat.open_runs]
+                watched = self._read(_SQL["read_due_heartbeats"], (clock_ms, limit))
+                running = [number for number, found in watched.items() if found.heartbeat.open_runs]
                 self._add_runs(watched, _SQL["read_open_runs"], running)
                 self._write(change(watched))
             return len(watched)
@@ -87,10 +87,8 @@ class SqliteMonitorStates:
     ) -> None:
         def run() -> None:
             with self._transaction():
-                self._connection.executemany(
-                    _SQL["write_snapshot"], [snapshot_values(one) for one in snapshots]
-                )
-                self._connection.executemany(_SQL["write_worker"], [worker_values(one) for one in workers])
+                self._connection.executemany(_SQL["write_snapshot"], [snapshot_values(s) for s in snapshots])
+                self._connection.executemany(_SQL["write_worker"], [worker_values(w) for w in workers])
                 self._note(progress)
 
         await self._call(run)
@@ -109,13 +107,13 @@ class SqliteMonitorStates:
     async def forget_progress(self, topic: str, partitions: Collection[int]) -> int:
         return await self._write_once(_SQL["delete_progress"], (topic, json.dumps(sorted(partitions))))
 
-    async def prune_runs(self, before_ms: int, most: int) -> int:
+    async def prune_runs(self, before_ms: int, limit: int) -> int:
         def run() -> int:
             with self._transaction():
-                rows = self._connection.execute(_SQL["read_prunable_runs"], (before_ms, most)).fetchall()
+                rows = self._connection.execute(_SQL["read_prunable_runs"], (before_ms, limit)).fetchall()
                 runs = runs_of(rows)
                 watched = self._read(_SQL["read_heartbeats"], (json.dumps(list(runs)),))
-                self._write([one for n, one in watched.items() if forget_runs(one.heartbeat, runs[n])])
+                self._write([item for n, item in watched.items() if forget_runs(item.heartbeat, runs[n])])
                 self._connection.executemany(_SQL["delete_run"], [row[:2] for row in rows])
             return len(rows)
 
@@ -135,11 +133,11 @@ class SqliteMonitorStates:
             add_runs(watched, self._connection.execute(sql, (json.dumps(keys),)))
 
     def _write(self, changed: Sequence[Watched]) -> None:
-        # Nobody else writes within the transaction: the version that was read is the version that is there.
-        self._connection.executemany(_SQL["write_state"], [state_values(one.heartbeat) for one in changed])
+        # No other connection writes during the transaction, so the version is still the one that was read.
+        self._connection.executemany(_SQL["write_state"], [state_values(item.heartbeat) for item in changed])
         self._connection.executemany(
             _SQL["write_run"],
-            [run_values(one.heartbeat.heartbeat_id, run) for one in changed for run in one.changed],
+            [run_values(item.heartbeat.heartbeat_id, run) for item in changed for run in item.changed],
         )
 
     def _note(self, progress: Progress) -> None:
@@ -149,7 +147,7 @@ class SqliteMonitorStates:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # From the beginning as a writer: one that has read first could not become it while another writes.
+        # IMMEDIATE: a transaction that has read first could not begin to write while another one writes.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -173,7 +171,7 @@ class SqliteMonitorStates:
 
 
 async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
-    """The states in the control plane's file, which is there and migrated. Raises `StorageUnavailable`."""
+    """Open the states in the migrated file of the control plane. Raises `StorageUnavailable`."""
 
     def run() -> sqlite3.Connection:
         connection = sqlite3.connect(
