@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.column_store.replicated_schema import replicated
+from storage_backends.column_store.replicated_schema import replicate
 from storage_backends.column_store.retention import Retention
 from storage_backends.sql_files import read_statements
 
@@ -44,7 +44,7 @@ async def apply_schema(
     """
 
     async def run(statement: str) -> None:
-        await store.command(statement if cluster is None else replicated(statement, cluster))
+        await store.command(statement if cluster is None else replicate(statement, cluster))
 
     for name in ("create_database", "create_applied_schema"):
         await run(_SQL[name])

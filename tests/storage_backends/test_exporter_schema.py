@@ -10,7 +10,7 @@ import pytest
 
 from storage_backends.column_store.apply_schema import read_schema, schema_files
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.replicated_schema import replicated
+from storage_backends.column_store.replicated_schema import replicate
 from tests.support.engines import skipping
 from tests.support.otel_clickhouse_exporter import exporter_statements
 
@@ -162,6 +162,6 @@ async def test_a_trace_is_found_by_its_id_alone(column_store: ChdbColumnStore) -
 def test_a_cluster_gets_all_of_it() -> None:
     (path,) = [path for path in schema_files() if path.stem.endswith("_otel_lookups")]
     for statement in read_schema(path):
-        made = replicated(statement, "main")
+        made = replicate(statement, "main")
         assert ("ON CLUSTER 'main'" in made) != made.startswith("INSERT")
         assert "ENGINE = MergeTree" not in made and "non_replicated" not in made
