@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from control_domain.database.engine import Sessions
+from control_domain.process_output import ProcessOutput
 from control_domain.refusals import Refused
 from control_domain.sealing import SealingKeys
 from storage_backends.column_store.interface import ColumnStore
@@ -23,8 +23,8 @@ class Engines:
     """What was taken in; None where it cannot be reached from here."""
     variable_keys: SealingKeys | None = None
     """What opens variables; None where it is not set here."""
-    deploy_folder: Path | None = None
-    """Where the deployer of this machine keeps what it runs; None where it is not known here."""
+    process_output: ProcessOutput | None = None
+    """The output of the deployer of this machine; None if its folder is not known here."""
 
     def column_store(self) -> ColumnStore:
         """Raises `Refused` where it is not set."""

@@ -1,20 +1,18 @@
 """What an operator sees of what runs: processes, and what they print."""
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
 
+from control_domain.process_output import OutputPart, OutputUnreadable, ProcessOutput
 from control_domain.projects.choose import choose_environment, choose_place
 from control_domain.projects.find import Place
 from control_domain.refusals import Refused
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from operator_actions.actions.engines import Action, Engines, Wanted
 from operator_actions.actions.list_processes import list_runtime
-from operator_actions.actions.read_output import Output, read_output
 
 
 async def _list(engines: Engines, wanted: Wanted, now: datetime) -> Any:
@@ -33,28 +31,27 @@ async def _read_output(engines: Engines, wanted: Wanted, now: datetime) -> Any:
         place = await choose_place(session, wanted.get("environment_id"))
         lease = await session.get(EnvironmentLease, place.environment.id)
         outputs = None
-        if engines.deploy_folder is not None:
-            folder, public_id = engines.deploy_folder, place.environment.public_id
+        if engines.process_output is not None:
             columns = (Instance.deployment_id, Instance.process, Instance.number)
             mine = Instance.environment_id == place.environment.id
             # What nothing writes to any more is of no interest, unless there is nothing else.
-            runs: dict[int, set[str]] = {}
+            running: dict[int, set[str]] = {}
             for deployment_id, process, number in await session.execute(select(*columns).where(mine)):
-                runs.setdefault(deployment_id, set()).add(f"{process}.{number}")
+                running.setdefault(deployment_id, set()).add(f"{process}.{number}")
             try:
-                outputs = await asyncio.to_thread(read_output, folder, public_id, offsets, runs)
-            except OSError as error:
-                raise Refused(f"The output cannot be read in {folder}: {error.strerror}.") from error
+                outputs = await engines.process_output.read(place.environment.public_id, offsets, running)
+            except OutputUnreadable as error:
+                raise Refused(str(error)) from error
         if outputs is None:
-            raise _elsewhere(place, lease, engines.deploy_folder)
+            raise _elsewhere(place, lease, engines.process_output)
     called = f"{place.project.slug}/{place.environment.slug}"
     return {"environment": called, "outputs": [_describe(output) for output in outputs]}
 
 
-def _elsewhere(place: Place, lease: EnvironmentLease | None, folder: Path | None) -> Refused:
+def _elsewhere(place: Place, lease: EnvironmentLease | None, output: ProcessOutput | None) -> Refused:
     """Why there is no output here, and where it is."""
     called = f"{place.project.slug}/{place.environment.slug}"
-    is_here = folder is not None and lease is not None and lease.holder_name.endswith(f":{folder.resolve()}")
+    is_here = output is not None and lease is not None and output.is_of(lease.holder_name)
     if lease is None or is_here:
         return Refused(f"Nothing of {called} has run yet: `pharos deploy {called}` deploys it.")
     return Refused(
@@ -62,7 +59,7 @@ def _elsewhere(place: Place, lease: EnvironmentLease | None, folder: Path | None
     )
 
 
-def _describe(output: Output) -> dict[str, Any]:
+def _describe(output: OutputPart) -> dict[str, Any]:
     return {
         "key": output.key,
         "name": output.name,

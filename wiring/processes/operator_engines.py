@@ -6,6 +6,7 @@ from pathlib import Path
 
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
+from deployer.drivers.local.process_output import LocalProcessOutput
 from operator_actions.door import Engines
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.redis import open_redis_key_directory
@@ -37,5 +38,6 @@ async def operator_engines(settings: Settings) -> AsyncIterator[Engines]:
             )
             stack.push_async_callback(store.close)
         keys = None if settings.variables_key is None else read_sealing_keys(settings.variables_key)
-        folder = None if settings.deploy_folder is None else Path(settings.deploy_folder)
-        yield Engines(open_sessions(engine), directory, store, keys, folder)
+        folder = settings.deploy_folder
+        output = None if folder is None else LocalProcessOutput(Path(folder))
+        yield Engines(open_sessions(engine), directory, store, keys, output)

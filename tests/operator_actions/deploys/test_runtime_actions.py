@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operator_actions.actions.read_output import MOST_BYTES, read_output
+from deployer.drivers.local.process_output import MOST_BYTES, LocalProcessOutput
 from pipeline_contracts.times import format_time
 from tests.support import carried_out
 from tests.support.operated import NOW, REVISION, Operated
@@ -97,7 +97,7 @@ async def test_one_environment_is_shown_whatever_it_has(operated: Operated) -> N
 @pytest.fixture
 def outputs(operated: Operated, tmp_path: Path) -> Path:
     """The folder of the environment's output, on the machine of its deployer."""
-    operated.engines = dataclasses.replace(operated.engines, deploy_folder=tmp_path)
+    operated.engines = dataclasses.replace(operated.engines, process_output=LocalProcessOutput(tmp_path))
     folder = tmp_path / "outputs" / operated.environment.public_id / "1"
     folder.mkdir(parents=True)
     return folder
@@ -177,7 +177,8 @@ async def test_what_is_no_plain_file_is_passed_over(operated: Operated, outputs:
     elsewhere = outputs.parents[2] / "elsewhere"
     outputs.rename(elsewhere)
     outputs.symlink_to(elsewhere)
-    assert read_output(outputs.parents[2], operated.environment.public_id, {}, {}) is None
+    output = LocalProcessOutput(outputs.parents[2])
+    assert await output.read(operated.environment.public_id, {}, {}) is None
 
 
 async def test_only_what_runs_is_of_interest(operated: Operated, outputs: Path) -> None:
@@ -202,7 +203,7 @@ async def test_output_that_lies_elsewhere(operated: Operated, tmp_path: Path) ->
         "set."
     )
     assert await operated.refused("runtime/output", environment_id="production") == elsewhere
-    operated.engines = dataclasses.replace(operated.engines, deploy_folder=tmp_path)
+    operated.engines = dataclasses.replace(operated.engines, process_output=LocalProcessOutput(tmp_path))
     assert await operated.refused("runtime/output", environment_id="production") == elsewhere
     async with operated.engines.sessions() as session, session.begin():
         here = f"web1:{tmp_path.resolve()}"
