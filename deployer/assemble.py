@@ -15,7 +15,7 @@ from control_domain.sealing import SealingKeys
 from deployer.database_guard import DatabaseGuard, live_of
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments.carry_out import Workshop
-from deployer.drivers.interface import LastLive
+from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.names import Names
 from deployer.environments.overview import read_overview
@@ -97,17 +97,11 @@ async def running_local_deployer(
     builds = asyncio.Semaphore(settings.deploy_builds)
     shop = Workshop(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
     names = Names(settings.deploy_domain, settings.deploy_port or port)
-    guard = DatabaseGuard(sessions, identity.folder)
+    guard = DatabaseGuard(sessions, identity.folder, driver.read_traces)
     deployer = Deployer(shop, identity, names, guard, gives_up=stops)
     try:
         deployer.missing_confinement = await _describe_missing_confinement()
-        await driver.find_orphans()
-        live = await _read_live(sessions, guard, identity, names)
-        # Route requests to the local instances until the other deployer has running ones. Requests for an environment
-        # without instances are not held.
-        moved = driver.first_routes(guard.last_moved).items()
-        routes = {number: route for number, route in moved if route.targets}
-        routes.update(driver.first_routes(live))
+        routes = await _find_first_routes(driver, sessions, guard, identity, names)
         await proxy.set_routes(routes)
         await proxy.serve(server)
         if traffic is not proxy:
@@ -145,6 +139,18 @@ async def _describe_missing_confinement() -> str | None:
     for fault in faults:
         logger.warning("%s", fault)
     return "; ".join(faults) or None
+
+
+async def _find_first_routes(
+    handover: Handover, sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Names
+) -> Mapping[int, Route]:
+    await handover.find_orphans()
+    live = await _read_live(sessions, guard, identity, names)
+    # Route requests to the local instances until the other deployer has running ones. Requests for an environment
+    # without instances are not held.
+    moved = handover.first_routes(guard.last_moved).items()
+    routes = {number: route for number, route in moved if route.targets}
+    return {**routes, **handover.first_routes(live)}
 
 
 async def _read_live(

@@ -5,7 +5,7 @@ believed it would end all of them. It remembers in `database.json` what it has l
 while the two do not fit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import DatabaseToken
 from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
-from deployer.drivers.interface import LastLive
+from deployer.drivers.interface import LastLive, Traces
 from deployer.environments.overview import Overview
 from deployer.uncut import uncut
 
@@ -37,10 +37,11 @@ _AT_ONCE = 500
 class DatabaseGuard:
     """Compares the database with the deployer's memory of it."""
 
-    def __init__(self, sessions: Sessions, folder: Path) -> None:
+    def __init__(self, sessions: Sessions, folder: Path, read_traces: Callable[[], Traces]) -> None:
+        """`read_traces`: see `Handover`; needed if the folder has no file."""
         self._sessions = sessions
         self._known_revision = newest_revision()
-        self._memory = DatabaseMemory(folder)
+        self._memory = DatabaseMemory(folder, read_traces)
 
     @property
     def last_live(self) -> Mapping[int, LastLive]:
@@ -98,8 +99,8 @@ class DatabaseGuard:
                 f"Correct PHAROS_DATABASE_URL, or restore the database. {_ACCEPT}"
             )
         if known is None:
-            if not self._memory.is_accepting:
-                await self._check_folder(session)
+            if self._memory.traces is not None and not self._memory.is_accepting:
+                await self._check_traces(session, self._memory.traces)
             known = Remembered(facts.token)
         known = await self._check_newest(session, known, facts.newest or 0)
         had = [one.public_id for one in known.live.values()]
@@ -132,9 +133,9 @@ class DatabaseGuard:
         newest_at, project = found.get(newest, ("", ""))
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
 
-    async def _check_folder(self, session: AsyncSession) -> None:
-        """Compare with the folder if the file is missing: each environment that ever ran has a home there."""
-        homes, newest = self._memory.homes, self._memory.newest_artefact
+    async def _check_traces(self, session: AsyncSession, traces: Traces) -> None:
+        """Compare with the evidence of earlier deployments if the file is missing."""
+        homes, newest = traces.environments, traces.newest_deployment
         missing = set(homes)
         for first in range(0, len(homes), _AT_ONCE):
             some = homes[first : first + _AT_ONCE]

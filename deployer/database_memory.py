@@ -3,13 +3,12 @@
 import asyncio
 import json
 import logging
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployer.drivers.interface import LastLive, WorkFailed
+from deployer.drivers.interface import LastLive, Traces, WorkFailed
 from deployer.write_whole import write_whole
 
 logger = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ class DatabaseMemory:
     """The file, and its content in memory. A background task writes changes: a slow disk must not delay a renewal of
     leases, nor requests to applications."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, read_traces: Callable[[], Traces]) -> None:
         self._path = folder / FILE
         self.damage: str | None = None
         """Why the file cannot be used, to follow its name in a sentence."""
@@ -53,11 +52,8 @@ class DatabaseMemory:
         self.is_accepting = False
         """A person has written `ACCEPT`."""
         self.known: Remembered | None = self._read()
-        has_file = self.known is not None
-        self.homes = () if has_file else sorted(one for one in _names(folder / "homes") if one[:4] == "env_")
-        """Without a file that could be read: the public IDs of the environments that have homes in the folder."""
-        self.newest_artefact = 0 if has_file else max(map(_number, _names(folder / "artefacts")), default=0)
-        """Likewise: the newest deployment that an artefact is of; 0: there is none."""
+        self.traces: Traces | None = None if self.known is not None else read_traces()
+        """Without a readable file: the evidence of earlier deployments."""
 
     def remember(self, known: Remembered) -> None:
         """Store the state in memory at once, and in the file soon. The next call repeats a failed write."""
@@ -114,14 +110,3 @@ def _read_live(found: Any) -> Mapping[int, LastLive]:
         int(number): LastLive(str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"])))
         for number, one in found.items()
     }
-
-
-def _names(folder: Path) -> Sequence[str]:
-    try:
-        return os.listdir(folder)
-    except FileNotFoundError:
-        return ()
-
-
-def _number(artefact: str) -> int:
-    return int(artefact) if artefact.isdecimal() else 0

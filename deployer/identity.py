@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployer.drivers.local.layout import APPLICATION_DATA
 from deployer.exclusive_identity import claiming
 from deployer.write_whole import write_whole
 
@@ -20,7 +21,6 @@ MOST_RANGES = 1000
 # Above what systems, people and containers are given; below what a C int holds.
 _FILES = ("identity.json", "identity.copy.json")
 """The second is for the loss of the first."""
-_USED = ("artefacts", "homes")
 _FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
 
 
@@ -98,7 +98,7 @@ def owning(folder: Path) -> Iterator[Identity]:
 def _read(folder: Path) -> Identity:
     known = next((found for name in _FILES if (found := _read_file(folder / name)) is not None), None)
     if known is None:
-        if any((folder / name).exists() for name in _FILES + _USED):
+        if any((folder / name).exists() for name in (*_FILES, *APPLICATION_DATA)):
             raise FolderInUse(
                 f"The folder {folder} was used before, but {_FILES[0]} and {_FILES[1]} in it are missing or damaged: "
                 "with a new ID the deployer would not find the applications that it started. Restore one of the two "

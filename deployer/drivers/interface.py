@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from control_domain.workflows.document import WorkflowDocument
+from deployer.traffic.interface import Route
 from pipeline_contracts.deploy_states import DeploymentStep
 
 Stream = Literal["stdout", "stderr", "system"]
@@ -118,6 +119,16 @@ class Kept:
     """Environments that another deployer runs by now. Their folders are kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Evidence of earlier deployments that the driver finds without a database."""
+
+    environments: Sequence[str]
+    """The public IDs of environments that ran here."""
+    newest_deployment: int
+    """The newest deployment that has an artefact; 0: there is none."""
+
+
 ReadKept = Callable[[], Awaitable[Kept]]
 
 
@@ -166,3 +177,22 @@ class Driver(Protocol):
     async def sweep(self, read_kept: ReadKept) -> bool:
         """End and remove what is not to be kept. `read_kept` is called right before anything is removed, as work goes
         on meanwhile. True if something was left because it is in use: sweep again soon."""
+
+
+class Handover(Protocol):
+    """What a driver does for a start and an end of the deployer: instances outlive the process of their deployer, and
+    the next process takes them over."""
+
+    def read_traces(self) -> Traces:
+        """Return the evidence of earlier deployments. Blocks."""
+
+    async def find_orphans(self) -> None:
+        """Find the instances that a former process of this deployer started; a later `keep` or `start` takes them over.
+        Call this before all other methods that concern processes."""
+
+    def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
+        """Return the route of each environment until its first `keep`: requests go to the found instances of the live
+        release, or wait for one."""
+
+    async def close(self, *, stops: bool) -> None:
+        """Leave the instances running for the next process of this deployer; with `stops`, end them."""

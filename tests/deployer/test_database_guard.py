@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Project
-from deployer.database_guard import DatabaseGuard
+from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.database_memory import DatabaseRefused
+from deployer.drivers.local.folders import read_traces
 from deployer.environments.names import Names
 from deployer.environments.overview import read_kept, read_overview
 from tests.support.carried_out import begin, bring_live
@@ -52,6 +54,10 @@ async def _bring_live(stage: Stage, slug: str) -> dict[str, Place]:
     return places
 
 
+def _guard(stage: Stage, folder: Path) -> DatabaseGuard:
+    return DatabaseGuard(stage.sessions, folder, partial(read_traces, folder))
+
+
 async def _remove_project(stage: Stage, project: Project) -> None:
     async with stage.sessions() as session, session.begin():
         account = await session.get_one(Account, project.account_id)
@@ -68,7 +74,7 @@ async def _lose_audit(stage: Stage, kind: str) -> None:
 async def test_all_that_there_was_may_be_removed(stage: Stage, tmp_path: Path, looks_between: bool) -> None:
     """With each look, or all while the deployer is stopped."""
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
+    guard = _guard(stage, tmp_path)
     live = {place.environment.id for place in places.values()}
     assert await _look(guard, stage) == live
     for place in places.values():
@@ -78,7 +84,7 @@ async def test_all_that_there_was_may_be_removed(stage: Stage, tmp_path: Path, l
             await guard.check(place.environment.id)
             assert await _look(guard, stage) == live
     await _remove_project(stage, places["staging"].project)
-    guard = DatabaseGuard(stage.sessions, tmp_path)
+    guard = _guard(stage, tmp_path)
     assert await _look(guard, stage) == set()
     blog = await _bring_live(stage, "blog")
     assert await _look(guard, stage) == {place.environment.id for place in blog.values()}
@@ -86,7 +92,7 @@ async def test_all_that_there_was_may_be_removed(stage: Stage, tmp_path: Path, l
 
 async def test_environments_that_nobody_has_removed_are_lost(stage: Stage, tmp_path: Path) -> None:
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
+    guard = _guard(stage, tmp_path)
     live = await _look(guard, stage)
     await stage.remove(places["staging"])
     await _lose_audit(stage, "environment")
@@ -95,7 +101,7 @@ async def test_environments_that_nobody_has_removed_are_lost(stage: Stage, tmp_p
             await _look(guard, stage)
         with pytest.raises(DatabaseRefused, match="lost the live releases of 1 environment\\."):
             await guard.check(places["staging"].environment.id)
-        guard = DatabaseGuard(stage.sessions, tmp_path)
+        guard = _guard(stage, tmp_path)
     await stage.remove(places["production"])
     await _lose_audit(stage, "environment")
     with pytest.raises(DatabaseRefused, match="no environments any more, and 2 had a live release"):
@@ -106,7 +112,7 @@ async def test_environments_that_nobody_has_removed_are_lost(stage: Stage, tmp_p
 async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path: Path) -> None:
     await _bring_live(stage, "blog")
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
+    guard = _guard(stage, tmp_path)
     await _look(guard, stage)
     for place in places.values():
         await stage.remove(place)
@@ -119,7 +125,7 @@ async def test_a_project_that_nobody_has_removed_is_lost(stage: Stage, tmp_path:
 async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: Stage, tmp_path: Path) -> None:
     """A restore that begins between the check and the read would make everything look removed."""
     places = await _bring_live(stage, "shop")
-    guard = DatabaseGuard(stage.sessions, tmp_path)
+    guard = _guard(stage, tmp_path)
     live = await _look(guard, stage)
 
     async def check(session: AsyncSession) -> None:
@@ -137,7 +143,7 @@ async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: St
 
 
 async def _check_without_file(stage: Stage, folder: Path) -> None:
-    guard = DatabaseGuard(stage.sessions, folder)
+    guard = _guard(stage, folder)
     await guard.check()
     await guard.close()
     (folder / "database.json").unlink()
@@ -150,22 +156,22 @@ async def test_without_its_file_the_homes_tell_which_database_it_is(stage: Stage
         (tmp_path / "homes" / place.environment.public_id).mkdir(parents=True)
     file = tmp_path / "database.json"
     live = {place.environment.id for place in places.values()}
-    assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+    assert await _look(_guard(stage, tmp_path), stage) == live
     await stage.remove(places["staging"])
     live.remove(places["staging"].environment.id)
     file.unlink()
-    assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+    assert await _look(_guard(stage, tmp_path), stage) == live
     await _lose_audit(stage, "environment")
     file.unlink()
     for _ in range(2):
-        guard = DatabaseGuard(stage.sessions, tmp_path)
+        guard = _guard(stage, tmp_path)
         with pytest.raises(DatabaseRefused, match="does not know 1 of the 2 environments"):
             await guard.check()
         await guard.close()
         assert not file.exists()
     file.write_text("accept\n")
     for _ in range(2):
-        assert await _look(DatabaseGuard(stage.sessions, tmp_path), stage) == live
+        assert await _look(_guard(stage, tmp_path), stage) == live
 
 
 async def test_without_its_file_the_newest_artefact_tells_of_an_older_backup(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from deployer import database_memory
 from deployer.database_memory import DatabaseMemory, Remembered
+from deployer.drivers.local.folders import read_traces
 from deployer.write_whole import write_whole
 
 
@@ -18,18 +20,18 @@ async def test_what_could_not_be_written_is_written_with_the_next_call(
     def fail(*_given: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    memory = DatabaseMemory(tmp_path)
+    memory = DatabaseMemory(tmp_path, partial(read_traces, tmp_path))
     monkeypatch.setattr(database_memory, "write_whole", fail)
     for _ in range(3):
         memory.remember(Remembered("token", newest=1))
         await memory.close()
-    assert DatabaseMemory(tmp_path).known is None
+    assert DatabaseMemory(tmp_path, partial(read_traces, tmp_path)).known is None
     assert caplog.text.count("No space left on device") == 1
     monkeypatch.setattr(database_memory, "write_whole", write_whole)
     # The state has not changed, but the former write failed, so this call writes.
     memory.remember(Remembered("token", newest=1))
     await memory.close()
-    assert DatabaseMemory(tmp_path).known == Remembered("token", newest=1)
+    assert DatabaseMemory(tmp_path, partial(read_traces, tmp_path)).known == Remembered("token", newest=1)
 
 
 async def test_what_changes_during_a_write_is_written_after_it(
@@ -43,7 +45,7 @@ async def test_what_changes_during_a_write_is_written_after_it(
         may_write.wait(30)
         write_whole(*given)
 
-    memory = DatabaseMemory(tmp_path)
+    memory = DatabaseMemory(tmp_path, partial(read_traces, tmp_path))
     monkeypatch.setattr(database_memory, "write_whole", write_late)
     memory.remember(Remembered("token", newest=1))
     await writing.wait()
@@ -51,4 +53,4 @@ async def test_what_changes_during_a_write_is_written_after_it(
         memory.remember(Remembered("token", newest=newest))
     may_write.set()
     await memory.close()
-    assert DatabaseMemory(tmp_path).known == Remembered("token", newest=3)
+    assert DatabaseMemory(tmp_path, partial(read_traces, tmp_path)).known == Remembered("token", newest=3)

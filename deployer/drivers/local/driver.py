@@ -19,13 +19,15 @@ from deployer.drivers.interface import (
     Run,
     Source,
     Tenancy,
+    Traces,
     WorkFailed,
     WorkLog,
 )
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.fleet import Fleet
-from deployer.drivers.local.folders import Folders
+from deployer.drivers.local.folders import Folders, read_traces
 from deployer.drivers.local.instance import Instance, Mark
+from deployer.drivers.local.layout import ARTEFACTS, HOMES, OUTPUTS, SEALING
 from deployer.drivers.local.orphans import choose_orphans
 from deployer.drivers.local.ports import NoPort, Ports
 from deployer.identity import Identity
@@ -47,7 +49,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class LocalDriver:
-    """A `Driver`. `hidden`: folders that no application may see."""
+    """A `Driver` and a `Handover`. `hidden`: folders that no application may see."""
 
     def __init__(
         self,
@@ -79,9 +81,12 @@ class LocalDriver:
         self._release_locks: dict[int, asyncio.Lock] = {}
         """By environment; held while release steps run, which have the same user as the environment's instances."""
 
+    def read_traces(self) -> Traces:
+        """See `Handover`."""
+        return read_traces(self._folders.root)
+
     async def find_orphans(self) -> None:
-        """Look for what an earlier process of this deployer has started: steps are ended, instances are taken over by
-        whoever asks for them. Before anything else."""
+        """See `Handover`. Steps of the former process are ended."""
         marked = await asyncio.to_thread(find_marked, f"{self._identity.id}/")
         chosen = choose_orphans(marked, self._folders.runner_uid, self._listeners.find_user)
         for mark, process in chosen.items():
@@ -99,8 +104,7 @@ class LocalDriver:
             logger.warning("processes of an earlier deployer could not be ended: %s", error)
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
-        """Where requests go until each environment is kept: to what an earlier process of this deployer has started of
-        the deployment that brought its live release, or they wait. Nobody is told that there is no such environment."""
+        """See `Handover`."""
         routes = {}
         for number, one in live.items():
             ports = [
@@ -184,15 +188,15 @@ class LocalDriver:
         """See `Driver`."""
         await self._end_removed(read_kept)
         # Listed before what is kept is read: what a build makes after that is in neither.
-        listed = {kind: self._folders.names(kind) for kind in ("artefacts", "homes", "outputs", "sealing")}
+        listed = {kind: self._folders.names(kind) for kind in (ARTEFACTS, HOMES, OUTPUTS, SEALING)}
         kept = await read_kept()
         # From here to the last folder that is set aside nothing is awaited: what a start finds, it keeps.
         used = self._used_artefacts()
         wanted = {
-            "artefacts": kept.artefacts | self._building | {str(number) for number in kept.deployments},
-            "homes": set(kept.environments.values()),
-            "outputs": set(kept.environments.values()),
-            "sealing": self._building,
+            ARTEFACTS: kept.artefacts | self._building | {str(number) for number in kept.deployments},
+            HOMES: set(kept.environments.values()),
+            OUTPUTS: set(kept.environments.values()),
+            SEALING: self._building,
         }
         needless = [
             (kind, name) for kind, names in listed.items() for name in names if name not in wanted[kind]
@@ -247,7 +251,7 @@ class LocalDriver:
             self._using[run.artefact] -= 1
 
     async def close(self, *, stops: bool) -> None:
-        """Leave what runs running, to be taken over by the next process of this deployer; or stop it."""
+        """See `Handover`."""
         fleets = list(self._fleets.values())
         if stops:
             orphans = [self._end_orphan(mark) for mark in list(self._orphans)]

@@ -1,14 +1,4 @@
-"""The folders of the local driver, and whose they are.
-
-```
-artefacts/<deployment>/     what was built: read-only for those who run it
-homes/<environment>/build/  HOME of build steps: caches outlast a build
-homes/<environment>/run/    HOME of release steps and of what runs: the only place where it may keep files
-outputs/<environment>/<deployment>/     what its processes printed
-sealing/<deployment>/       the output of a build while Pharos copies it
-removed/                    what is being deleted
-```
-"""
+"""The folders of the local driver, and their owners."""
 
 import asyncio
 import os
@@ -21,7 +11,8 @@ from pathlib import Path
 from threading import Event
 
 from deployer.check_out.failures import shorten
-from deployer.drivers.interface import Tenancy, WorkFailed
+from deployer.drivers.interface import Tenancy, Traces, WorkFailed
+from deployer.drivers.local.layout import ARTEFACTS, HOMES, OUTPUTS, REMOVED, SEALING
 from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
 from deployer.processes.shielded import carry_out
@@ -77,11 +68,11 @@ class Folders:
 
     def artefact(self, name: str) -> Path:
         """Where an artefact is. `name` is one that this driver gave."""
-        return self.root / "artefacts" / name
+        return self.root / ARTEFACTS / name
 
     def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
         """What one process of a release prints: each deployment has files of its own."""
-        folder = self.root / "outputs" / tenancy.public_id / str(deployment_id)
+        folder = self.root / OUTPUTS / tenancy.public_id / str(deployment_id)
         # Without its output a process runs all the same; one that cannot be started says why.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -91,10 +82,10 @@ class Folders:
         """What deployments have printed before the newest few of each environment, unless they run."""
         old = []
         for environment in environments:
-            names = [name for name in self.names(f"outputs/{environment}") if name.isdecimal()]
+            names = [name for name in self.names(f"{OUTPUTS}/{environment}") if name.isdecimal()]
             newest_first = sorted(map(int, names), reverse=True)
             old += [
-                self.root / "outputs" / environment / str(number)
+                self.root / OUTPUTS / environment / str(number)
                 for number in newest_first[_OUTPUTS_KEPT:]
                 if number not in running
             ]
@@ -102,12 +93,12 @@ class Folders:
 
     def home_path(self, tenancy: Tenancy, use: str) -> Path:
         """Where HOME of `build` or `run` is."""
-        return self.root / "homes" / tenancy.public_id / use
+        return self.root / HOMES / tenancy.public_id / use
 
     def home(self, tenancy: Tenancy, owner: Owner | None, use: str) -> Path:
         """HOME of `build` or `run`, made where it is not there."""
         home = self.home_path(tenancy, use)
-        for folder in (self.root / "homes", home.parent):
+        for folder in (self.root / HOMES, home.parent):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o711)
         home.mkdir(exist_ok=True)
@@ -152,7 +143,7 @@ class Folders:
                     "release does not need."
                 )
 
-        work = self.root / "sealing" / folder.name
+        work = self.root / SEALING / folder.name
         try:
             remove_tree(work)
             work.parent.mkdir(exist_ok=True, mode=0o700)
@@ -174,7 +165,7 @@ class Folders:
 
     def set_aside(self, folder: Path) -> None:
         """Have nobody find the tree any more: at once, however large it is. `remove_set_aside` deletes it."""
-        aside = self.root / "removed"
+        aside = self.root / REMOVED
         aside.mkdir(exist_ok=True, mode=0o700)
         try:
             folder.rename(aside / secrets.token_hex(8))
@@ -183,17 +174,29 @@ class Folders:
 
     async def remove_set_aside(self) -> None:
         """Delete what was set aside, by an earlier process as well."""
-        for name in self.names("removed"):
-            await self.remove(self.root / "removed" / name)
+        for name in self.names(REMOVED):
+            await self.remove(self.root / REMOVED / name)
 
     @uncut
     async def remove(self, folder: Path) -> None:
         """Delete a tree with any content, also while a tenant changes the tree."""
         await asyncio.to_thread(remove_tree, folder)
 
-    def names(self, kind: str) -> list[str]:
-        """Return the names of the entries under `artefacts`, `homes`, `outputs`, `sealing` or `removed`."""
-        try:
-            return os.listdir(self.root / kind)
-        except FileNotFoundError:
-            return []
+    def names(self, subfolder: str) -> list[str]:
+        """Return the names of the entries of a subfolder; none if it does not exist."""
+        return _list_names(self.root / subfolder)
+
+
+def read_traces(root: Path) -> Traces:
+    """See `Handover`. `root`: the folder of the deployer."""
+    # Every environment that ever ran has a home.
+    environments = sorted(name for name in _list_names(root / HOMES) if name.startswith("env_"))
+    deployments = (int(name) for name in _list_names(root / ARTEFACTS) if name.isdecimal())
+    return Traces(environments, max(deployments, default=0))
+
+
+def _list_names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from control_domain.process_output import OutputPart, OutputUnreadable
+from deployer.drivers.local.layout import OUTPUTS
 
 MOST_BYTES = 256 * 1024
 """How much is read of each file at once."""
@@ -49,7 +50,7 @@ def _read_output(
 ) -> list[OutputPart] | None:
     read: list[OutputPart] = []
     try:
-        with _opened(str(folder / "outputs")) as outputs, _opened(environment_id, outputs) as mine:
+        with _opened(str(folder / OUTPUTS)) as outputs, _opened(environment_id, outputs) as mine:
             deployments = {int(name) for name in os.listdir(mine) if name.isdecimal()}
             chosen = {number: running[number] for number in deployments & running.keys()} if running else {}
             if not running and deployments:
