@@ -27,11 +27,11 @@ from deployer.processes.open_files import raise_open_files
 from deployer.processes.operators_places import operators_groups
 from deployer.processes.start_process import probe_confinement
 from deployer.run_deployer import Deployer, deploying
+from deployer.shield import end_tasks
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
 from deployer.traffic.proxy.bounded_head import CallerLimits
 from deployer.traffic.proxy.streaming import StreamingProxy
-from deployer.uncut import end_tasks
 from pipeline_contracts.client_address import read_trusted
 from pipeline_contracts.settings import Settings
 

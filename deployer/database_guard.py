@@ -24,7 +24,7 @@ from control_domain.tables.runtime import DatabaseToken
 from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
 from deployer.drivers.interface import LastLive, Traces
 from deployer.environments.overview import Overview
-from deployer.uncut import uncut
+from deployer.shield import shielded
 
 _LEFT_ALONE = "What runs is left as it is, and nothing is deployed."
 _ACCEPT = (
@@ -57,7 +57,7 @@ class DatabaseGuard:
         """Wait until the file is written, or the write has failed."""
         await self._memory.close()
 
-    @uncut
+    @shielded
     async def check(self, environment_id: int | None = None) -> None:
         """Raise `DatabaseRefused` for another database; with an ID also where an environment has lost its live release.
         Raises what the database raises."""

@@ -19,7 +19,7 @@ from control_domain.database.engine import Sessions, insert_unless_there, read_a
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from deployer.identity import Identity
-from deployer.uncut import uncut
+from deployer.shield import shielded
 from pipeline_contracts.deploy_states import EnvironmentState
 
 LEASE_SECONDS = 15.0
@@ -51,7 +51,7 @@ class Lease:
     """By the monotonic clock: until then nobody else can have taken the environment."""
 
 
-@uncut
+@shielded
 async def take_lease(
     sessions: Sessions, identity: Identity, environment_id: int, address: str, *, above: int = 0
 ) -> Lease | None:
@@ -112,7 +112,7 @@ def _higher(fence: int) -> ColumnElement[int]:
     return case((EnvironmentLease.fence > fence, EnvironmentLease.fence), else_=fence)
 
 
-@uncut
+@shielded
 async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
     """Extend the leases; return the environments whose row is missing or names another holder."""
     if not leases:
@@ -145,7 +145,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
     return mine.keys() - fences.keys()
 
 
-@uncut
+@shielded
 async def shorten_leases(sessions: Sessions) -> None:
     """Shorten leases of all deployers that would last longer than a lease taken now, as after the database's clock was
     set back.
@@ -161,7 +161,7 @@ async def shorten_leases(sessions: Sessions) -> None:
         )
 
 
-@uncut
+@shielded
 async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
     """Extend the leases that this deployer holds, and take no new ones, while it refuses the database.
 
@@ -182,7 +182,7 @@ async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[L
             lease.ends_at = ends_at
 
 
-@uncut
+@shielded
 async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, address: str) -> bool:
     """Take a lease again whose row is missing or whose new holder has let it expire. Return False if the lease is lost:
     another deployer has the environment, or the environment was removed."""
@@ -193,7 +193,7 @@ async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, add
     return True
 
 
-@uncut
+@shielded
 async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) -> bool:
     """Return True if another deployer has the environment, or it was removed, and False if only the fence differs.
 
@@ -231,7 +231,7 @@ def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
     return is_elsewhere & (runs | hibernates)
 
 
-@uncut
+@shielded
 async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
     """Let others take the environments at once: this deployer stops, and so does what it runs."""
     if not leases:

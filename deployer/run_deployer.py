@@ -34,7 +34,7 @@ from deployer.leases import (
     shorten_leases,
     take_lease,
 )
-from deployer.uncut import end_tasks, uncut
+from deployer.shield import end_tasks, shielded
 
 logger = logging.getLogger(__name__)
 
@@ -283,7 +283,7 @@ class Deployer:
                 self._changed = {**changed, **self._changed}
                 raise
 
-    @uncut
+    @shielded
     async def _wake_asked(self) -> None:
         for number in list(self._waking):
             async with self._shop.sessions() as session, session.begin():

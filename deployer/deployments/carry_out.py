@@ -26,7 +26,7 @@ from deployer.drivers.interface import Built, Driver, ReleaseUnusable, Run, Sour
 from deployer.leases import Lease, LeaseLost
 from deployer.log_lines.masking import Mask
 from deployer.metrics import DeployerMetrics
-from deployer.uncut import end_tasks
+from deployer.shield import end_tasks
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep, ForbiddenMove
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from deployer.leases import Lease, LeaseLost, hold_lease
 from deployer.log_lines.lines import LineCutter
 from deployer.log_lines.masking import Mask
 from deployer.retry_while_leased import retry_while_leased
-from deployer.uncut import end_tasks, uncut
+from deployer.shield import end_tasks, shielded
 from pipeline_contracts.deploy_states import DeploymentStep
 from pipeline_contracts.times import format_time
 
@@ -120,7 +120,7 @@ class DeploymentLog:
     async def _store(self) -> None:
         await retry_while_leased(self._lease, self._insert)
 
-    @uncut
+    @shielded
     async def _insert(self) -> None:
         """Store the lines once, and forget them: also where this is cancelled, and where an earlier commit counted
         whose answer was lost."""

@@ -21,7 +21,7 @@ from deployer.check_out.read_commit import read_commit
 from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_memory import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
-from deployer.uncut import end_tasks, uncut
+from deployer.shield import end_tasks, shielded
 from pipeline_contracts.deploy_states import DeploymentStatus
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class CommitLookUps:
             for number, of, url, ref, own, branch, revision, tried_at in rows
         ]
 
-    @uncut
+    @shielded
     async def _begin(self, sought: Sought) -> None:
         """Start a task that looks the commit up, unless another deployer has claimed the look-up."""
         claimed_at = await self._claim(sought)
@@ -182,7 +182,7 @@ class CommitLookUps:
             )
             return claimed.scalar_one_or_none()
 
-    @uncut
+    @shielded
     async def _give_back(self, cut_short: Sequence[Sought]) -> None:
         """Make the cancelled look-ups due again: nobody can approve a deployment without a commit."""
         try:

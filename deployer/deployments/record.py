@@ -19,7 +19,7 @@ from deployer.deployments.log import utc_now
 from deployer.drivers.interface import Built
 from deployer.leases import Lease, hold_lease
 from deployer.retry_while_leased import retry_while_leased
-from deployer.uncut import uncut
+from deployer.shield import shielded
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 
 Write = TypeVar("Write", bound=Callable[..., Awaitable[Any]])
@@ -45,7 +45,7 @@ class Record:
         self._deployment_id = deployment_id
 
     @_retried
-    @uncut
+    @shielded
     async def note(self, step: DeploymentStep, **values: Any) -> None:
         """That this step begins; whoever takes the work over begins with it."""
         async with self._sessions() as session, session.begin():
@@ -58,7 +58,7 @@ class Record:
             )
 
     @_retried
-    @uncut
+    @shielded
     async def built(self, built: Built, revision: str, variables_id: int | None) -> int:
         """That there is an artefact: from here on nobody can cancel. Gives the ID of the release."""
         async with self._sessions() as session, session.begin():
@@ -84,7 +84,7 @@ class Record:
             return release.id
 
     @_retried
-    @uncut
+    @shielded
     async def restored(self) -> None:
         """That the artefact of an older release is taken: there is nothing to build."""
         async with self._sessions() as session, session.begin():
@@ -94,7 +94,7 @@ class Record:
                 await move_deployment(session, deployment, DeploymentStatus.RUNNING, utc_now(), step=step)
 
     @_retried
-    @uncut
+    @shielded
     async def make_live(self, release_id: int, *, is_rollback: bool) -> None:
         """Record that the release is the live one: the point of no return. What runs follows."""
         environment_id = self._lease.environment_id
@@ -118,7 +118,7 @@ class Record:
             )
 
     @_retried
-    @uncut
+    @shielded
     async def succeed(self, told: str, retain: int | None) -> None:
         """Record the success, and give up releases beyond the newest `retain`; None keeps all releases."""
         async with self._sessions() as session, session.begin():
@@ -133,7 +133,7 @@ class Record:
                 await _give_up(session, self._lease.environment_id, retain, now)
 
     @_retried
-    @uncut
+    @shielded
     async def fail(self, reason: str) -> None:
         """That it cannot be done, and why: the last line of its log. Raises `DeploymentIsLive`."""
         async with self._sessions() as session, session.begin():

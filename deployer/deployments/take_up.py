@@ -23,7 +23,7 @@ from control_domain.variables.operations import open_variables
 from deployer.deployments.live_release import explain_unusable, read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.leases import Lease, hold_lease
-from deployer.uncut import uncut
+from deployer.shield import shielded
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
 from pipeline_contracts.errors import Problem
 from pipeline_contracts.git_refs import is_commit
@@ -70,7 +70,7 @@ class Job:
         return self.trigger == "rollback"
 
 
-@uncut
+@shielded
 async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int) -> Job | None:
     """Return the job of a deployment; None if the deployment has ended, or is refused here. A deployment whose live
     release cannot run here succeeds: see `explain_unusable`. Raises `LeaseLost`."""

@@ -15,7 +15,7 @@ from deployer.deployments.carry_out import Workshop, carry_out, read_kept_workfl
 from deployer.drivers.interface import Run, Tenancy, WorkFailed
 from deployer.environments.overview import Live, Wanted
 from deployer.leases import Lease, LeaseLost
-from deployer.uncut import end_tasks, uncut
+from deployer.shield import end_tasks, shielded
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class EnvironmentKeeper:
             raise WorkFailed(str(error)) from error
         return Run(live.deployment_id, live.artefact, read_kept_workflow(live.workflow), variables)
 
-    @uncut
+    @shielded
     async def _read_sealed(self, live: Live) -> VariableSet | None:
         if live.variables_id is None:
             return None

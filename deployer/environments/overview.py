@@ -16,7 +16,7 @@ from control_domain.tables.runtime import EnvironmentLease
 from deployer.drivers.interface import Kept, Tenancy
 from deployer.environments.names import Names
 from deployer.leases import Check, is_run_elsewhere
-from deployer.uncut import uncut
+from deployer.shield import shielded
 from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
 
 
@@ -57,7 +57,7 @@ class Overview:
     elsewhere: frozenset[int]
 
 
-@uncut
+@shielded
 async def read_overview(
     sessions: Sessions,
     holder: str,
@@ -135,7 +135,7 @@ def _wanted(row: Any, names: Names) -> Wanted:
     )
 
 
-@uncut
+@shielded
 async def read_kept(sessions: Sessions, holder: str | None = None, check: Check | None = None) -> Kept:
     """Return what the database wants kept now; with a holder, also the environments that other deployers run.
 

@@ -8,10 +8,10 @@ from control_domain.database.engine import Sessions
 from control_domain.tables.runtime import Instance
 from deployer.drivers.interface import InstanceFacts
 from deployer.leases import Lease, hold_lease
-from deployer.uncut import uncut
+from deployer.shield import shielded
 
 
-@uncut
+@shielded
 async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[InstanceFacts]) -> None:
     """Replace the environment's rows. Raises `LeaseLost`, and `IntegrityError` for an environment that was removed."""
     rows = [

@@ -20,8 +20,8 @@ from deployer.processes.process_table import (
     read_uid,
     send_signal,
 )
-from deployer.processes.shielded import carry_out
 from deployer.processes.threads import in_thread
+from deployer.shield import shield
 
 _END_OWNER = Path(__file__).with_name("end_owner.py")
 _PATIENCE_SECONDS = 60.0
@@ -131,7 +131,7 @@ class _Wanted:
 
 
 async def _end(wanted: _Wanted, patience_seconds: float) -> int:
-    return await carry_out(in_thread(lambda: _end_now(wanted, patience_seconds)))
+    return await shield(in_thread(lambda: _end_now(wanted, patience_seconds)))
 
 
 def _end_now(wanted: _Wanted, patience_seconds: float) -> int:

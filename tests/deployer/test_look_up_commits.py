@@ -23,7 +23,7 @@ from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments import look_up_commits
 from deployer.deployments.look_up_commits import CommitLookUps, Sought
-from deployer.uncut import end_tasks
+from deployer.shield import end_tasks
 from tests.support.deploy_platform import Platform, environment_path
 
 NAME = "shop/production"

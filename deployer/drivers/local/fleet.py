@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from deployer.drivers.interface import WEB, Run, Tenancy, WorkFailed
 from deployer.drivers.local.instance import Instance
+from deployer.shield import end_tasks
 from deployer.traffic.drain import drain
 from deployer.traffic.interface import Route, Traffic, TrafficUnavailable
-from deployer.uncut import end_tasks
 
 logger = logging.getLogger(__name__)
 

@@ -15,12 +15,11 @@ from deployer.drivers.interface import Tenancy, Traces, WorkFailed
 from deployer.drivers.local.layout import ARTEFACTS, HOMES, OUTPUTS, REMOVED, SEALING
 from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
-from deployer.processes.shielded import carry_out
+from deployer.shield import shield, shielded
 from deployer.trees.give_tree import give_tree
 from deployer.trees.remove_tree import remove_tree
 from deployer.trees.seal_tree import ForeignFile, seal_tree
 from deployer.trees.walk_tree import take_tree
-from deployer.uncut import uncut
 
 # Of an environment two users: what it builds cannot touch what it runs.
 _USERS_EACH = 2
@@ -116,7 +115,7 @@ class Folders:
         folder.mkdir(mode=0o700)
         return folder
 
-    @uncut
+    @shielded
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
         """Give the tree to whoever builds in it."""
         if owner is not None:
@@ -131,7 +130,7 @@ class Folders:
             await asyncio.shield(sealing)
         finally:
             stop.set()
-            await carry_out(asyncio.wait({sealing}))
+            await shield(asyncio.wait({sealing}))
 
     def _seal(self, folder: Path, owner: Owner | None, stop: Event) -> None:
         ends_at = time.monotonic() + _SEAL_SECONDS
@@ -177,7 +176,7 @@ class Folders:
         for name in self.names(REMOVED):
             await self.remove(self.root / REMOVED / name)
 
-    @uncut
+    @shielded
     async def remove(self, folder: Path) -> None:
         """Delete a tree with any content, also while a tenant changes the tree."""
         await asyncio.to_thread(remove_tree, folder)

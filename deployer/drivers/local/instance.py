@@ -13,8 +13,8 @@ from deployer.drivers.local.health import NothingListens, Unhealthy, wait_health
 from deployer.listeners.interface import Listener
 from deployer.listeners.owners import ListenerOwners
 from deployer.processes.supervised import Supervised
+from deployer.shield import end_tasks
 from deployer.traffic.interface import Target
-from deployer.uncut import end_tasks
 
 logger = logging.getLogger(__name__)
 

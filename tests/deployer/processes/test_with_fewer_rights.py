@@ -107,7 +107,12 @@ async def test_a_pharos_in_pharos(tmp_path: Path) -> None:
     # Its own copy: it sees nothing of a repository that lies in /tmp, or in somebody's home.
     app = place.confinement.folder
     shutil.copytree(REPOSITORY / "deployer" / "processes", app / "deployer" / "processes")
-    for name in ("deployer/__init__.py", "storage_backends/__init__.py", "storage_backends/end_task.py"):
+    for name in (
+        "deployer/__init__.py",
+        "deployer/shield.py",
+        "storage_backends/__init__.py",
+        "storage_backends/end_task.py",
+    ):
         (app / name).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / name, app / name)
     shutil.copy(Path(__file__).with_name("with_fewer_rights.py"), app)
