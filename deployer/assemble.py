@@ -12,13 +12,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
-from deployer.database_guard import DatabaseGuard, live_of
+from deployer.database_guard import DatabaseGuard, DatabaseRefused, live_of
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments.carry_out import Workshop
+from deployer.deployments.run_deployment import Workshop
 from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
+from deployer.environments.desired_states import read_overview
 from deployer.environments.names import Names
-from deployer.environments.overview import read_overview
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics

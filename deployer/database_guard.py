@@ -23,6 +23,7 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import DatabaseToken
 from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
 from deployer.drivers.interface import LastLive, Traces
+from deployer.environments.desired_states import Overview
 from deployer.environments.overview import Overview
 from deployer.shield import shielded
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deployer.drivers.interface import LastLive, Traces, WorkFailed
+from deployer.write_atomically import write_whole
 from deployer.write_whole import write_whole
 
 logger = logging.getLogger(__name__)

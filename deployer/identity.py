@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from deployer.drivers.local.layout import APPLICATION_DATA
-from deployer.exclusive_identity import claiming
-from deployer.write_whole import write_whole
+from deployer.identity_claim import claiming
+from deployer.write_atomically import write_whole
 
 USERS = 100_000
 """How many users a range has. A deployer begins with one range, and takes another when that is used up."""

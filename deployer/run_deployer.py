@@ -11,16 +11,17 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from control_domain.audit import Actor
 from control_domain.environments.operations import wake_environment
-from deployer.database_guard import DatabaseGuard
+from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments.carry_out import Workshop
+from deployer.deployments.commit_lookups import CommitLookUps
 from deployer.deployments.log import utc_now
-from deployer.deployments.look_up_commits import CommitLookUps
+from deployer.deployments.run_deployment import Workshop
 from deployer.describe_failure import describe_database_error, describe_problems, describe_untaken
 from deployer.drivers.interface import InstanceFacts
-from deployer.environments.keep_environment import EnvironmentKeeper
+from deployer.environments.desired_states import Wanted, read_kept, read_overview
+from deployer.environments.environment_worker import EnvironmentKeeper
 from deployer.environments.names import Names
-from deployer.environments.overview import Wanted, read_kept, read_overview
 from deployer.environments.write_instances import write_instances
 from deployer.identity import Identity
 from deployer.leases import (

@@ -18,8 +18,8 @@ from control_domain.tables.projects import Project
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.database_memory import DatabaseRefused
 from deployer.drivers.local.folders import read_traces
+from deployer.environments.desired_states import read_kept, read_overview
 from deployer.environments.names import Names
-from deployer.environments.overview import read_kept, read_overview
 from tests.support.carried_out import begin, bring_live
 from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, open_stage

@@ -11,7 +11,7 @@ import pytest
 from deployer import database_memory
 from deployer.database_memory import DatabaseMemory, Remembered
 from deployer.drivers.local.folders import read_traces
-from deployer.write_whole import write_whole
+from deployer.write_atomically import write_whole
 
 
 async def test_what_could_not_be_written_is_written_with_the_next_call(

@@ -15,13 +15,14 @@ from control_domain.recorded_deployments.operations import DeploymentReport, rec
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from deployer.deployments.carry_out import Workshop, carry_out
+from deployer.deployments.run_deployment import Workshop, carry_out
 from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
 from operator_actions.actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from tests.deployer.test_carry_out import NotingDriver
+from tests.deployer.test_run_deployment import NotingDriver
 from tests.support.carried_out import WORKFLOW
 from tests.support.deploy_platform import Platform
 from tests.support.serve_control import VARIABLE_KEYS

@@ -17,6 +17,7 @@ from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.variables.operations import replace_variables
+from deployer.deployments.begin_attempt import Job, take_up
 from deployer.deployments.take_up import Job, take_up
 from deployer.identity import Identity
 from deployer.leases import take_lease

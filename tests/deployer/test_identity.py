@@ -16,7 +16,7 @@ from deployer.drivers.local.folders import Folders
 from deployer.identity import MOST_RANGES, USERS, FolderInUse, NoMoreUsers, owning
 from deployer.processes.confinement import Owner
 from deployer.processes.start_process import has_namespaces
-from deployer.write_whole import write_whole
+from deployer.write_atomically import write_whole
 from tests.deployer.processes.places import PYTHON, make_place
 
 _OWNER = """

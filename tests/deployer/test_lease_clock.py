@@ -14,7 +14,7 @@ from control_domain.tables.runtime import EnvironmentLease
 from control_workers import configuration_leases as application_leases
 from control_workers.configuration_leases import Holder
 from deployer import leases, run_deployer
-from deployer.environments import overview
+from deployer.environments import desired_states as overview
 from deployer.environments.names import Names
 from deployer.identity import Identity
 from tests.support.deploy_platform import Platform

@@ -19,6 +19,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.variables.operations import replace_variables
 from deployer import exclusive_identity, leases, run_deployer
+from deployer import identity_claim as exclusive_identity
 from deployer.identity import FolderInUse, owning
 from tests.support import suites
 from tests.support.databases import migrated_database

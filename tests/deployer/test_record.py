@@ -6,8 +6,8 @@ from pathlib import Path
 from sqlalchemy import select
 
 from control_domain.tables.deployments import Release
+from deployer.deployments.begin_attempt import take_up
 from deployer.deployments.record import Record
-from deployer.deployments.take_up import take_up
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from tests.support.carried_out import begin, bring_live

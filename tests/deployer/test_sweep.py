@@ -16,7 +16,7 @@ from deployer import run_deployer
 from deployer.drivers.interface import Kept, Run
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.folders import _OUTPUTS_KEPT, Folders
-from deployer.environments.overview import read_kept
+from deployer.environments.desired_states import read_kept
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ask, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer

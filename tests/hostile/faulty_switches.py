@@ -21,11 +21,13 @@ from typing import Any
 
 import pytest
 
+from control_api import database
 from control_domain.database import engine as database
 from control_domain.projects.find import Place
 from control_domain.sealing import SealingKeys
 from control_domain.variables.operations import replace_variables
 from deployer.deployments import carry_out
+from deployer.deployments import run_deployment as carry_out
 from deployer.drivers.local.driver import LocalDriver
 from tests.hostile.neighbour import asking, print_table
 from tests.support.deploy_stage import ACTOR, Stage, open_stage

@@ -29,13 +29,13 @@ from control_domain.workflows.document import WorkflowDocument
 from control_domain.workflows.read_workflow import read_workflow
 from deployer import run_deployer
 from deployer.assemble import running_local_deployer
-from deployer.deployments import carry_out
+from deployer.deployments import run_deployment as carry_out
 from deployer.deployments.log import DeploymentLog
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
-from deployer.environments import keep_environment
-from deployer.environments.overview import read_kept
+from deployer.environments import environment_worker as keep_environment
+from deployer.environments.desired_states import read_kept
 from deployer.identity import Identity, owning
 from deployer.processes import supervised
 from deployer.processes.marks import end_marked, find_marked

@@ -22,6 +22,7 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment
 from control_domain.tables.workflows import Workflow
+from deployer.deployments.begin_attempt import take_up
 from deployer.deployments.take_up import take_up
 from deployer.identity import Identity
 from deployer.leases import take_lease

@@ -11,8 +11,8 @@ from control_domain.environments.operations import wake_environment
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
+from deployer.environments.desired_states import Wanted, read_overview
 from deployer.environments.names import Names
-from deployer.environments.overview import Wanted, read_overview
 from deployer.identity import Identity
 from deployer.leases import LEASE_SECONDS, is_lost, renew_leases, retake_lease, take_lease
 from tests.support.deploy_platform import Platform, Tenant, environment_path

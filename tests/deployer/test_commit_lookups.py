@@ -20,8 +20,11 @@ from deployer.check_out import bounded_fetch, run_git
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.read_commit import parse_commit, read_commit
 from deployer.check_out.resolve_ref import resolve_ref
+from deployer.database_guard import DatabaseRefused
 from deployer.database_memory import DatabaseRefused
+from deployer.deployments import commit_lookups as look_up_commits
 from deployer.deployments import look_up_commits
+from deployer.deployments.commit_lookups import CommitLookUps, Sought
 from deployer.deployments.look_up_commits import CommitLookUps, Sought
 from deployer.shield import end_tasks
 from tests.support.deploy_platform import Platform, environment_path

@@ -11,9 +11,11 @@ from sqlalchemy import select, update
 
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from deployer.deployments import carry_out as carry_out_module
+from deployer.deployments import run_deployment as carry_out_module
 from deployer.deployments.carry_out import Workshop, carry_out
 from deployer.deployments.live_release import DeploymentIsLive
 from deployer.deployments.record import Record
+from deployer.deployments.run_deployment import Workshop, carry_out
 from deployer.drivers.interface import (
     Built,
     ReadKept,

@@ -12,8 +12,9 @@ from control_domain.sealing import CannotOpen
 from control_domain.tables.variables import VariableSet
 from control_domain.variables.operations import open_variables
 from deployer.deployments.carry_out import Workshop, carry_out, read_kept_workflow
+from deployer.deployments.run_deployment import Workshop, carry_out, read_kept_workflow
 from deployer.drivers.interface import Run, Tenancy, WorkFailed
-from deployer.environments.overview import Live, Wanted
+from deployer.environments.desired_states import Live, Wanted
 from deployer.leases import Lease, LeaseLost
 from deployer.shield import end_tasks, shielded
 

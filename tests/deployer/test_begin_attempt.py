@@ -19,6 +19,7 @@ from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from control_domain.variables.operations import present_variables, replace_variables
+from deployer.deployments.begin_attempt import Job, Pushed, take_up
 from deployer.deployments.take_up import Job, Pushed, take_up
 from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease

@@ -18,10 +18,10 @@ from control_domain.workflows.document import WorkflowDocument, from_json
 from control_domain.workflows.read_workflow import read_workflow
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import resolve_ref
+from deployer.deployments.begin_attempt import Job, take_up
 from deployer.deployments.live_release import DeploymentIsLive, explain_unusable
 from deployer.deployments.log import DeploymentLog
 from deployer.deployments.record import Record
-from deployer.deployments.take_up import Job, take_up
 from deployer.drivers.interface import Built, Driver, ReleaseUnusable, Run, Source, Tenancy, WorkFailed
 from deployer.leases import Lease, LeaseLost
 from deployer.log_lines.masking import Mask
