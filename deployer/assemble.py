@@ -12,14 +12,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
-from deployer.database_guard import DatabaseGuard, DatabaseRefused, live_of
+from deployer.database_guard import DatabaseGuard, DatabaseRefused, list_live
 from deployer.database_memory import DatabaseRefused
-from deployer.deployments.carry_out import Workshop
-from deployer.deployments.run_deployment import Workshop
+from deployer.deployments.run_deployment import DeployContext
 from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
-from deployer.environments.desired_states import read_overview
-from deployer.environments.names import Names
+from deployer.environments.desired_states import read_desired_states
+from deployer.environments.names import Hostnames
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
@@ -27,7 +26,7 @@ from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_files
 from deployer.processes.operators_places import operators_groups
 from deployer.processes.start_process import probe_confinement
-from deployer.run_deployer import Deployer, deploying
+from deployer.run_deployer import Deployer, running_deployer
 from deployer.shield import end_tasks
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
@@ -96,10 +95,10 @@ async def running_local_deployer(
     metrics = DeployerMetrics()
     registry.register(metrics)
     builds = asyncio.Semaphore(settings.deploy_builds)
-    shop = Workshop(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
-    names = Names(settings.deploy_domain, settings.deploy_port or port)
+    context = DeployContext(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
+    names = Hostnames(settings.deploy_domain, settings.deploy_port or port)
     guard = DatabaseGuard(sessions, identity.folder, driver.read_traces)
-    deployer = Deployer(shop, identity, names, guard, gives_up=stops)
+    deployer = Deployer(context, identity, names, guard, releases_leases=stops)
     try:
         deployer.missing_confinement = await _describe_missing_confinement()
         routes = await _find_first_routes(driver, sessions, guard, identity, names)
@@ -107,7 +106,7 @@ async def running_local_deployer(
         await proxy.serve(server)
         if traffic is not proxy:
             await _set_first(traffic, routes)
-        async with deploying(deployer), _ensured(traffic):
+        async with running_deployer(deployer), _ensured(traffic):
             yield deployer
     finally:
         await driver.close(stops=stops)
@@ -143,7 +142,7 @@ async def _describe_missing_confinement() -> str | None:
 
 
 async def _find_first_routes(
-    handover: Handover, sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Names
+    handover: Handover, sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, Route]:
     await handover.find_orphans()
     live = await _read_live(sessions, guard, identity, names)
@@ -155,12 +154,12 @@ async def _find_first_routes(
 
 
 async def _read_live(
-    sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Names
+    sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
     """What is to be served: by the database, or as it was when it was last read, where it is away or another one."""
     try:
         await guard.check()
-        overview = await read_overview(sessions, identity.id, names)
+        overview = await read_desired_states(sessions, identity.id, names)
         await guard.remember_live(overview)
         live = guard.last_live
     except (SQLAlchemyError, DatabaseRefused) as error:
@@ -169,10 +168,12 @@ async def _read_live(
     return {number: one for number, one in live.items() if one.hosts}
 
 
-async def _read_unremembered(sessions: Sessions, identity: Identity, names: Names) -> Mapping[int, LastLive]:
+async def _read_unremembered(
+    sessions: Sessions, identity: Identity, names: Hostnames
+) -> Mapping[int, LastLive]:
     """What is live by a database that is not to be believed otherwise: to route to what runs harms nobody."""
     try:
-        return live_of(await read_overview(sessions, identity.id, names))
+        return list_live(await read_desired_states(sessions, identity.id, names))
     except SQLAlchemyError as error:
         logger.warning("requests find nothing until the database answers: %s", error)
         return {}

@@ -22,9 +22,8 @@ from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import DatabaseToken
 from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
-from deployer.drivers.interface import LastLive, Traces
-from deployer.environments.desired_states import Overview
-from deployer.environments.overview import Overview
+from deployer.drivers.interface import DeployFailed, LastLive, Traces
+from deployer.environments.desired_states import DesiredStates
 from deployer.shield import shielded
 
 _LEFT_ALONE = "What runs is left as it is, and nothing is deployed."
@@ -33,6 +32,10 @@ _ACCEPT = (
     "folder and start it again."
 )
 _AT_ONCE = 500
+
+
+class DatabaseRefused(DeployFailed):
+    """The database is not the one whose applications run here. The message says what to do."""
 
 
 class DatabaseGuard:
@@ -159,10 +162,10 @@ class DatabaseGuard:
                 f"newer backup. {_ACCEPT}"
             )
 
-    async def remember_live(self, overview: Overview) -> None:
+    async def remember_live(self, overview: DesiredStates) -> None:
         """Remember what is live by this overview. Raises `DatabaseRefused` where environments have lost their live
         release, which never happens to one that nobody has removed."""
-        live = live_of(overview)
+        live = list_live(overview)
         vanished = self.last_live.keys() - live.keys() - overview.elsewhere
         if vanished:
             async with self._sessions() as session:
@@ -202,7 +205,7 @@ def _told_of_damage(damage: str) -> str:
     )
 
 
-def live_of(overview: Overview) -> Mapping[int, LastLive]:
+def list_live(overview: DesiredStates) -> Mapping[int, LastLive]:
     """What is live by environment, without what other deployers have."""
     return {
         number: LastLive(

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deployer.drivers.interface import LastLive, Traces, WorkFailed
-from deployer.write_atomically import write_whole
-from deployer.write_whole import write_whole
+from deployer.write_atomically import write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class DatabaseMemory:
 
     def _write(self, known: Remembered) -> None:
         # The next start would refuse a half-written file.
-        write_whole(self._path, json.dumps(asdict(known)))
+        write_atomically(self._path, json.dumps(asdict(known)))
 
     def _read(self) -> Remembered | None:
         try:

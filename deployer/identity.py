@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from deployer.drivers.local.layout import APPLICATION_DATA
-from deployer.identity_claim import claiming
-from deployer.write_atomically import write_whole
+from deployer.identity_claim import claim_identity
+from deployer.write_atomically import write_atomically
 
-USERS = 100_000
+USERS_PER_RANGE = 100_000
 """How many users a range has. A deployer begins with one range, and takes another when that is used up."""
-MOST_RANGES = 1000
+MAX_RANGES = 1000
 # Above what systems, people and containers are given; below what a C int holds.
 _FILES = ("identity.json", "identity.copy.json")
 """The second is for the loss of the first."""
-_FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS)
+_FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS_PER_RANGE)
 
 
 class NoMoreUsers(Exception):
-    """A number is beyond the users of `MOST_RANGES`."""
+    """A number is beyond the users of `MAX_RANGES`."""
 
 
 class FolderInUse(Exception):
@@ -41,25 +41,25 @@ class Identity:
     name: str
     """Machine and folder, for people."""
     first_uid: int
-    """The first of `USERS`. What runs as one of them is this deployer's: it kills by user."""
+    """The first of `USERS_PER_RANGE`. What runs as one of them is this deployer's: it kills by user."""
     folder: Path
     more: list[int] = field(default_factory=list, compare=False)
     """The first users of further ranges, in the order in which they were taken."""
 
     def find_user(self, number: int) -> int | None:
         """Return the user of this number, from 0; None if its range was not taken yet."""
-        number_of_range, offset = divmod(number, USERS)
+        number_of_range, offset = divmod(number, USERS_PER_RANGE)
         firsts = [self.first_uid, *self.more]
         return firsts[number_of_range] + offset if number_of_range < len(firsts) else None
 
     def has_user(self, uid: int) -> bool:
         """Whether what runs as this user is an application of this deployer."""
-        return any(first <= uid < first + USERS for first in (self.first_uid, *self.more))
+        return any(first <= uid < first + USERS_PER_RANGE for first in (self.first_uid, *self.more))
 
     def take_user(self, number: int) -> int:
         """Return the user of this number, and take and store the ranges that are missing. Raises `NoMoreUsers`."""
-        if number >= MOST_RANGES * USERS:
-            raise NoMoreUsers(f"{number} is beyond the {MOST_RANGES * USERS:,} users of a deployer")
+        if number >= MAX_RANGES * USERS_PER_RANGE:
+            raise NoMoreUsers(f"{number} is beyond the {MAX_RANGES * USERS_PER_RANGE:,} users of a deployer")
         while (user := self.find_user(number)) is None:
             more = [*self.more, _unused_users((self.first_uid, *self.more))]
             _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": more})
@@ -69,7 +69,7 @@ class Identity:
 
 
 @contextmanager
-def owning(folder: Path) -> Iterator[Identity]:
+def hold_identity(folder: Path) -> Iterator[Identity]:
     """Hold the identity of this folder's deployer exclusively. Raises `FolderInUse`."""
     folder.mkdir(parents=True, exist_ok=True)
     # Its processes may have to enter, and can list nothing.
@@ -84,7 +84,7 @@ def owning(folder: Path) -> Iterator[Identity]:
                 "deployer`, or --data for `pharos up`, which uses the subfolder deployer."
             ) from None
         identity = _read(folder)
-        with claiming(identity.id, str(identity.folder), identity.has_user) as holder:
+        with claim_identity(identity.id, str(identity.folder), identity.has_user) as holder:
             if holder is not None:
                 raise FolderInUse(
                     f"{identity.folder} and {holder.folder} are copies of one folder, and process {holder.pid} runs "
@@ -125,7 +125,7 @@ def _read_file(path: Path) -> dict[str, Any] | None:
 def _write(folder: Path, known: dict[str, Any]) -> None:
     for name in _FILES:
         # With another ID it would not find its processes.
-        write_whole(folder / name, json.dumps(known) + "\n")
+        write_atomically(folder / name, json.dumps(known) + "\n")
 
 
 def _unused_users(own: Sequence[int]) -> int:
@@ -134,7 +134,9 @@ def _unused_users(own: Sequence[int]) -> int:
     running = {_uid_of(name) for name in os.listdir("/proc") if name.isdecimal()}
     while True:
         first = secrets.choice(_FIRST_UIDS)
-        if first not in own and not any(first <= uid < first + USERS for uid in running if uid is not None):
+        if first not in own and not any(
+            first <= uid < first + USERS_PER_RANGE for uid in running if uid is not None
+        ):
             return first
 
 

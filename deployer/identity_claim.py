@@ -24,7 +24,9 @@ class Holder:
 
 
 @contextmanager
-def claiming(identity_id: str, folder: str, is_application: Callable[[int], bool]) -> Iterator[Holder | None]:
+def claim_identity(
+    identity_id: str, folder: str, is_application: Callable[[int], bool]
+) -> Iterator[Holder | None]:
     """Claim the ID; yield the process that already has the ID. Claims of applications do not count: `is_application`
     recognizes applications by their user. Where Pharos is not root, their marks identify them."""
     name = f"pharos-deployer-{identity_id}"

@@ -162,7 +162,7 @@ async def shorten_leases(sessions: Sessions) -> None:
 
 
 @shielded
-async def hold_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
+async def extend_held_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
     """Extend the leases that this deployer holds, and take no new ones, while it refuses the database.
 
     `leases`: the leases in memory; after a restart, the database has more leases of this deployer.
@@ -248,7 +248,7 @@ async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
         )
 
 
-async def hold_lease(session: AsyncSession, lease: Lease, **told: str | None) -> None:
+async def lock_lease(session: AsyncSession, lease: Lease, **told: str | None) -> None:
     """Have nobody take the environment over until the end of the transaction, which begins with this; `doing` tells
     what for. Raises `LeaseLost`."""
     mine = (

@@ -13,22 +13,21 @@ from control_domain.audit import Actor
 from control_domain.environments.operations import wake_environment
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.database_memory import DatabaseRefused
-from deployer.deployments.carry_out import Workshop
-from deployer.deployments.commit_lookups import CommitLookUps
+from deployer.deployments.commit_lookups import CommitLookups
 from deployer.deployments.log import utc_now
-from deployer.deployments.run_deployment import Workshop
+from deployer.deployments.run_deployment import DeployContext
 from deployer.describe_failure import describe_database_error, describe_problems, describe_untaken
-from deployer.drivers.interface import InstanceFacts
-from deployer.environments.desired_states import Wanted, read_kept, read_overview
-from deployer.environments.environment_worker import EnvironmentKeeper
-from deployer.environments.names import Names
+from deployer.drivers.interface import InstanceStatus
+from deployer.environments.desired_states import DesiredState, read_desired_states, read_retained
+from deployer.environments.environment_worker import EnvironmentWorker
+from deployer.environments.names import Hostnames
 from deployer.environments.write_instances import write_instances
 from deployer.identity import Identity
 from deployer.leases import (
     RENEW_SECONDS,
     LeaseLost,
     end_leases,
-    hold_leases,
+    extend_held_leases,
     is_lost,
     renew_leases,
     retake_lease,
@@ -48,19 +47,25 @@ class Deployer:
     """All environments of one deployer."""
 
     def __init__(
-        self, shop: Workshop, identity: Identity, names: Names, guard: DatabaseGuard, *, gives_up: bool
+        self,
+        context: DeployContext,
+        identity: Identity,
+        names: Hostnames,
+        guard: DatabaseGuard,
+        *,
+        releases_leases: bool,
     ) -> None:
         """`gives_up`: others may take its environments as soon as it ends."""
         self._guard = guard
-        self._shop = shop
+        self._context = context
         self._identity = identity
         self._names = names
-        self._gives_up = gives_up
-        self._keepers: dict[int, EnvironmentKeeper] = {}
+        self._gives_up = releases_leases
+        self._keepers: dict[int, EnvironmentWorker] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._leaving: set[int] = set()
         """Environments whose lease is lost, and whose processes are being ended."""
-        self._changed: dict[int, Sequence[InstanceFacts]] = {}
+        self._changed: dict[int, Sequence[InstanceStatus]] = {}
         self._waking: set[int] = set()
         self._news = asyncio.Event()
         self._renewed_at = self._swept_at = float("-inf")
@@ -81,10 +86,10 @@ class Deployer:
         problems = [keeper.problem for keeper in self._keepers.values() if keeper.problem is not None]
         return describe_problems(problems, len(self._keepers)) if problems else None
 
-    def report(self, environment_id: int, instances: Sequence[InstanceFacts]) -> None:
+    def report(self, environment_id: int, instances: Sequence[InstanceStatus]) -> None:
         """Takes the driver's word of what runs."""
         self._changed[environment_id] = instances
-        self._shop.metrics.instances[environment_id] = Counter(one.state for one in instances)
+        self._context.metrics.instances[environment_id] = Counter(one.state for one in instances)
         self._news.set()
 
     def wake(self, environment_id: int) -> None:
@@ -110,7 +115,7 @@ class Deployer:
             except Exception:
                 # One bad row must not end all environments.
                 self._failing = "failed, see its log"
-                self._shop.metrics.failures += 1
+                self._context.metrics.failures += 1
                 logger.exception("what is wanted could not be looked at")
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
@@ -122,7 +127,7 @@ class Deployer:
 
     async def look_up_commits(self) -> None:
         """Look up what second persons are to approve, until it is cancelled."""
-        await CommitLookUps(self._shop.sessions, self._identity.id, self._guard.check).run()
+        await CommitLookups(self._context.sessions, self._identity.id, self._guard.check).run()
 
     async def end(self) -> None:
         """End all work; what runs stays to the driver."""
@@ -131,12 +136,12 @@ class Deployer:
         if not self._gives_up:
             return
         try:
-            await end_leases(self._shop.sessions, [keeper.lease for keeper in self._keepers.values()])
+            await end_leases(self._context.sessions, [keeper.lease for keeper in self._keepers.values()])
         except SQLAlchemyError as error:
             logger.warning("the leases run out by themselves: %s", error)
 
     async def _look(self) -> None:
-        sessions = self._shop.sessions
+        sessions = self._context.sessions
         loop_time = asyncio.get_running_loop().time()
         is_due = loop_time - self._renewed_at >= RENEW_SECONDS
         try:
@@ -151,7 +156,7 @@ class Deployer:
             await self._renew()
             self._renewed_at = loop_time
         await self._wake_asked()
-        overview = await read_overview(sessions, self._identity.id, self._names)
+        overview = await read_desired_states(sessions, self._identity.id, self._names)
         await self._guard.remember_live(overview)
         self._untaken.clear()
         # What the keepers have told last is written before they go.
@@ -172,36 +177,38 @@ class Deployer:
     async def _sweep(self) -> None:
         """Beside the looks: what has to be ended may take its time for it."""
         try:
-            read = partial(read_kept, self._shop.sessions, self._identity.id, self._guard.check_in)
-            if await self._shop.driver.sweep(read):
+            read = partial(read_retained, self._context.sessions, self._identity.id, self._guard.check_in)
+            if await self._context.driver.sweep(read):
                 again_at = asyncio.get_running_loop().time() + _SWEEP_AGAIN_SECONDS
                 self._swept_at = again_at - _SWEEP_SECONDS
         except (SQLAlchemyError, DatabaseRefused) as error:
             logger.warning("nothing is swept: %s", error)
         except Exception:
-            self._shop.metrics.failures += 1
+            self._context.metrics.failures += 1
             logger.exception("what is left over could not be removed")
 
-    async def _take(self, number: int, wanted: Wanted) -> None:
+    async def _take(self, number: int, wanted: DesiredState) -> None:
         address = wanted.tenancy.address
-        lease = await take_lease(self._shop.sessions, self._identity, number, address)
+        lease = await take_lease(self._context.sessions, self._identity, number, address)
         if lease is None:
             # The overview names what others have: this one is held under our own ID, or was removed just now.
             self._untaken.add(number)
             return
-        keeper = EnvironmentKeeper(self._shop, lease, wanted.tenancy, partial(self._read_one, number))
+        keeper = EnvironmentWorker(self._context, lease, wanted.tenancy, partial(self._read_one, number))
         self._keepers[number] = keeper
         self._tasks[number] = asyncio.create_task(self._run(keeper), name=wanted.name)
 
-    async def _read_one(self, number: int) -> Wanted | None:
+    async def _read_one(self, number: int) -> DesiredState | None:
         check = partial(self._guard.check_in, environment_id=number)
-        overview = await read_overview(self._shop.sessions, self._identity.id, self._names, number, check)
+        overview = await read_desired_states(
+            self._context.sessions, self._identity.id, self._names, number, check
+        )
         if number in overview.elsewhere:
             raise LeaseLost(f"environment {number} has another deployer")
         self._finished = True
         return overview.wanted.get(number)
 
-    async def _run(self, keeper: EnvironmentKeeper) -> None:
+    async def _run(self, keeper: EnvironmentWorker) -> None:
         try:
             await keeper.run()
         except LeaseLost as error:
@@ -210,17 +217,17 @@ class Deployer:
         finally:
             self._news.set()
 
-    async def _leave(self, keeper: EnvironmentKeeper, keeping: "asyncio.Task[None]") -> None:
+    async def _leave(self, keeper: EnvironmentWorker, keeping: "asyncio.Task[None]") -> None:
         await end_tasks(keeping)
         await self._end_what_runs(keeper)
 
-    async def _end_what_runs(self, keeper: EnvironmentKeeper) -> None:
+    async def _end_what_runs(self, keeper: EnvironmentWorker) -> None:
         """Another deployer has the environment, or it was removed: but another database would say so, too."""
         self._leaving.add(keeper.lease.environment_id)
         check = partial(self._guard.check_in, environment_id=keeper.lease.environment_id)
         while True:
             try:
-                if not await is_lost(self._shop.sessions, keeper.lease, check):
+                if not await is_lost(self._context.sessions, keeper.lease, check):
                     # A restored backup has a different fence: the next iteration takes the environment again.
                     return
                 break
@@ -230,7 +237,7 @@ class Deployer:
             except SQLAlchemyError:
                 await asyncio.sleep(_LOOK_SECONDS)
         logger.warning("%s: what runs of it here is ended", keeper.tenancy.hosts[0])
-        await self._shop.driver.keep(keeper.tenancy, None, 0)
+        await self._context.driver.reconcile(keeper.tenancy, None, 0)
 
     async def _forget_ended(self) -> None:
         for number, task in list(self._tasks.items()):
@@ -248,7 +255,7 @@ class Deployer:
             for number, keeper in self._keepers.items()
             if number not in self._leaving and not keeper.is_idle
         }
-        sessions = self._shop.sessions
+        sessions = self._context.sessions
         for number in await renew_leases(sessions, [keeper.lease for keeper in keepers.values()]):
             keeper = keepers[number]
             if await retake_lease(sessions, self._identity, keeper.lease, keeper.tenancy.address):
@@ -264,7 +271,7 @@ class Deployer:
         """Renew leases while the database is refused: another deployer would have neither artefacts nor homes."""
         try:
             leases = [keeper.lease for keeper in self._keepers.values()]
-            await hold_leases(self._shop.sessions, self._identity, leases)
+            await extend_held_leases(self._context.sessions, self._identity, leases)
         except SQLAlchemyError as error:
             # The schema of another version may lack the columns.
             logger.warning("the leases are not renewed: %s", error)
@@ -276,7 +283,7 @@ class Deployer:
             if keeper is None:
                 continue
             try:
-                await write_instances(self._shop.sessions, keeper.lease, instances)
+                await write_instances(self._context.sessions, keeper.lease, instances)
             except (LeaseLost, IntegrityError) as error:
                 # It was removed, or is another's by now.
                 logger.info("instances of environment %d are not written: %s", number, error)
@@ -287,13 +294,13 @@ class Deployer:
     @shielded
     async def _wake_asked(self) -> None:
         for number in list(self._waking):
-            async with self._shop.sessions() as session, session.begin():
+            async with self._context.sessions() as session, session.begin():
                 await wake_environment(session, number, Actor("the first request"), utc_now())
             self._waking.discard(number)
 
 
 @asynccontextmanager
-async def deploying(deployer: Deployer) -> AsyncIterator[Deployer]:
+async def running_deployer(deployer: Deployer) -> AsyncIterator[Deployer]:
     """The deployer at work; at the end its work is, too."""
     task = asyncio.create_task(deployer.run(), name="deployer")
     looking_up = asyncio.create_task(deployer.look_up_commits(), name="commits")

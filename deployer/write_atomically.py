@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Replace the file, which is its owner's alone; on return it is on the disk. Raises `OSError`."""
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from control_domain.tables.workflows import Workflow
 from control_domain.variables.operations import open_variables
 from deployer.deployments.live_release import explain_unusable, read_live_deployment
 from deployer.deployments.log import utc_now
-from deployer.leases import Lease, hold_lease
+from deployer.leases import Lease, lock_lease
 from deployer.shield import shielded
 from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
 from pipeline_contracts.errors import Problem
@@ -34,7 +34,7 @@ _INTERRUPTED = "The deployer was ended in the middle of this"
 _BRINGING = ("rollback", "promotion")
 
 
-class Pushed(NamedTuple):
+class PushedCommit(NamedTuple):
     """How a webhook says that the branch was moved. Both are whole commits."""
 
     before: str
@@ -52,7 +52,7 @@ class Job:
     """Branch, tag or commit."""
     revision: str | None
     """The commit, where it is bound already."""
-    pushed: Pushed | None
+    pushed: PushedCommit | None
     """None: no webhook tells, or the host has shown that commit before."""
     workflow: str | None
     """The project's document; None: the repository has its own."""
@@ -71,11 +71,13 @@ class Job:
 
 
 @shielded
-async def take_up(sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int) -> Job | None:
+async def begin_attempt(
+    sessions: Sessions, lease: Lease, keys: SealingKeys, deployment_id: int
+) -> Job | None:
     """Return the job of a deployment; None if the deployment has ended, or is refused here. A deployment whose live
     release cannot run here succeeds: see `explain_unusable`. Raises `LeaseLost`."""
     async with sessions() as session, session.begin():
-        await hold_lease(session, lease, doing=f"deployment {deployment_id}")
+        await lock_lease(session, lease, doing=f"deployment {deployment_id}")
         row = (
             await session.execute(
                 select(Deployment, Environment, Repository)
@@ -240,7 +242,7 @@ async def _frozen_workflow(session: AsyncSession, deployment: Deployment) -> str
     return (await session.execute(query)).scalar_one_or_none()
 
 
-async def _pushed(session: AsyncSession, deployment: Deployment) -> Pushed | None:
+async def _pushed(session: AsyncSession, deployment: Deployment) -> PushedCommit | None:
     """What a host that is behind its own webhook does not show yet.
 
     None for a commit that it must have shown since, because it was deployed, or pushed away: where the branch is back
@@ -254,7 +256,7 @@ async def _pushed(session: AsyncSession, deployment: Deployment) -> Pushed | Non
         Deployment.id != deployment.id,
         or_(Deployment.revision == revision, Deployment.pushed_from == revision),
     )
-    return Pushed(before, revision) if await session.scalar(shown.limit(1)) is None else None
+    return PushedCommit(before, revision) if await session.scalar(shown.limit(1)) is None else None
 
 
 async def _release(session: AsyncSession, deployment: Deployment) -> Release | None:

@@ -40,7 +40,7 @@ _WRITE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class CommitLookup:
     """A commit that is to be looked up."""
 
     deployment_id: int
@@ -57,7 +57,7 @@ class Sought:
         return urlsplit(self.url).hostname or self.url.partition(":")[0]
 
 
-class CommitLookUps:
+class CommitLookups:
     """Looks up commits: one at a time of an account and few of a host, so that a slow one holds up no other account.
     What was never tried goes first, then what was tried longest ago: who fails again and again lets all others by."""
 
@@ -67,7 +67,7 @@ class CommitLookUps:
         self._holder = holder
         self._check = check
         self._is_away = False
-        self._running: dict[asyncio.Task[None], Sought] = {}
+        self._running: dict[asyncio.Task[None], CommitLookup] = {}
         self._claimed: dict[int, datetime] = {}
         """When the look-ups that are running were claimed, by deployment."""
 
@@ -119,7 +119,7 @@ class CommitLookUps:
             # Those claimed since are due no more: some rows may be passed over until the next look.
             page += 1
 
-    def _has_room(self, sought: Sought) -> bool:
+    def _has_room(self, sought: CommitLookup) -> bool:
         busy = self._running.values()
         return (
             len(busy) < _MOST_AT_ONCE
@@ -127,7 +127,7 @@ class CommitLookUps:
             and all(one.account_id != sought.account_id for one in busy)
         )
 
-    async def _find(self, page: int) -> list[Sought]:
+    async def _find(self, page: int) -> list[CommitLookup]:
         """Those of one page: of each repository the one tried longest ago, or never."""
         order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
         place = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)
@@ -158,19 +158,19 @@ class CommitLookUps:
         async with self._sessions() as session:
             rows = (await session.execute(query)).all()
         return [
-            Sought(number, of, url, choose_ref(ref, own, branch), revision, tried_at)
+            CommitLookup(number, of, url, choose_ref(ref, own, branch), revision, tried_at)
             for number, of, url, ref, own, branch, revision, tried_at in rows
         ]
 
     @shielded
-    async def _begin(self, sought: Sought) -> None:
+    async def _begin(self, sought: CommitLookup) -> None:
         """Start a task that looks the commit up, unless another deployer has claimed the look-up."""
         claimed_at = await self._claim(sought)
         if claimed_at is not None:
             self._claimed[sought.deployment_id] = claimed_at
             self._running[asyncio.create_task(self._look_up(sought))] = sought
 
-    async def _claim(self, sought: Sought) -> datetime | None:
+    async def _claim(self, sought: CommitLookup) -> datetime | None:
         """Claim the look-up, and return the time of the claim; None if another deployer has claimed it."""
         async with self._sessions() as session, session.begin():
             claimed = await session.execute(
@@ -183,7 +183,7 @@ class CommitLookUps:
             return claimed.scalar_one_or_none()
 
     @shielded
-    async def _give_back(self, cut_short: Sequence[Sought]) -> None:
+    async def _give_back(self, cut_short: Sequence[CommitLookup]) -> None:
         """Make the cancelled look-ups due again: nobody can approve a deployment without a commit."""
         try:
             for sought in cut_short:
@@ -201,7 +201,7 @@ class CommitLookUps:
         except (SQLAlchemyError, DatabaseRefused) as error:
             logger.warning("commits whose look-ups were cut short are looked up later: %s", error)
 
-    async def _look_up(self, sought: Sought) -> None:
+    async def _look_up(self, sought: CommitLookup) -> None:
         revision = sought.revision
         values: dict[str, str | None]
         mark = f"{self._holder}/git/{sought.deployment_id}"
@@ -233,7 +233,7 @@ class CommitLookUps:
             logger.exception("the commit of deployment %d could not be written", sought.deployment_id)
 
     async def _write_patiently(
-        self, sought: Sought, revision: str | None, values: dict[str, str | None]
+        self, sought: CommitLookup, revision: str | None, values: dict[str, str | None]
     ) -> None:
         """Retry the write while the database is unavailable for a moment: the next look-up is due minutes later."""
         for pause in _WRITE_PAUSES:
@@ -245,7 +245,7 @@ class CommitLookUps:
         await self._check()
         await self._write(sought, revision, values)
 
-    async def _write(self, sought: Sought, revision: str | None, values: dict[str, str | None]) -> None:
+    async def _write(self, sought: CommitLookup, revision: str | None, values: dict[str, str | None]) -> None:
         is_same = (
             Deployment.revision.is_(None) if sought.revision is None else Deployment.revision == revision
         )

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import DeploymentLine
-from deployer.drivers.interface import Stream, WorkFailed
-from deployer.leases import Lease, LeaseLost, hold_lease
+from deployer.drivers.interface import DeployFailed, Stream
+from deployer.leases import Lease, LeaseLost, lock_lease
 from deployer.log_lines.lines import LineCutter
 from deployer.log_lines.masking import Mask
 from deployer.retry_while_leased import retry_while_leased
@@ -36,7 +36,7 @@ def utc_now() -> datetime:
 
 
 class DeploymentLog:
-    """A `WorkLog` over the deployment's lines. Whoever writes waits while the database has enough to do."""
+    """A `LogSink` over the deployment's lines. Whoever writes waits while the database has enough to do."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class DeploymentLog:
         """The text without the values of variables."""
         return self._mask.hide(text)
 
-    async def begin(self, step: DeploymentStep) -> None:
+    async def begin_step(self, step: DeploymentStep) -> None:
         """Tell that the work is at this step by now."""
         await self._note(step)
 
     async def write(self, stream: Stream, data: bytes) -> None:
-        """A piece of what a step printed. Raises `WorkFailed` where the log has become too long, and what the last
+        """A piece of what a step printed. Raises `DeployFailed` where the log has become too long, and what the last
         flush raised."""
         if self._fault is not None:
             # The lease is over: what prints must not wait for more lines to be ended.
@@ -85,14 +85,14 @@ class DeploymentLog:
         self._add(stream, self._cutters[stream].feed(data))
         if self._left < 0:
             await self.flush()
-            raise WorkFailed(
+            raise DeployFailed(
                 f"The steps printed more than {self._most_bytes / 2**20:.0f} MiB: the deployment was ended. "
                 "Have them print less, or send it to a file."
             )
         if len(self._rows) >= _TOGETHER:
             await self.flush()
 
-    async def say(self, text: str) -> None:
+    async def write_line(self, text: str) -> None:
         """A line of Pharos' own, behind all that was printed so far."""
         self.end_lines()
         for line in self._mask.hide(text).splitlines() or [""]:
@@ -128,7 +128,7 @@ class DeploymentLog:
         async with self._sessions() as session, session.begin():
             # Lines are read in the order of their numbers: nobody else writes any meanwhile. It also waits for a commit
             # that the database has not finished.
-            await hold_lease(session, self._lease)
+            await lock_lease(session, self._lease)
             if not (self._sent and await self._is_stored(session, rows[0])):
                 mine = DeploymentLine.deployment_id == self._deployment_id
                 self._sent_after = await session.scalar(select(func.max(DeploymentLine.id)).where(mine)) or 0

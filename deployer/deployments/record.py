@@ -16,8 +16,8 @@ from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.workflows.document import WorkflowDocument, to_json
 from deployer.deployments.live_release import DeploymentIsLive, read_live_deployment
 from deployer.deployments.log import utc_now
-from deployer.drivers.interface import Built
-from deployer.leases import Lease, hold_lease
+from deployer.drivers.interface import BuildResult
+from deployer.leases import Lease, lock_lease
 from deployer.retry_while_leased import retry_while_leased
 from deployer.shield import shielded
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
@@ -29,13 +29,13 @@ def _retried(write: Write) -> Write:
     """Repeat each call while the database is away. Calls must be repeatable: a lost commit may have counted."""
 
     @wraps(write)
-    async def run(self: "Record", *given: Any, **named: Any) -> Any:
+    async def run(self: "DeploymentRecord", *given: Any, **named: Any) -> Any:
         return await retry_while_leased(self._lease, partial(write, self, *given, **named))
 
     return cast(Write, run)
 
 
-class Record:
+class DeploymentRecord:
     """One deployment's rows. All raise `LeaseLost`, `ForbiddenMove` where it was canceled meanwhile, and what the
     database raises where it is away for longer than the lease lasts."""
 
@@ -59,7 +59,7 @@ class Record:
 
     @_retried
     @shielded
-    async def built(self, built: Built, revision: str, variables_id: int | None) -> int:
+    async def built(self, built: BuildResult, revision: str, variables_id: int | None) -> int:
         """That there is an artefact: from here on nobody can cancel. Gives the ID of the release."""
         async with self._sessions() as session, session.begin():
             # Where nothing is run before it, the start may be made again.
@@ -155,7 +155,7 @@ class Record:
 
     async def _held(self, session: AsyncSession, step: DeploymentStep | None) -> Deployment:
         doing = None if step is None else f"deployment {self._deployment_id}: {step.value}"
-        await hold_lease(session, self._lease, doing=doing)
+        await lock_lease(session, self._lease, doing=doing)
         return await session.get_one(Deployment, self._deployment_id)
 
 

@@ -18,11 +18,19 @@ from control_domain.workflows.document import WorkflowDocument, from_json
 from control_domain.workflows.read_workflow import read_workflow
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import resolve_ref
-from deployer.deployments.begin_attempt import Job, take_up
+from deployer.deployments.begin_attempt import Job, begin_attempt
 from deployer.deployments.live_release import DeploymentIsLive, explain_unusable
 from deployer.deployments.log import DeploymentLog
-from deployer.deployments.record import Record
-from deployer.drivers.interface import Built, Driver, ReleaseUnusable, Run, Source, Tenancy, WorkFailed
+from deployer.deployments.record import DeploymentRecord
+from deployer.drivers.interface import (
+    BuildResult,
+    DeployFailed,
+    Driver,
+    ReleaseUnusable,
+    Run,
+    Source,
+    Tenancy,
+)
 from deployer.leases import Lease, LeaseLost
 from deployer.log_lines.masking import Mask
 from deployer.metrics import DeployerMetrics
@@ -38,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class DeployContext:
     """What deployments are carried out with."""
 
     sessions: Sessions
@@ -46,25 +54,25 @@ class Workshop:
     driver: Driver
     builds: asyncio.Semaphore
     """How many may build at once."""
-    most_log_bytes: int
+    max_log_bytes: int
     metrics: DeployerMetrics
 
 
-async def carry_out(
-    shop: Workshop,
+async def run_deployment(
+    context: DeployContext,
     lease: Lease,
     tenancy: Tenancy,
     deployment_id: int,
     canceled: asyncio.Event,
-    floor: asyncio.Lock,
+    switch_lock: asyncio.Lock,
 ) -> None:
     """Bring the environment's active deployment to its end, or on from where an earlier deployer was.
 
-    Set `canceled` once it is: a build is ended then. Whoever has the `floor` changes what runs. Raises `LeaseLost`;
+    Set `canceled` once it is: a build is ended then. Whoever has the switch lock changes what runs. Raises `LeaseLost`;
     what the database raises, and `DeploymentIsLive`, leave the deployment as it is, to be taken up again.
     """
     try:
-        job = await take_up(shop.sessions, lease, shop.keys, deployment_id)
+        job = await begin_attempt(context.sessions, lease, context.keys, deployment_id)
     except ForbiddenMove:
         # Canceled just now.
         return
@@ -72,30 +80,30 @@ async def carry_out(
         return
     # With the most that there may be it takes half a second.
     mask = await asyncio.to_thread(Mask, job.variables.values())
-    record = Record(shop.sessions, lease, deployment_id)
-    log = DeploymentLog(shop.sessions, lease, deployment_id, mask, shop.most_log_bytes, record.note)
+    record = DeploymentRecord(context.sessions, lease, deployment_id)
+    log = DeploymentLog(context.sessions, lease, deployment_id, mask, context.max_log_bytes, record.note)
     try:
         async with log.flowing():
-            await _Work(shop, lease, tenancy, job, log, record).run(canceled, floor)
-        shop.metrics.finished["succeeded"] += 1
+            await _Work(context, lease, tenancy, job, log, record).run(canceled, switch_lock)
+        context.metrics.finished["succeeded"] += 1
     except ForbiddenMove as error:
         # Canceled meanwhile: that stands in the log already.
         logger.info("deployment %d is %s", deployment_id, error.was)
-        shop.metrics.finished["canceled"] += 1
-    except WorkFailed as error:
+        context.metrics.finished["canceled"] += 1
+    except DeployFailed as error:
         log.end_lines()
         await log.flush()
-        shop.metrics.finished[await _record_failure(record, log.hide(str(error)))] += 1
+        context.metrics.finished[await _record_failure(record, log.hide(str(error)))] += 1
     except (LeaseLost, SQLAlchemyError):
         raise
     except Exception:
         # It would fail again the same way; whoever waits for it is told.
         logger.exception("deployment %d failed", deployment_id)
-        shop.metrics.failures += 1
+        context.metrics.failures += 1
         await record.fail("The deployer failed in the middle of this: its own log says why.")
 
 
-async def _record_failure(record: Record, reason: str) -> str:
+async def _record_failure(record: DeploymentRecord, reason: str) -> str:
     """End the deployment, and return its status. A deployment whose release is already live succeeds: an active
     deployment would block the environment for a deployment that fixes the cause. The keeper reports the cause."""
     try:
@@ -110,19 +118,25 @@ class _Work:
     """One attempt."""
 
     def __init__(
-        self, shop: Workshop, lease: Lease, tenancy: Tenancy, job: Job, log: DeploymentLog, record: Record
+        self,
+        context: DeployContext,
+        lease: Lease,
+        tenancy: Tenancy,
+        job: Job,
+        log: DeploymentLog,
+        record: DeploymentRecord,
     ) -> None:
-        self._shop = shop
+        self._context = context
         self._lease = lease
-        self._driver = shop.driver
+        self._driver = context.driver
         self._tenancy = tenancy
         self._job = job
         self._log = log
         self._record = record
         self._begun = time.monotonic()
 
-    async def run(self, canceled: asyncio.Event, floor: asyncio.Lock) -> None:
-        """All that is left to do. Raises `WorkFailed`."""
+    async def run(self, canceled: asyncio.Event, switch_lock: asyncio.Lock) -> None:
+        """All that is left to do. Raises `DeployFailed`."""
         job = self._job
         step = job.step
         if job.status is not DeploymentStatus.RUNNING:
@@ -131,14 +145,14 @@ class _Work:
         else:
             assert job.release is not None
             release_id, run = job.release.id, self._run_of(job.release)
-        async with floor:
+        async with switch_lock:
             await self._bring(release_id, run, step)
 
     async def _bring(self, release_id: int, run: Run, step: DeploymentStep | None) -> None:
         """From what is built to what is live."""
         job, record = self._job, self._record
         if step is DeploymentStep.RELEASE and run.workflow.release.steps:
-            await self._driver.release(self._tenancy, run, self._log)
+            await self._driver.run_release_steps(self._tenancy, run, self._log)
         if step is not DeploymentStep.SWITCH:
             await self._start(run)
             await self._log.flush()
@@ -157,15 +171,15 @@ class _Work:
                 return await self._driver.switch(self._tenancy, run)
             except ReleaseUnusable:
                 raise
-            except WorkFailed as error:
+            except DeployFailed as error:
                 reason = str(error)
             except Exception:
                 # What failed here would fail the deployment of a release that is live.
                 logger.exception("deployment %d: the switch failed", self._job.deployment_id)
-                self._shop.metrics.failures += 1
+                self._context.metrics.failures += 1
                 reason = "The switch failed: the deployer's own log says why."
             if not is_told:
-                await self._log.say(
+                await self._log.write_line(
                     f"{reason} The release is live: the switch is tried again until it succeeds."
                 )
                 is_told = True
@@ -181,7 +195,7 @@ class _Work:
             return job.release.id, self._run_of(job.release)
         if job.release is not None:
             revision = job.release.revision
-            built = Built(job.release.artefact, read_kept_workflow(job.release.workflow))
+            built = BuildResult(job.release.artefact, read_release_workflow(job.release.workflow))
         else:
             revision, built = await _unless(canceled, self._build())
         await self._log.flush()
@@ -198,9 +212,9 @@ class _Work:
             mark = f"{self._lease.holder}/git/{job.deployment_id}"
             revision = await resolve_ref(job.url, job.ref, mark=mark)
         except CheckOutFailed as error:
-            raise WorkFailed(str(error)) from error
+            raise DeployFailed(str(error)) from error
         if job.pushed is not None and revision == job.pushed.before:
-            await self._log.say(
+            await self._log.write_line(
                 f"The host's Git is behind its own webhook: {job.ref} is still {revision} there. Building "
                 f"{job.pushed.revision}, of which the webhook has told."
             )
@@ -208,13 +222,13 @@ class _Work:
         await self._record.note(DeploymentStep.CHECK_OUT, revision=revision)
         return revision
 
-    async def _build(self) -> tuple[str, Built]:
-        job, builds = self._job, self._shop.builds
+    async def _build(self) -> tuple[str, BuildResult]:
+        job, builds = self._job, self._context.builds
         revision = await self._revision()
         workflow = None if job.workflow is None else _read(job.workflow)
         source = Source(job.deployment_id, job.url, job.ref, revision, workflow)
         if builds.locked():
-            await self._log.say("Waits until another build is done.")
+            await self._log.write_line("Waits until another build is done.")
         async with builds:
             return revision, await self._driver.build(self._tenancy, source, job.variables, self._log)
 
@@ -224,7 +238,9 @@ class _Work:
 
     def _run_of(self, release: Release) -> Run:
         job = self._job
-        return Run(job.deployment_id, release.artefact, read_kept_workflow(release.workflow), job.variables)
+        return Run(
+            job.deployment_id, release.artefact, read_release_workflow(release.workflow), job.variables
+        )
 
 
 async def _unless(canceled: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
@@ -244,10 +260,10 @@ def _read(text: str) -> WorkflowDocument:
     try:
         return read_workflow(text)
     except DocumentFault as error:
-        raise WorkFailed(f"The project's workflow document cannot be used: {error}") from error
+        raise DeployFailed(f"The project's workflow document cannot be used: {error}") from error
 
 
-def read_kept_workflow(text: str) -> WorkflowDocument:
+def read_release_workflow(text: str) -> WorkflowDocument:
     """Return the workflow document that was stored with a release. Raises `ReleaseUnusable`."""
     try:
         return from_json(msgspec.json.decode(text))

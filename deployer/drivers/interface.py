@@ -14,11 +14,11 @@ WEB = "web"
 """The process that requests go to."""
 
 
-class WorkFailed(Exception):
+class DeployFailed(Exception):
     """What was to be done could not be; the message is the last line of the deployment's log, and says why."""
 
 
-class ReleaseUnusable(WorkFailed):
+class ReleaseUnusable(DeployFailed):
     """This deployer cannot run the release, and a retry cannot help, as when files of the release are missing."""
 
 
@@ -48,7 +48,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildResult:
     """What came of it."""
 
     artefact: str
@@ -65,22 +65,24 @@ class Run:
     workflow: WorkflowDocument
     variables: Mapping[str, str] = field(repr=False)
 
-    def counts(self, replicas: int) -> dict[str, int]:
+    def count_instances(self, replicas: int) -> dict[str, int]:
         """How many there are of each process: of `web` the environment says it."""
         return {
             name: replicas if name == WEB else process.replicas
             for name, process in self.workflow.processes.items()
         }
 
-    def instances(self, replicas: int) -> list[tuple[str, int]]:
+    def list_instances(self, replicas: int) -> list[tuple[str, int]]:
         """Names and numbers, from 1, of all its processes."""
         return [
-            (name, number) for name, count in self.counts(replicas).items() for number in range(1, count + 1)
+            (name, number)
+            for name, count in self.count_instances(replicas).items()
+            for number in range(1, count + 1)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceFacts:
+class InstanceStatus:
     """One process, as people are told of it."""
 
     deployment_id: int
@@ -106,7 +108,7 @@ class LastLive:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Retained:
     """What must not be removed."""
 
     environments: Mapping[int, str]
@@ -129,24 +131,24 @@ class Traces:
     """The newest deployment that has an artefact; 0: there is none."""
 
 
-ReadKept = Callable[[], Awaitable[Kept]]
+ReadRetained = Callable[[], Awaitable[Retained]]
 
 
-Report = Callable[[int, Sequence[InstanceFacts]], None]
+ReportInstances = Callable[[int, Sequence[InstanceStatus]], None]
 """Is told of an environment's instances whenever one of them changes."""
 
 
-class WorkLog(Protocol):
-    """Takes what is to be read in the deployment's log. Returns when there is room for more; raises `WorkFailed` where
-    it has become too long."""
+class LogSink(Protocol):
+    """Takes what is to be read in the deployment's log. Returns when there is room for more; raises `DeployFailed`
+    where it has become too long."""
 
     async def write(self, stream: Stream, data: bytes) -> None:
         """A piece of what a step printed."""
 
-    async def say(self, text: str) -> None:
+    async def write_line(self, text: str) -> None:
         """A line of Pharos' own."""
 
-    async def begin(self, step: DeploymentStep) -> None:
+    async def begin_step(self, step: DeploymentStep) -> None:
         """Tell that the work is at this step by now."""
 
 
@@ -155,28 +157,30 @@ class Driver(Protocol):
     process, and is then asked for again."""
 
     async def build(
-        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
-    ) -> Built:
-        """Check the revision out and run the build steps. Raises `WorkFailed`; then nothing is left of it."""
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
+    ) -> BuildResult:
+        """Check the revision out and run the build steps. Raises `DeployFailed`; then nothing is left of it."""
 
-    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
-        """Run the release steps. Raises `WorkFailed`."""
+    async def run_release_steps(self, tenancy: Tenancy, run: Run, log: LogSink) -> None:
+        """Run the release steps. Raises `DeployFailed`."""
 
-    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
-        """Start the release beside what runs, until all of it is healthy. Raises `WorkFailed`; `keep` then ends what
-        was started."""
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
+        """Start the release beside what runs, until all of it is healthy. Raises `DeployFailed`; `reconcile` then ends
+        what was started."""
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """Route all requests to the started instances, let the former instances finish their requests in flight, and
-        end them. Raises `WorkFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
+        end them. Raises `DeployFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
 
-    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
+    async def reconcile(
+        self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
+    ) -> None:
         """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:
         hibernated; `wakes`: the first request calls for it."""
 
-    async def sweep(self, read_kept: ReadKept) -> bool:
-        """End and remove what is not to be kept. `read_kept` is called right before anything is removed, as work goes
-        on meanwhile. True if something was left because it is in use: sweep again soon."""
+    async def sweep(self, read_retained: ReadRetained) -> bool:
+        """End and remove what is not to be kept. `read_retained` is called right before anything is removed, as work
+        goes on meanwhile. True if something was left because it is in use: sweep again soon."""
 
 
 class Handover(Protocol):
@@ -187,12 +191,12 @@ class Handover(Protocol):
         """Return the evidence of earlier deployments. Blocks."""
 
     async def find_orphans(self) -> None:
-        """Find the instances that a former process of this deployer started; a later `keep` or `start` takes them over.
-        Call this before all other methods that concern processes."""
+        """Find the instances that a former process of this deployer started; a later `reconcile` or `start` takes them
+        over. Call this before all other methods that concern processes."""
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
-        """Return the route of each environment until its first `keep`: requests go to the found instances of the live
-        release, or wait for one."""
+        """Return the route of each environment until its first `reconcile`: requests go to the found instances of the
+        live release, or wait for one."""
 
     async def close(self, *, stops: bool) -> None:
         """Leave the instances running for the next process of this deployer; with `stops`, end them."""

@@ -13,15 +13,15 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease
-from deployer.drivers.interface import Kept, Tenancy
-from deployer.environments.names import Names
+from deployer.drivers.interface import Retained, Tenancy
+from deployer.environments.names import Hostnames
 from deployer.leases import Check, is_run_elsewhere
 from deployer.shield import shielded
 from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class ServedRelease:
     """The release that an environment serves, and which deployment brought it."""
 
     release_id: int
@@ -32,14 +32,14 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredState:
     """What shall run, and what shall be done."""
 
     tenancy: Tenancy
     replicas: int
     """0: it hibernates."""
     wakes: bool
-    live: Live | None
+    live: ServedRelease | None
     deployment_id: int | None
     """The active one."""
 
@@ -50,21 +50,21 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class DesiredStates:
     """Environments by their IDs: those that have, or shall have, something here; and those of other deployers."""
 
-    wanted: Mapping[int, Wanted]
+    wanted: Mapping[int, DesiredState]
     elsewhere: frozenset[int]
 
 
 @shielded
-async def read_overview(
+async def read_desired_states(
     sessions: Sessions,
     holder: str,
-    names: Names,
+    names: Hostnames,
     environment_id: int | None = None,
     check: Check | None = None,
-) -> Overview:
+) -> DesiredStates:
     """Return the desired state of all environments or of one. For environments that another deployer has leased, the
     overview has only the IDs.
 
@@ -77,7 +77,7 @@ async def read_overview(
             await check(session)
         rows = (await session.execute(query)).all()
     elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.is_leased}
-    return Overview(
+    return DesiredStates(
         {row.id: _wanted(row, names) for row in rows if row.id not in elsewhere}, frozenset(elsewhere)
     )
 
@@ -120,13 +120,15 @@ def _query() -> Select[*tuple[Any, ...]]:
 _QUERY = _query()
 
 
-def _wanted(row: Any, names: Names) -> Wanted:
+def _wanted(row: Any, names: Hostnames) -> DesiredState:
     live = None
     if row.release_id is not None:
-        live = Live(row.release_id, row.live_deployment_id, row.artefact, row.variables_id, row.workflow)
+        live = ServedRelease(
+            row.release_id, row.live_deployment_id, row.artefact, row.variables_id, row.workflow
+        )
     slugs = (row.slug, row.project_slug, row.account_slug)
     hosts = tuple(names.hosts(*slugs, has_short_name=row.has_short_name))
-    return Wanted(
+    return DesiredState(
         Tenancy(row.id, row.project_id, row.public_id, hosts, names.address(hosts[0])),
         row.desired_replicas if row.state == EnvironmentState.RUNNING else 0,
         row.wake_on_request,
@@ -136,10 +138,12 @@ def _wanted(row: Any, names: Names) -> Wanted:
 
 
 @shielded
-async def read_kept(sessions: Sessions, holder: str | None = None, check: Check | None = None) -> Kept:
+async def read_retained(
+    sessions: Sessions, holder: str | None = None, check: Check | None = None
+) -> Retained:
     """Return what the database wants kept now; with a holder, also the environments that other deployers run.
 
-    `check`: as for `read_overview`.
+    `check`: as for `read_desired_states`.
     """
     async with sessions() as session:
         await read_as_of_now(session)
@@ -157,7 +161,7 @@ async def read_kept(sessions: Sessions, holder: str | None = None, check: Check 
         if holder is not None:
             query = select(EnvironmentLease.environment_id).where(is_run_elsewhere(holder))
             moved = set((await session.execute(query)).scalars())
-    return Kept(environments, artefacts, {deployment.id for deployment in deployments}, moved)
+    return Retained(environments, artefacts, {deployment.id for deployment in deployments}, moved)
 
 
 async def _brought(session: AsyncSession, active: Sequence[Deployment]) -> set[int]:

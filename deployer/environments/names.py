@@ -7,7 +7,7 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Hostnames:
     """`http://production.shop.<domain>:<port>`."""
 
     domain: str

@@ -19,8 +19,8 @@ from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from control_domain.variables.operations import present_variables, replace_variables
-from deployer.deployments.begin_attempt import Job, Pushed, take_up
-from deployer.deployments.take_up import Job, Pushed, take_up
+from deployer.deployments.begin_attempt import Job, PushedCommit, begin_attempt
+from deployer.deployments.take_up import Job
 from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
@@ -65,7 +65,7 @@ async def _lease(platform: Platform, name: str = NAME) -> Lease:
 async def _take(
     platform: Platform, number: int, name: str = NAME, keys: SealingKeys = VARIABLE_KEYS
 ) -> Job | None:
-    return await take_up(platform.sessions, await _lease(platform, name), keys, number)
+    return await begin_attempt(platform.sessions, await _lease(platform, name), keys, number)
 
 
 async def _place(session: AsyncSession, platform: Platform, name: str) -> Place:
@@ -319,7 +319,7 @@ async def test_nothing_is_taken_up_under_a_lease_that_is_lost(platform: Platform
     # The same deployer, started again.
     await _lease(platform)
     with pytest.raises(LeaseLost):
-        await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+        await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
     assert (await read_outcome(platform, number))[0] == "queued"
 
 
@@ -327,7 +327,7 @@ async def test_nothing_is_taken_up_under_a_lease_that_is_lost(platform: Platform
 async def test_a_push_begins_with_what_the_webhook_has_told(platform: Platform, trigger: Trigger) -> None:
     job = await _take(platform, await _pushed(platform, trigger))
     assert job is not None
-    assert (job.ref, job.revision, job.pushed) == ("main", None, Pushed(BEFORE, COMMIT))
+    assert (job.ref, job.revision, job.pushed) == ("main", None, PushedCommit(BEFORE, COMMIT))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ async def test_a_commit_that_the_branch_had_before_is_no_news(
 async def test_what_another_environment_has_had_is_news_to_this_one(platform: Platform) -> None:
     await change_deployment(platform, platform.acme.deployments["staging"].id, revision=COMMIT)
     job = await _take(platform, await _pushed(platform))
-    assert job is not None and job.pushed == Pushed(BEFORE, COMMIT)
+    assert job is not None and job.pushed == PushedCommit(BEFORE, COMMIT)
 
 
 async def test_an_approved_push_is_of_the_commit_that_was_approved(platform: Platform) -> None:

@@ -24,8 +24,7 @@ from deployer.database_guard import DatabaseRefused
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments import commit_lookups as look_up_commits
 from deployer.deployments import look_up_commits
-from deployer.deployments.commit_lookups import CommitLookUps, Sought
-from deployer.deployments.look_up_commits import CommitLookUps, Sought
+from deployer.deployments.commit_lookups import CommitLookup, CommitLookups
 from deployer.shield import end_tasks
 from tests.support.deploy_platform import Platform, environment_path
 
@@ -90,7 +89,7 @@ async def _accepted() -> None:
 
 async def _look(platform: Platform, number: int) -> Deployment:
     """Look once, and until that has come to its end."""
-    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    looking = CommitLookups(platform.sessions, "test", _accepted)
     await looking.look()
     await asyncio.gather(*looking._running)
     async with platform.sessions() as session:
@@ -163,7 +162,7 @@ async def test_nothing_is_claimed_or_written_in_a_database_that_is_refused(
         if refused:
             raise DatabaseRefused("another database")
 
-    looking = CommitLookUps(platform.sessions, "test", check)
+    looking = CommitLookups(platform.sessions, "test", check)
     await looking._try_to_look()
     assert not looking._running
 
@@ -194,7 +193,7 @@ async def test_a_look_up_that_is_cut_short_is_due_again(
         await session.execute(
             update(Deployment).where(Deployment.id == number).values(commit_looked_up_at=tried)
         )
-    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    looking = CommitLookups(platform.sessions, "test", _accepted)
     begun = asyncio.Event()
 
     async def read(*_given: object, **_named: object) -> tuple[str, str]:
@@ -212,7 +211,7 @@ async def test_a_look_up_that_is_cut_short_is_due_again(
     # Cancelled before its first step.
     begin = looking._begin
 
-    async def begin_and_end(sought: Sought) -> None:
+    async def begin_and_end(sought: CommitLookup) -> None:
         await begin(sought)
         running.cancel()
 
@@ -225,7 +224,7 @@ async def test_a_look_up_that_is_cut_short_is_due_again(
 
 async def test_a_claim_of_another_deployer_is_not_given_back(platform: Platform, repository: Path) -> None:
     number = await _waiting(platform, str(repository))
-    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    looking = CommitLookups(platform.sessions, "test", _accepted)
     (sought,) = await looking._find(0)
     now = datetime.now(UTC)
     looking._claimed[number] = now - timedelta(minutes=6)
@@ -243,14 +242,14 @@ async def test_what_was_found_is_written_after_a_moment_without_the_database(
 ) -> None:
     monkeypatch.setattr(look_up_commits, "_WRITE_PAUSES", (0.0,))
     number = await _waiting(platform, str(repository))
-    real, faults = CommitLookUps._write, [OperationalError("", {}, Exception("away"))]
+    real, faults = CommitLookups._write, [OperationalError("", {}, Exception("away"))]
 
-    async def write(self: CommitLookUps, *given: Any) -> None:
+    async def write(self: CommitLookups, *given: Any) -> None:
         if faults:
             raise faults.pop()
         await real(self, *given)
 
-    monkeypatch.setattr(CommitLookUps, "_write", write)
+    monkeypatch.setattr(CommitLookups, "_write", write)
     assert (await _look(platform, number)).commit_subject == "Fix it"
 
 
@@ -259,7 +258,7 @@ async def test_whatever_fails_the_look_ups_go_on_and_an_outage_is_told_once(
 ) -> None:
     monkeypatch.setattr(look_up_commits, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(look_up_commits, "_FAILED_SECONDS", 0.0)
-    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    looking = CommitLookups(platform.sessions, "test", _accepted)
     faults: list[Exception | None] = [OperationalError("", {}, Exception("away"))] * 3
     faults += [None, OperationalError("", {}, Exception("away")), ValueError("a bad row"), None]
     done = asyncio.Event()
@@ -282,30 +281,30 @@ async def test_whatever_fails_the_look_ups_go_on_and_an_outage_is_told_once(
         (True, False), (True, False), (False, True)]  # fmt: skip
 
 
-class _Held(CommitLookUps):
+class _Held(CommitLookups):
     """Whose rows are given, and whose look-ups never end."""
 
-    def __init__(self, rows: list[Sought]) -> None:
+    def __init__(self, rows: list[CommitLookup]) -> None:
         self._rows, self._running, self._claimed = rows, {}, {}
         self.claimed: list[int] = []
         self._check = _accepted
 
-    async def _find(self, page: int) -> list[Sought]:
+    async def _find(self, page: int) -> list[CommitLookup]:
         size = look_up_commits._PAGE_ROWS
         return self._rows[page * size :][:size]
 
-    async def _claim(self, sought: Sought) -> datetime:
+    async def _claim(self, sought: CommitLookup) -> datetime:
         self.claimed.append(sought.deployment_id)
         return datetime.now(UTC)
 
-    async def _look_up(self, sought: Sought) -> None:
+    async def _look_up(self, sought: CommitLookup) -> None:
         await asyncio.Event().wait()
 
 
 async def test_an_account_has_one_place_and_a_host_two_however_many_rows_wait() -> None:
-    rows = [Sought(n, 1, f"https://g{n}.example/x", "main", None) for n in range(10)]
-    rows += [Sought(n, n, "https://slow.example/x", "main", None) for n in range(10, 500)]
-    rows += [Sought(1000, 1000, "https://fair.example/x", "main", None)]
+    rows = [CommitLookup(n, 1, f"https://g{n}.example/x", "main", None) for n in range(10)]
+    rows += [CommitLookup(n, n, "https://slow.example/x", "main", None) for n in range(10, 500)]
+    rows += [CommitLookup(1000, 1000, "https://fair.example/x", "main", None)]
     looking = _Held(rows)
     try:
         await looking.look()
@@ -318,7 +317,7 @@ async def test_what_was_never_tried_goes_first_and_what_fails_for_long_is_tried_
     platform: Platform, repository: Path
 ) -> None:
     number = await _waiting(platform, str(repository))
-    looking = CommitLookUps(platform.sessions, "test", _accepted)
+    looking = CommitLookups(platform.sessions, "test", _accepted)
     for age, tried, is_due in (
         (10, None, True),
         (10, 4, False),

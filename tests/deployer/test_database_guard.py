@@ -18,8 +18,8 @@ from control_domain.tables.projects import Project
 from deployer.database_guard import DatabaseGuard, DatabaseRefused
 from deployer.database_memory import DatabaseRefused
 from deployer.drivers.local.folders import read_traces
-from deployer.environments.desired_states import read_kept, read_overview
-from deployer.environments.names import Names
+from deployer.environments.desired_states import read_desired_states, read_retained
+from deployer.environments.names import Hostnames
 from tests.support.carried_out import begin, bring_live
 from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import ACTOR, Stage, open_stage
@@ -39,7 +39,9 @@ async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def _look(guard: DatabaseGuard, stage: Stage) -> set[int]:
     """As a deployer does; gives the environments that it knows to be live from then on."""
     await guard.check()
-    await guard.remember_live(await read_overview(stage.sessions, "dpl_test", Names("localhost", 8090)))
+    await guard.remember_live(
+        await read_desired_states(stage.sessions, "dpl_test", Hostnames("localhost", 8090))
+    )
     await guard.close()
     return set(guard.last_live)
 
@@ -133,12 +135,12 @@ async def test_what_is_kept_is_read_from_the_database_that_was_checked(stage: St
         for place in places.values():
             await stage.remove(place)
 
-    assert set((await read_kept(stage.sessions, "dpl_test", check)).environments) == live
+    assert set((await read_retained(stage.sessions, "dpl_test", check)).environments) == live
     await _lose_audit(stage, "environment")
     with pytest.raises(DatabaseRefused, match="no environments any more"):
-        await read_kept(stage.sessions, "dpl_test", guard.check_in)
+        await read_retained(stage.sessions, "dpl_test", guard.check_in)
     # The former connection no longer has a transaction of that kind.
-    assert not (await read_kept(stage.sessions)).environments
+    assert not (await read_retained(stage.sessions)).environments
     await guard.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from deployer import database_memory
 from deployer.database_memory import DatabaseMemory, Remembered
 from deployer.drivers.local.folders import read_traces
-from deployer.write_atomically import write_whole
+from deployer.write_atomically import write_atomically
 
 
 async def test_what_could_not_be_written_is_written_with_the_next_call(
@@ -21,13 +21,13 @@ async def test_what_could_not_be_written_is_written_with_the_next_call(
         raise OSError(28, "No space left on device")
 
     memory = DatabaseMemory(tmp_path, partial(read_traces, tmp_path))
-    monkeypatch.setattr(database_memory, "write_whole", fail)
+    monkeypatch.setattr(database_memory, "write_atomically", fail)
     for _ in range(3):
         memory.remember(Remembered("token", newest=1))
         await memory.close()
     assert DatabaseMemory(tmp_path, partial(read_traces, tmp_path)).known is None
     assert caplog.text.count("No space left on device") == 1
-    monkeypatch.setattr(database_memory, "write_whole", write_whole)
+    monkeypatch.setattr(database_memory, "write_atomically", write_atomically)
     # The state has not changed, but the former write failed, so this call writes.
     memory.remember(Remembered("token", newest=1))
     await memory.close()
@@ -43,10 +43,10 @@ async def test_what_changes_during_a_write_is_written_after_it(
     def write_late(*given: Any) -> None:
         loop.call_soon_threadsafe(writing.set)
         may_write.wait(30)
-        write_whole(*given)
+        write_atomically(*given)
 
     memory = DatabaseMemory(tmp_path, partial(read_traces, tmp_path))
-    monkeypatch.setattr(database_memory, "write_whole", write_late)
+    monkeypatch.setattr(database_memory, "write_atomically", write_late)
     memory.remember(Remembered("token", newest=1))
     await writing.wait()
     for newest in (2, 3):

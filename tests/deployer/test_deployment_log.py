@@ -54,7 +54,7 @@ async def written(platform: Platform) -> AsyncIterator[Written]:
         platform, number, lease, DeploymentLog(platform.sessions, lease, number, Mask([]), 10**6, note)
     )
     before = await written.lines()
-    await written.log.say("begins")
+    await written.log.write_line("begins")
     assert await written.lines() == [*before, "begins"]
     yield written
 
@@ -63,10 +63,10 @@ async def test_a_flush_that_is_cancelled_while_it_commits(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, is_over = asyncio.Event(), asyncio.Event()
-    hold_lease = log_module.hold_lease
+    lock_lease = log_module.lock_lease
 
     async def hold_long(*given: Any) -> None:
-        await hold_lease(*given)
+        await lock_lease(*given)
         begun.set()
         await is_over.wait()
         for _ in range(_TURNS):

@@ -14,9 +14,8 @@ from control_domain.recorded_deployments.markers import version_at
 from control_domain.recorded_deployments.operations import DeploymentReport, record_deployment
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.recorded_deployments import RecordedDeployment
-from deployer.deployments.carry_out import Workshop, carry_out
-from deployer.deployments.run_deployment import Workshop, carry_out
-from deployer.drivers.interface import Tenancy, WorkFailed
+from deployer.deployments.run_deployment import DeployContext, run_deployment
+from deployer.drivers.interface import DeployFailed, Tenancy
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
@@ -68,16 +67,18 @@ def test_the_version_that_was_live(
     assert found == versions
 
 
-async def _carry_out(
+async def _run_deployment(
     platform: Platform, lease: Lease, deployment_id: int, at_start: Callable[[], None] = lambda: None
 ) -> tuple[str, str]:
     """Carry the deployment out; gives its status, and the commit of the release that it brings."""
-    floor = asyncio.Lock()
-    driver = NotingDriver(floor, at_start=at_start)
-    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
+    switch_lock = asyncio.Lock()
+    driver = NotingDriver(switch_lock, at_start=at_start)
+    shop = DeployContext(
+        platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
+    )
     environment = platform.acme.environment(NAME)
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
-    await carry_out(shop, lease, tenancy, deployment_id, asyncio.Event(), floor)
+    await run_deployment(shop, lease, tenancy, deployment_id, asyncio.Event(), switch_lock)
     async with platform.sessions() as session:
         brought = await session.get_one(Deployment, deployment_id)
         source = brought.rolled_back_to_id or brought.promoted_from_id
@@ -102,15 +103,15 @@ async def test_promotions_and_rollbacks_mark_their_switch(
     target = {"target_environment_id": environment.public_id}
     staging, production = (platform.acme.deployments[type_].id for type_ in ("staging", "production"))
     promoted = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
-    assert await _carry_out(platform, lease, promoted.data["id"]) == ("succeeded", "a" * 40)
+    assert await _run_deployment(platform, lease, promoted.data["id"]) == ("succeeded", "a" * 40)
     rolled_back = await platform.call("POST", f"/v1/deployments/{production}/rollback")
-    assert await _carry_out(platform, lease, rolled_back.data["id"]) == ("succeeded", "b" * 40)
+    assert await _run_deployment(platform, lease, rolled_back.data["id"]) == ("succeeded", "b" * 40)
 
     def fail() -> None:
-        raise WorkFailed("web.1 was not healthy")
+        raise DeployFailed("web.1 was not healthy")
 
     failed = await platform.call("POST", f"/v1/deployments/{staging}/promote", target)
-    assert await _carry_out(platform, lease, failed.data["id"], fail) == ("failed", "a" * 40)
+    assert await _run_deployment(platform, lease, failed.data["id"], fail) == ("failed", "a" * 40)
 
     async with platform.sessions() as session, session.begin():
         query = select(RecordedDeployment).where(RecordedDeployment.environment_id == environment.id)

@@ -11,14 +11,14 @@ from control_domain.environments.operations import wake_environment
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
-from deployer.environments.desired_states import Wanted, read_overview
-from deployer.environments.names import Names
+from deployer.environments.desired_states import DesiredState, read_desired_states
+from deployer.environments.names import Hostnames
 from deployer.identity import Identity
 from deployer.leases import LEASE_SECONDS, is_lost, renew_leases, retake_lease, take_lease
 from tests.support.deploy_platform import Platform, Tenant, environment_path
 
 NAME = "shop/production"
-NAMES = Names("localhost", 8090)
+NAMES = Hostnames("localhost", 8090)
 HERE = Identity("dpl_here", "here", 1, Path("/nowhere"))
 THERE = Identity("dpl_there", "there", 1, Path("/nowhere"))
 
@@ -41,8 +41,8 @@ async def _make_live(platform: Platform, tenant: Tenant, name: str) -> int:
     return deployment.id
 
 
-async def _look(platform: Platform, identity: Identity = HERE) -> dict[int, Wanted]:
-    overview = await read_overview(platform.sessions, identity.id, NAMES)
+async def _look(platform: Platform, identity: Identity = HERE) -> dict[int, DesiredState]:
+    overview = await read_desired_states(platform.sessions, identity.id, NAMES)
     return dict(overview.wanted)
 
 
@@ -103,7 +103,7 @@ async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform)
     assert first is not None and first.fence == 1
     assert await take_lease(platform.sessions, HERE, number, "http://here") is None
     assert await _look(platform) == {}
-    overview = await read_overview(platform.sessions, HERE.id, NAMES)
+    overview = await read_desired_states(platform.sessions, HERE.id, NAMES)
     assert overview.elsewhere == {number}
     assert set(await _look(platform, THERE)) == {number}
     # It is silent for too long.

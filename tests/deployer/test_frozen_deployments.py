@@ -17,8 +17,8 @@ from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.variables.operations import replace_variables
-from deployer.deployments.begin_attempt import Job, take_up
-from deployer.deployments.take_up import Job, take_up
+from deployer.deployments.begin_attempt import Job, begin_attempt
+from deployer.deployments.take_up import Job
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from operator_actions.actions.describe_waiting import describe_waiting
@@ -89,7 +89,7 @@ async def _take(platform: Platform, number: int) -> Job | None:
     place = platform.acme.environment(NAME).id
     lease = await take_lease(platform.sessions, IDENTITY, place, "http://here")
     assert lease is not None
-    return await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+    return await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
 
 
 async def _change_everything(platform: Platform) -> None:

@@ -15,7 +15,7 @@ from control_domain.projects.find import Place
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from deployer import database_memory, run_deployer
-from deployer.drivers.interface import InstanceFacts, Run, Tenancy
+from deployer.drivers.interface import InstanceStatus, Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.write_instances import write_instances
 from deployer.identity import Identity
@@ -121,14 +121,14 @@ async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 3600.0)
     await site.restart()
     await site.serving()
-    ended, real = [], LocalDriver.keep
+    ended, real = [], LocalDriver.reconcile
 
     async def keep(self: LocalDriver, tenancy: Tenancy, run: Run | None, *given: Any, **named: Any) -> None:
         if run is None:
             ended.append(tenancy)
         await real(self, tenancy, run, *given, **named)
 
-    monkeypatch.setattr(LocalDriver, "keep", keep)
+    monkeypatch.setattr(LocalDriver, "reconcile", keep)
     await site.change(fence=await site.fence() - 1)
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
     assert await site.serving() and not ended
@@ -139,7 +139,7 @@ async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.Monkey
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.restart()
     await site.serving()
-    calls, real, renewals = [], LocalDriver.keep, 0
+    calls, real, renewals = [], LocalDriver.reconcile, 0
     may_end = asyncio.Event()
 
     async def keep(self: LocalDriver, tenancy: Tenancy, run: Run | None, *given: Any, **named: Any) -> None:
@@ -155,7 +155,7 @@ async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.Monkey
         renewals += bool(calls)
         return await renew(*given)
 
-    monkeypatch.setattr(LocalDriver, "keep", keep)
+    monkeypatch.setattr(LocalDriver, "reconcile", keep)
     monkeypatch.setattr(run_deployer, "renew_leases", count)
     own = await site.lease()
     assert own is not None
@@ -206,7 +206,7 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibern
     lease = await take_lease(sessions, other, number, "http://other")
     assert lease is not None
     await site.change(leased_until=database_now(3600))
-    sweeps, read = 0, run_deployer.read_kept
+    sweeps, read = 0, run_deployer.read_retained
 
     async def count(*given: Any) -> Any:
         nonlocal sweeps
@@ -217,13 +217,13 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibern
     async def is_swept() -> bool:
         return sweeps > 4
 
-    monkeypatch.setattr(run_deployer, "read_kept", count)
+    monkeypatch.setattr(run_deployer, "read_retained", count)
     for _ in range(2):
         await site.faulty.restart()
         sweeps = 0
         await _until(is_swept)
         assert await site.serving() == pids
-    facts = InstanceFacts(live, "web", 1, "running", 20_000, 1, 0, None, None)
+    facts = InstanceStatus(live, "web", 1, "running", 20_000, 1, 0, None, None)
     if hibernates:
         await _set_state(site, "hibernated")
     else:
@@ -322,7 +322,7 @@ async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(
     await site.restart()
     await site.serving()
     may_write, writing = threading.Event(), threading.Event()
-    real, renew, renewals = database_memory.write_whole, run_deployer.renew_leases, 0
+    real, renew, renewals = database_memory.write_atomically, run_deployer.renew_leases, 0
 
     def write_late(*given: Any) -> None:
         writing.set()
@@ -337,7 +337,7 @@ async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(
     async def was_renewed() -> bool:
         return renewals >= 3
 
-    monkeypatch.setattr(database_memory, "write_whole", write_late)
+    monkeypatch.setattr(database_memory, "write_atomically", write_late)
     monkeypatch.setattr(run_deployer, "renew_leases", count)
     try:
         number = await site.faulty.stage.deploy(site.place)

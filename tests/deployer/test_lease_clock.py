@@ -15,7 +15,7 @@ from control_workers import configuration_leases as application_leases
 from control_workers.configuration_leases import Holder
 from deployer import leases, run_deployer
 from deployer.environments import desired_states as overview
-from deployer.environments.names import Names
+from deployer.environments.names import Hostnames
 from deployer.identity import Identity
 from tests.support.deploy_platform import Platform
 
@@ -66,7 +66,9 @@ async def test_a_machine_whose_clock_is_off_neither_steals_a_lease_nor_keeps_it(
     assert taken is not None
     _step_clock(monkeypatch, step)
     assert await leases.take_lease(platform.sessions, _HERE, number, "http://here") is None
-    found = await overview.read_overview(platform.sessions, _HERE.id, Names("localhost", 8090), number)
+    found = await overview.read_desired_states(
+        platform.sessions, _HERE.id, Hostnames("localhost", 8090), number
+    )
     assert not found.wanted
     # What the machine with the other clock renews, or takes, lasts as long as any other lease.
     assert await leases.renew_leases(platform.sessions, [taken]) == set()

@@ -20,7 +20,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.variables.operations import replace_variables
 from deployer import exclusive_identity, leases, run_deployer
 from deployer import identity_claim as exclusive_identity
-from deployer.identity import FolderInUse, owning
+from deployer.identity import FolderInUse, hold_identity
 from tests.support import suites
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ACTOR, ask, open_stage
@@ -354,7 +354,7 @@ async def test_a_copy_of_a_folder_takes_nothing_from_the_deployer_that_is_at_wor
     await _wait_told(site, None)
     pids = await _serving(site)
     shutil.copytree(faulty.folder, tmp_path / "copy")
-    with pytest.raises(FolderInUse, match="are copies of one folder"), owning(tmp_path / "copy"):
+    with pytest.raises(FolderInUse, match="are copies of one folder"), hold_identity(tmp_path / "copy"):
         pass
     monkeypatch.setattr(exclusive_identity, "_find_other", lambda *_given: None)
     copy = FaultyDeployer(faulty.stage, tmp_path / "copy", Points())

@@ -50,7 +50,7 @@ class Pushing:
 
 
 @pytest.fixture(scope="module")
-async def deploying(
+async def running_deployer(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Stage, DeployerProcess]]:
     folder = tmp_path_factory.mktemp("pushing")
@@ -63,9 +63,9 @@ async def deploying(
 
 
 @pytest.fixture
-async def pushing(deploying: tuple[Stage, DeployerProcess]) -> Pushing:
+async def pushing(running_deployer: tuple[Stage, DeployerProcess]) -> Pushing:
     """A project of its own for each test."""
-    stage, deployer = deploying
+    stage, deployer = running_deployer
     slug = f"shop-{uuid.uuid4().hex[:8]}"
     return Pushing(stage, deployer, (await stage.add_project(slug))["staging"], slug)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from sqlalchemy import select
 
 from control_domain.tables.deployments import Release
-from deployer.deployments.begin_attempt import take_up
-from deployer.deployments.record import Record
+from deployer.deployments.begin_attempt import begin_attempt
+from deployer.deployments.record import DeploymentRecord
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from tests.support.carried_out import begin, bring_live
@@ -29,12 +29,12 @@ async def test_the_live_release_is_retained_though_newer_ones_were_built(platfor
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
     lease = await take_lease(platform.sessions, identity, environment.id, "http://here")
     assert lease is not None
-    job = await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"])
+    job = await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"])
     assert job is not None and job.release is not None
-    record = Record(platform.sessions, lease, rollback.data["id"])
+    record = DeploymentRecord(platform.sessions, lease, rollback.data["id"])
     await record.restored()
     # Nothing has been run: whoever takes it over may go on.
-    assert await take_up(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"]) is not None
+    assert await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"]) is not None
     await record.make_live(job.release.id, is_rollback=True)
     await record.succeed("done", retain=1)
 

@@ -13,7 +13,7 @@ from deployer import run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.drivers.interface import Tenancy
 from deployer.drivers.local.driver import LocalDriver
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from pipeline_contracts.settings import Settings
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import Stage, ask, open_stage
@@ -28,7 +28,7 @@ def _end_late(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> asyncio.Event:
     """Have a removed environment's end take longer than all sweeps that its removal leads to. Gives what is set behind
     it."""
     is_ended = asyncio.Event()
-    keep = LocalDriver.keep
+    keep = LocalDriver.reconcile
 
     async def keep_late(self: LocalDriver, tenancy: Tenancy, *given: Any, **named: Any) -> None:
         async with stage.sessions() as session:
@@ -39,7 +39,7 @@ def _end_late(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> asyncio.Event:
         await keep(self, tenancy, *given, **named)
         is_ended.set()
 
-    monkeypatch.setattr(LocalDriver, "keep", keep_late)
+    monkeypatch.setattr(LocalDriver, "reconcile", keep_late)
     return is_ended
 
 
@@ -51,7 +51,7 @@ async def test_what_is_swept_while_it_is_being_ended_is_swept_again(
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     async with migrated_database("sqlite", request, tmp_path) as url, open_stage(url, tmp_path) as stage:
-        with owning(tmp_path / "deployer") as identity:
+        with hold_identity(tmp_path / "deployer") as identity:
             async with running_local_deployer(
                 Settings(deploy_drain_seconds=0.2),
                 identity,

@@ -10,21 +10,19 @@ import pytest
 from sqlalchemy import select, update
 
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
-from deployer.deployments import carry_out as carry_out_module
-from deployer.deployments import run_deployment as carry_out_module
-from deployer.deployments.carry_out import Workshop, carry_out
+from deployer.deployments import run_deployment as run_deployment_module
 from deployer.deployments.live_release import DeploymentIsLive
-from deployer.deployments.record import Record
-from deployer.deployments.run_deployment import Workshop, carry_out
+from deployer.deployments.record import DeploymentRecord
+from deployer.deployments.run_deployment import DeployContext, run_deployment
 from deployer.drivers.interface import (
-    Built,
-    ReadKept,
+    BuildResult,
+    DeployFailed,
+    LogSink,
+    ReadRetained,
     ReleaseUnusable,
     Run,
     Source,
     Tenancy,
-    WorkFailed,
-    WorkLog,
 )
 from deployer.identity import Identity
 from deployer.leases import Lease, take_lease
@@ -41,31 +39,33 @@ NAME = "shop/production"
 class NotingDriver:
     """Runs nothing: notes what it is asked, and whether the floor is held meanwhile."""
 
-    floor: asyncio.Lock
+    switch_lock: asyncio.Lock
     at_switch: Callable[[], None] = lambda: None
     at_start: Callable[[], None] = lambda: None
     asked: list[tuple[str, bool]] = field(default_factory=list)
 
     async def build(
-        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
-    ) -> Built:
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
+    ) -> BuildResult:
         raise AssertionError("a rollback builds nothing")
 
-    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
-        self.asked.append(("release", self.floor.locked()))
+    async def run_release_steps(self, tenancy: Tenancy, run: Run, log: LogSink) -> None:
+        self.asked.append(("run_release_steps", self.switch_lock.locked()))
 
-    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
-        self.asked.append(("start", self.floor.locked()))
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
+        self.asked.append(("start", self.switch_lock.locked()))
         self.at_start()
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
-        self.asked.append(("switch", self.floor.locked()))
+        self.asked.append(("switch", self.switch_lock.locked()))
         self.at_switch()
 
-    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
+    async def reconcile(
+        self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
+    ) -> None:
         raise AssertionError("not asked of a deployment")
 
-    async def sweep(self, read_kept: ReadKept) -> bool:
+    async def sweep(self, read_retained: ReadRetained) -> bool:
         raise AssertionError("not asked of a deployment")
 
 
@@ -85,11 +85,13 @@ async def _lease(platform: Platform) -> Lease:
     return lease
 
 
-async def _carry_out(platform: Platform, number: int, driver: NotingDriver) -> None:
+async def _run_deployment(platform: Platform, number: int, driver: NotingDriver) -> None:
     environment = platform.acme.environment(NAME)
-    shop = Workshop(platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics())
+    shop = DeployContext(
+        platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
+    )
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
-    await carry_out(shop, await _lease(platform), tenancy, number, asyncio.Event(), driver.floor)
+    await run_deployment(shop, await _lease(platform), tenancy, number, asyncio.Event(), driver.switch_lock)
 
 
 def _failing_twice(*errors: Exception) -> Callable[[], None]:
@@ -104,19 +106,19 @@ def _failing_twice(*errors: Exception) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     "at_switch",
-    [lambda: None, _failing_twice(WorkFailed("the proxy is away"), RuntimeError("a defect"))],
+    [lambda: None, _failing_twice(DeployFailed("the proxy is away"), RuntimeError("a defect"))],
     ids=["at once", "when the switch failed twice"],
 )
 async def test_a_rollback(
     platform: Platform, at_switch: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carry_out_module, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(run_deployment_module, "_FIRST_PAUSE", 0.0)
     earlier, _later = [await _deployed(platform) for _ in range(2)]
     answer = await platform.call("POST", f"/v1/deployments/{earlier}/rollback")
     environment = platform.acme.environment(NAME)
-    floor = asyncio.Lock()
-    driver = NotingDriver(floor, at_switch)
-    await _carry_out(platform, answer.data["id"], driver)
+    switch_lock = asyncio.Lock()
+    driver = NotingDriver(switch_lock, at_switch)
+    await _run_deployment(platform, answer.data["id"], driver)
 
     assert set(driver.asked) == {("start", True), ("switch", True)}
     assert [name for name, _ in driver.asked[:2]] == ["start", "switch"]
@@ -142,7 +144,7 @@ async def test_a_live_release_that_cannot_run_here_does_not_block_the_environmen
     def refuse() -> None:
         raise ReleaseUnusable("The files are not on here.")
 
-    await _carry_out(platform, number, NotingDriver(asyncio.Lock(), refuse))
+    await _run_deployment(platform, number, NotingDriver(asyncio.Lock(), refuse))
     status, line = await read_outcome(platform, number)
     reason = {"files": "The files are not on here.", "workflow": "The workflow document"}[wrong]
     assert (status, line.startswith(f"The release is live, but it cannot run here: {reason}")) == (
@@ -159,7 +161,7 @@ async def test_a_deployment_whose_release_is_live_cannot_fail(platform: Platform
     number = await _deployed(platform)
     lease = await _lease(platform)
     with pytest.raises(DeploymentIsLive, match="a defect"):
-        await Record(platform.sessions, lease, number).fail("a defect")
+        await DeploymentRecord(platform.sessions, lease, number).fail("a defect")
     async with platform.sessions() as session:
         kept = select(Release.removed_at).where(Release.deployment_id == number)
         assert (await session.execute(kept)).scalar_one() is None

@@ -24,7 +24,7 @@ from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from deployer.assemble import running_local_deployer
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from deployer.processes.marks import end_marked, find_marked
 from operator_actions.door import ACTIONS, Engines
 from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove, check_move
@@ -119,7 +119,7 @@ class _Walk(RuleBasedStateMachine):
     async def _start_deployer(self) -> None:
         server = socket.create_server(("127.0.0.1", 0))
         self.port = server.getsockname()[1]
-        self.identity = self.deployer.enter_context(owning(self.folder / "deployer"))
+        self.identity = self.deployer.enter_context(hold_identity(self.folder / "deployer"))
         await self.deployer.enter_async_context(
             running_local_deployer(
                 Settings(deploy_drain_seconds=0.2),

@@ -13,10 +13,10 @@ from sqlalchemy import update
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Release
 from deployer import run_deployer
-from deployer.drivers.interface import Kept, Run
+from deployer.drivers.interface import Retained, Run
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.folders import _OUTPUTS_KEPT, Folders
-from deployer.environments.desired_states import read_kept
+from deployer.environments.desired_states import read_retained
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ask, open_stage
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
@@ -33,7 +33,7 @@ async def _deployed(
     ):
         places = await stage.add_project("shop", "https://git.example/shop.git")
         assert await stage.wait_final(await stage.deploy(places["staging"])) == "succeeded"
-        driver = faulty.deployer._shop.driver
+        driver = faulty.deployer._context.driver
         assert isinstance(driver, LocalDriver)
         yield faulty, driver, places
 
@@ -63,8 +63,8 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
 
         listed: list[str] = []
 
-        async def read() -> Kept:
-            kept = await read_kept(faulty.stage.sessions)
+        async def read() -> Retained:
+            kept = await read_retained(faulty.stage.sessions)
             if listed:
                 (folder / "made meanwhile").mkdir()
             return kept
@@ -81,7 +81,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         with driver._use(run):
             assert await driver.sweep(read)
             assert set(os.listdir(folder)) == {live, "used", "made meanwhile"}
-        assert not await driver.sweep(lambda: read_kept(faulty.stage.sessions))
+        assert not await driver.sweep(lambda: read_retained(faulty.stage.sessions))
         assert os.listdir(folder) == [live]
         assert os.listdir(faulty.folder / "removed") == os.listdir(faulty.folder / "sealing") == []
 

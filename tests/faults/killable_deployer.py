@@ -21,11 +21,11 @@ from control_domain.database.engine import Sessions, open_engine, open_sessions
 from deployer import leases, run_deployer
 from deployer.assemble import running_local_deployer
 from deployer.deployments.log import DeploymentLog
-from deployer.deployments.record import Record
+from deployer.deployments.record import DeploymentRecord
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from operator_cli.process_logs import start_logs
 from pipeline_contracts.settings import Settings
 from tests.support.serve_control import VARIABLE_KEYS
@@ -36,13 +36,16 @@ def _module(name: str) -> Any:
 
 
 POINTS: dict[str, tuple[Any, str]] = {
-    **{f"driver.{name}": (LocalDriver, name) for name in ("build", "release", "start", "switch", "keep")},
     **{
-        f"record.{name}": (Record, name)
+        f"driver.{name}": (LocalDriver, name)
+        for name in ("build", "run_release_steps", "start", "switch", "reconcile")
+    },
+    **{
+        f"record.{name}": (DeploymentRecord, name)
         for name in ("note", "built", "restored", "make_live", "succeed", "fail")
     },
-    "take_up": (_module("deployments.carry_out"), "take_up"),
-    "resolve_ref": (_module("deployments.carry_out"), "resolve_ref"),
+    "begin_attempt": (_module("deployments.run_deployment"), "begin_attempt"),
+    "resolve_ref": (_module("deployments.run_deployment"), "resolve_ref"),
     "fetch": (_module("check_out.check_out"), "fetch_revision"),
     "step": (_module("processes.run_step"), "start_process"),
     "seal": (Folders, "seal"),
@@ -111,7 +114,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     engine = open_engine(arguments.database)
-    with owning(arguments.folder) as identity:
+    with hold_identity(arguments.folder) as identity:
         async with running_local_deployer(
             Settings(deploy_drain_seconds=5.0),
             identity,

@@ -14,8 +14,8 @@ import pytest
 from tests.support.killed_deployer import BEGINS, CHECKS_OUT, NOT_TWICE, STARTS, SWITCHES, Killed
 
 _DEPLOY = {
-    "before take_up": None,
-    "after take_up": CHECKS_OUT,
+    "before begin_attempt": None,
+    "after begin_attempt": CHECKS_OUT,
     "before record.note": CHECKS_OUT,
     "after record.note": CHECKS_OUT,
     "before driver.build": CHECKS_OUT,
@@ -29,9 +29,9 @@ _DEPLOY = {
     "after driver.build": CHECKS_OUT,
     "before record.built": CHECKS_OUT,
     "after record.built": NOT_TWICE,
-    "before driver.release": NOT_TWICE,
+    "before driver.run_release_steps": NOT_TWICE,
     "printed releasing": NOT_TWICE,
-    "after driver.release": NOT_TWICE,
+    "after driver.run_release_steps": NOT_TWICE,
     "before record.note 3": NOT_TWICE,
     "after record.note 3": STARTS,
     "before driver.start": STARTS,
@@ -44,21 +44,21 @@ _DEPLOY = {
     "after driver.switch": SWITCHES,
     "before record.succeed": SWITCHES,
     "after record.succeed": None,
-    "before driver.keep": None,
-    "after driver.keep": None,
+    "before driver.reconcile": None,
+    "after driver.reconcile": None,
 }
 """The points of a deploy, and what its log says of the kill there; None: it says nothing, as nothing was begun, or
 nothing was left to do."""
 _FIRST = [
-    "after take_up",
+    "after begin_attempt",
     "printed building",
     "printed releasing",
     "after instance",
     "after record.make_live",
-    "before driver.keep",
+    "before driver.reconcile",
 ]
 _ROLLBACK = {
-    "after take_up": BEGINS,
+    "after begin_attempt": BEGINS,
     "before record.restored": BEGINS,
     "after record.restored": STARTS,
     "after instance": STARTS,
@@ -85,7 +85,7 @@ def _points(points: Iterable[str], always: Collection[str]) -> list[Any]:
 _DEPLOY_POINTS = _points(
     _DEPLOY,
     {
-        "before take_up",
+        "before begin_attempt",
         "printed building",
         "before record.built",
         "after record.built",

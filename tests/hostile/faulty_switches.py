@@ -26,8 +26,7 @@ from control_domain.database import engine as database
 from control_domain.projects.find import Place
 from control_domain.sealing import SealingKeys
 from control_domain.variables.operations import replace_variables
-from deployer.deployments import carry_out
-from deployer.deployments import run_deployment as carry_out
+from deployer.deployments import run_deployment as run_deployment
 from deployer.drivers.local.driver import LocalDriver
 from tests.hostile.neighbour import asking, print_table
 from tests.support.deploy_stage import ACTOR, Stage, open_stage
@@ -84,7 +83,7 @@ async def fail_switches(site: Site, patch: pytest.MonkeyPatch) -> str:
         await real(self, *given)
 
     patch.setattr(LocalDriver, "switch", switch)
-    patch.setattr(carry_out, "_LONGEST_PAUSE", 0.1, raising=False)
+    patch.setattr(run_deployment, "_LONGEST_PAUSE", 0.1, raising=False)
     number = await site.stage.deploy(site.shop)
     status = await site.stage.wait_final(number)
     # By then a sweep has removed the remains of the unfinished switch.

@@ -29,14 +29,14 @@ from control_domain.workflows.document import WorkflowDocument
 from control_domain.workflows.read_workflow import read_workflow
 from deployer import run_deployer
 from deployer.assemble import running_local_deployer
-from deployer.deployments import run_deployment as carry_out
+from deployer.deployments import run_deployment as run_deployment
 from deployer.deployments.log import DeploymentLog
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
 from deployer.environments import environment_worker as keep_environment
-from deployer.environments.desired_states import read_kept
-from deployer.identity import Identity, owning
+from deployer.environments.desired_states import read_retained
+from deployer.identity import Identity, hold_identity
 from deployer.processes import supervised
 from deployer.processes.marks import end_marked, find_marked
 from deployer.run_deployer import Deployer
@@ -68,10 +68,10 @@ _WORKFLOW = {
     "retain": 2,
 }
 _WRAPPED: tuple[tuple[Any, str], ...] = (
-    *((LocalDriver, name) for name in ("build", "release", "start", "switch", "keep")),
+    *((LocalDriver, name) for name in ("build", "run_release_steps", "start", "switch", "reconcile")),
     (Fleet, "_retire"),
     (StreamingProxy, "set_route"),
-    (DeploymentLog, "say"),
+    (DeploymentLog, "write_line"),
 )
 _is_working: ContextVar[bool] = ContextVar("_is_working", default=False)
 
@@ -133,9 +133,9 @@ def _work(real: Callable[..., Any]) -> Callable[..., Any]:
 def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
     for owner, name in _WRAPPED:
         patch.setattr(owner, name, _wrap(getattr(owner, name), f"{owner.__name__}.{name}", points))
-    patch.setattr(keep_environment, "carry_out", _work(carry_out.carry_out))
+    patch.setattr(keep_environment, "run_deployment", _work(run_deployment.run_deployment))
     patch.setattr(
-        keep_environment.EnvironmentKeeper, "_keep", _work(keep_environment.EnvironmentKeeper._keep)
+        keep_environment.EnvironmentWorker, "_keep", _work(keep_environment.EnvironmentWorker._keep)
     )
 
     def at_statement(*given: Any, **_named: Any) -> None:
@@ -181,7 +181,7 @@ class FaultyDeployer:
     async def start(self) -> None:
         server = socket.create_server(("127.0.0.1", self.port))
         self.port = server.getsockname()[1]
-        self.identity = self._stack.enter_context(owning(self.folder))
+        self.identity = self._stack.enter_context(hold_identity(self.folder))
         self.deployer = await self._stack.enter_async_context(
             running_local_deployer(
                 Settings(deploy_drain_seconds=0.1),
@@ -236,7 +236,7 @@ class FaultyDeployer:
         marks = {f"{whose}{number}/web/{one}" for one in range(1, replicas + 1)}
         host = f"{place.environment.slug}.{place.project.slug}.localhost"
         await self._until(host, lambda answer: answer == (number, version))
-        kept = (await read_kept(self.stage.sessions)).artefacts
+        kept = (await read_retained(self.stage.sessions)).artefacts
 
         async def present() -> tuple[set[str], set[str]]:
             found = await asyncio.to_thread(find_marked, whose)
@@ -296,7 +296,7 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
         await self._folders.seal(folder, owner)
         return name, read_workflow(workflow)
 
-    patch.setattr(carry_out, "resolve_ref", resolve)
+    patch.setattr(run_deployment, "resolve_ref", resolve)
     patch.setattr(Builder, "build", build)
 
 
@@ -306,7 +306,7 @@ async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> 
     points = Points()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keep_environment, "_FIRST_PAUSE", 0.02)
-        patch.setattr(carry_out, "_FIRST_PAUSE", 0.02)
+        patch.setattr(run_deployment, "_FIRST_PAUSE", 0.02)
         patch.setattr(run_deployer, "_LOOK_SECONDS", 0.1)
         patch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.05)
         patch.setattr(run_deployer, "_SWEEP_AGAIN_SECONDS", 0.1)

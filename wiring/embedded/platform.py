@@ -28,7 +28,7 @@ from control_domain.published_keys import publish_keys
 from control_domain.sealing import read_sealing_keys
 from deployer.assemble import running_local_deployer
 from deployer.drivers.local.process_output import LocalProcessOutput
-from deployer.identity import Identity, owning
+from deployer.identity import Identity, hold_identity
 from ingest_edge.app import Edge, edge_runner
 from ingest_edge.assemble import assembled_edge
 from ingest_edge.health import Readiness, ReadinessCheck
@@ -100,7 +100,7 @@ async def run_platform(
         receipt_key = (settings.receipt_key or read_secret(data / "receipt.key")).encode()
         variable_keys = read_sealing_keys(settings.variables_key or read_secret(data / "variables.key"))
         with explained(data / "deployer"):
-            identity = stack.enter_context(owning(data / "deployer"))
+            identity = stack.enter_context(hold_identity(data / "deployer"))
         with explained(data / "salts.json"):
             salts = FileSalts(data / "salts.json")
         with explained(data / "control.sqlite"):

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from control_domain.database.engine import open_engine, open_sessions
 from control_domain.sealing import read_sealing_keys
 from deployer.assemble import running_local_deployer
-from deployer.identity import owning
+from deployer.identity import hold_identity
 from ingest_edge.serve_metrics import serve_metrics
 from pipeline_contracts.settings import BadSettings, Settings
 from wiring.processes.listening import serve_health
@@ -30,7 +30,7 @@ async def run_deployer(
     database_url, variables_key, folder = need(settings, "database_url", "variables_key", "deploy_folder")
     async with AsyncExitStack() as stack:
         try:
-            identity = await asyncio.to_thread(lambda: stack.enter_context(owning(Path(folder))))
+            identity = await asyncio.to_thread(lambda: stack.enter_context(hold_identity(Path(folder))))
         except OSError as error:
             raise BadSettings(
                 f"PHAROS_DEPLOY_FOLDER: {error.filename or folder} cannot be used: {error.strerror or error}. Set it "

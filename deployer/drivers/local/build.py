@@ -10,14 +10,14 @@ from control_domain.workflows.document import Steps, WorkflowDocument
 from control_domain.workflows.read_workflow import read_workflow
 from deployer.check_out.check_out import check_out
 from deployer.check_out.failures import CheckOutFailed
-from deployer.drivers.interface import Source, Tenancy, WorkFailed, WorkLog
+from deployer.drivers.interface import DeployFailed, LogSink, Source, Tenancy
 from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.read_tree_file import NotAFile, read_tree_file
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.run_step import StepFailed, StepTimedOut, run_step
 from pipeline_contracts.deploy_states import DeploymentStep
 
-OWN_DOCUMENT = "pharos.yaml"
+REPOSITORY_DOCUMENT = "pharos.yaml"
 """Where a repository has its workflow document, for projects that are given none."""
 _MOST_CHARACTERS = 50_000
 
@@ -31,9 +31,9 @@ class Builder:
         self._hidden = hidden
 
     async def build(
-        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
     ) -> tuple[str, WorkflowDocument]:
-        """The name of the artefact, and the document that it was built by. Raises `WorkFailed`; then, and when it is
+        """The name of the artefact, and the document that it was built by. Raises `DeployFailed`; then, and when it is
         cut short, nothing is left of it."""
         name = str(source.deployment_id)
         folder = await self._folders.fresh_artefact(name)
@@ -42,7 +42,7 @@ class Builder:
             await self._folders.seal(folder, self._folders.builder(tenancy))
         except CheckOutFailed as error:
             await self._folders.remove(folder)
-            raise WorkFailed(str(error)) from error
+            raise DeployFailed(str(error)) from error
         except BaseException:
             await self._folders.remove(folder)
             raise
@@ -54,7 +54,7 @@ class Builder:
         tenancy: Tenancy,
         source: Source,
         variables: Mapping[str, str],
-        log: WorkLog,
+        log: LogSink,
     ) -> WorkflowDocument:
         owner = self._folders.builder(tenancy)
 
@@ -67,7 +67,7 @@ class Builder:
         async def on_line(line: str) -> None:
             await log.write("stdout", f"{line}\n".encode())
 
-        await log.say(f"Checks out {source.revision}.")
+        await log.write_line(f"Checks out {source.revision}.")
         try:
             await check_out(
                 source.url,
@@ -80,11 +80,11 @@ class Builder:
                 mark=f"{self._folders.identity.id}/git/{source.deployment_id}",
             )
         except StepFailed as error:
-            raise WorkFailed(f"The check-out {error}.") from error
+            raise DeployFailed(f"The check-out {error}.") from error
         workflow = source.workflow
         if workflow is None:
-            workflow = await asyncio.to_thread(_read_own, folder)
-        await log.begin(DeploymentStep.BUILD)
+            workflow = await asyncio.to_thread(_read_repository_document, folder)
+        await log.begin_step(DeploymentStep.BUILD)
         await self.run_steps("build", workflow.build, variables, folder, tenancy, source.deployment_id, log)
         return workflow
 
@@ -96,9 +96,9 @@ class Builder:
         folder: Path,
         tenancy: Tenancy,
         deployment_id: int,
-        log: WorkLog,
+        log: LogSink,
     ) -> None:
-        """Run the steps one after the other, in the time that all of them have. Raises `WorkFailed`.
+        """Run the steps one after the other, in the time that all of them have. Raises `DeployFailed`.
 
         Build steps may write the folder, as the builder. Release steps run as the application does: with its user, its
         home and a folder that is only read. What a migration writes is what the application finds.
@@ -107,16 +107,16 @@ class Builder:
         ends_at = loop.time() + steps.timeout_seconds
         for number, step in enumerate(steps.steps, 1):
             told = f"{kind.capitalize()} step {number} of {len(steps.steps)}"
-            await log.say(f"{told}: {step}")
+            await log.write_line(f"{told}: {step}")
             left = max(0.1, ends_at - loop.time())
             try:
                 await self._run(step, variables, folder, tenancy, deployment_id, left, log, kind)
             except StepTimedOut as error:
-                raise WorkFailed(
+                raise DeployFailed(
                     f"{told} was ended: the {kind} steps together took longer than {steps.timeout_seconds} s."
                 ) from error
             except StepFailed as error:
-                raise WorkFailed(f"{told} {error}.") from error
+                raise DeployFailed(f"{told} {error}.") from error
 
     async def _run(
         self,
@@ -126,7 +126,7 @@ class Builder:
         tenancy: Tenancy,
         deployment_id: int,
         seconds: float,
-        log: WorkLog,
+        log: LogSink,
         kind: Literal["build", "release"],
     ) -> None:
         is_build = kind == "build"
@@ -151,20 +151,20 @@ class Builder:
         )
 
 
-def _read_own(folder: Path) -> WorkflowDocument:
-    """The document of the repository itself. Raises `WorkFailed`."""
+def _read_repository_document(folder: Path) -> WorkflowDocument:
+    """The document of the repository itself. Raises `DeployFailed`."""
     try:
-        data = read_tree_file(folder / OWN_DOCUMENT, 4 * _MOST_CHARACTERS + 1)
+        data = read_tree_file(folder / REPOSITORY_DOCUMENT, 4 * _MOST_CHARACTERS + 1)
     except NotAFile:
-        raise WorkFailed(f"{OWN_DOCUMENT} is no file.") from None
+        raise DeployFailed(f"{REPOSITORY_DOCUMENT} is no file.") from None
     except OSError:
-        raise WorkFailed(
-            f"There is no workflow document: set one with `pharos workflow set`, or put {OWN_DOCUMENT} into the "
+        raise DeployFailed(
+            f"There is no workflow document: set one with `pharos workflow set`, or put {REPOSITORY_DOCUMENT} into the "
             "repository."
         ) from None
     try:
         return read_workflow(data.decode())
     except UnicodeDecodeError:
-        raise WorkFailed(f"{OWN_DOCUMENT} is not written in UTF-8.") from None
+        raise DeployFailed(f"{REPOSITORY_DOCUMENT} is not written in UTF-8.") from None
     except DocumentFault as error:
-        raise WorkFailed(f"The repository's {OWN_DOCUMENT} cannot be used: {error}") from error
+        raise DeployFailed(f"The repository's {REPOSITORY_DOCUMENT} cannot be used: {error}") from error

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from deployer.drivers.interface import (
     WEB,
-    Built,
+    BuildResult,
+    DeployFailed,
     LastLive,
-    ReadKept,
+    LogSink,
+    ReadRetained,
     ReleaseUnusable,
-    Report,
+    ReportInstances,
     Run,
     Source,
     Tenancy,
     Traces,
-    WorkFailed,
-    WorkLog,
 )
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.fleet import Fleet
@@ -55,7 +55,7 @@ class LocalDriver:
         self,
         identity: Identity,
         traffic: Traffic,
-        report: Report,
+        report: ReportInstances,
         *,
         hidden: tuple[Path, ...],
         limits: Limits,
@@ -114,17 +114,17 @@ class LocalDriver:
         return routes
 
     async def build(
-        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: WorkLog
-    ) -> Built:
+        self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
+    ) -> BuildResult:
         """See `Driver`."""
         name = str(source.deployment_id)
         self._building.add(name)
         try:
-            return Built(*await self._builder.build(tenancy, source, variables, log))
+            return BuildResult(*await self._builder.build(tenancy, source, variables, log))
         finally:
             self._building.discard(name)
 
-    async def release(self, tenancy: Tenancy, run: Run, log: WorkLog) -> None:
+    async def run_release_steps(self, tenancy: Tenancy, run: Run, log: LogSink) -> None:
         """See `Driver`."""
         with self._use(run) as folder:
             async with self._release_lock(tenancy.environment_id):
@@ -132,38 +132,40 @@ class LocalDriver:
                     "release", run.workflow.release, run.variables, folder, tenancy, run.deployment_id, log
                 )
 
-    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
+    async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
         """See `Driver`. Where something ends, or is not healthy, its last lines are in the log."""
         with self._use(run):
             await self._start(tenancy, run, replicas, log)
 
-    async def _start(self, tenancy: Tenancy, run: Run, replicas: int, log: WorkLog) -> None:
+    async def _start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
         fleet = self._fleet(tenancy)
-        told = ", ".join(f"{name} x {count}" for name, count in run.counts(replicas).items())
-        await log.say(f"Starts {told}.")
+        told = ", ".join(f"{name} x {count}" for name, count in run.count_instances(replicas).items())
+        await log.write_line(f"Starts {told}.")
         try:
             await fleet.start(run, replicas)
-        except WorkFailed:
+        except DeployFailed:
             for path in self._outputs(tenancy, run, replicas):
                 await _tell_output(path, log)
             raise
-        await log.say("All are healthy: requests go there from now on.")
+        await log.write_line("All are healthy: requests go there from now on.")
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """See `Driver`."""
         with self._use(run):
             await self._fleet(tenancy).switch(run)
 
-    async def keep(self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False) -> None:
+    async def reconcile(
+        self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
+    ) -> None:
         """See `Driver`."""
         fleet = self._fleet(tenancy)
         if run is None or replicas == 0:
             fault = None
-            await fleet.keep(run, replicas, wakes=wakes)
+            await fleet.reconcile(run, replicas, wakes=wakes)
         else:
             with self._use(run):
                 fault = self._home_fault(tenancy)
-                await fleet.keep(run, replicas, wakes=wakes)
+                await fleet.reconcile(run, replicas, wakes=wakes)
         await self._end_orphans(tenancy.environment_id)
         lock = self._release_lock(tenancy.environment_id)
         if not fleet.instances and not lock.locked():
@@ -171,7 +173,7 @@ class LocalDriver:
                 # Whatever has got rid of its mark is still this user's.
                 await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
         if fault is not None:
-            raise WorkFailed(fault)
+            raise DeployFailed(fault)
 
     def _home_fault(self, tenancy: Tenancy) -> str | None:
         """Why no process of the environment can be started: one that runs goes on."""
@@ -184,12 +186,12 @@ class LocalDriver:
             )
         return None
 
-    async def sweep(self, read_kept: ReadKept) -> bool:
+    async def sweep(self, read_retained: ReadRetained) -> bool:
         """See `Driver`."""
-        await self._end_removed(read_kept)
+        await self._end_removed(read_retained)
         # Listed before what is kept is read: what a build makes after that is in neither.
         listed = {kind: self._folders.names(kind) for kind in (ARTEFACTS, HOMES, OUTPUTS, SEALING)}
-        kept = await read_kept()
+        kept = await read_retained()
         # From here to the last folder that is set aside nothing is awaited: what a start finds, it keeps.
         used = self._used_artefacts()
         wanted = {
@@ -211,11 +213,11 @@ class LocalDriver:
         await self._folders.remove_set_aside()
         return is_spared
 
-    async def _end_removed(self, read_kept: ReadKept) -> None:
+    async def _end_removed(self, read_retained: ReadRetained) -> None:
         """End all processes of removed environments, and processes that a former deployer process started for
         environments that another deployer runs by now."""
         running = {*self._fleets, *(mark.environment_id for mark in self._orphans)}
-        kept = await read_kept()
+        kept = await read_retained()
         moved = {mark.environment_id for mark in self._orphans} & kept.moved - set(self._fleets)
         await asyncio.gather(*map(self._end_moved, moved))
         removed = running - set(kept.environments)
@@ -224,7 +226,7 @@ class LocalDriver:
         for number in removed:
             fleet = self._fleets.get(number)
             if fleet is not None:
-                await fleet.keep(None, 0, wakes=False)
+                await fleet.reconcile(None, 0, wakes=False)
                 await fleet.close()
                 self._fleets.pop(number, None)
                 self._release_locks.pop(number, None)
@@ -276,7 +278,7 @@ class LocalDriver:
         return fleet
 
     def _tell(self, fleet: Fleet) -> None:
-        self._report(fleet.tenancy.environment_id, [one.facts() for one in fleet.instances])
+        self._report(fleet.tenancy.environment_id, [one.status() for one in fleet.instances])
 
     def _launch(
         self, tenancy: Tenancy, run: Run, name: str, number: int, on_change: Callable[[], None]
@@ -285,7 +287,7 @@ class LocalDriver:
         owner = self._folders.runner(tenancy)
         fault = self._home_fault(tenancy)
         if fault is not None and self._find_orphan(tenancy, run, name, number) is None:
-            raise WorkFailed(fault)
+            raise DeployFailed(fault)
         confinement = Confinement(
             folder=self._folders.artefact(run.artefact),
             home=self._folders.home_path(tenancy, "run"),
@@ -332,7 +334,7 @@ class LocalDriver:
         try:
             return self._new_mark(mark), None
         except NoPort as error:
-            raise WorkFailed(f"{name}.{number} could not be started: {error.strerror}.") from error
+            raise DeployFailed(f"{name}.{number} could not be started: {error.strerror}.") from error
 
     def _new_mark(self, mark: Mark) -> Mark:
         """Give the instance a port that it never had. Raises `NoPort`."""
@@ -379,7 +381,7 @@ class LocalDriver:
     def _outputs(self, tenancy: Tenancy, run: Run, replicas: int) -> list[Path]:
         return [
             self._folders.output(tenancy, run.deployment_id, name, number)
-            for name, number in run.instances(replicas)
+            for name, number in run.list_instances(replicas)
         ]
 
 
@@ -391,11 +393,11 @@ def _pid_of(process: RunningProcess) -> int | None:
     return process.pid if process.is_running else None
 
 
-async def _tell_output(path: Path, log: WorkLog) -> None:
+async def _tell_output(path: Path, log: LogSink) -> None:
     """The last lines that a process has printed."""
     lines = await asyncio.to_thread(_last_lines, path)
     if lines:
-        await log.say(f"The last that {path.stem} printed:")
+        await log.write_line(f"The last that {path.stem} printed:")
         text = b"".join(lines)
         await log.write("stdout", text if text.endswith(b"\n") else text + b"\n")
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from deployer.drivers.interface import WEB, Run, Tenancy, WorkFailed
+from deployer.drivers.interface import WEB, DeployFailed, Run, Tenancy
 from deployer.drivers.local.instance import Instance
 from deployer.shield import end_tasks
 from deployer.traffic.drain import drain
@@ -51,23 +51,23 @@ class Fleet:
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def start(self, run: Run, replicas: int) -> None:
-        """All processes of the run, beside what runs. Raises `WorkFailed` as soon as one ends, or is not healthy in
+        """All processes of the run, beside what runs. Raises `DeployFailed` as soon as one ends, or is not healthy in
         its time."""
         fresh = [
             self._of(run, name, number) or self._begin(run, name, number)
-            for name, number in run.instances(replicas)
+            for name, number in run.list_instances(replicas)
         ]
         try:
             async with asyncio.timeout(_health_seconds(run)):
                 async with self._changes:
                     await self._changes.wait_for(lambda: _are_ready(fresh) or _ended(fresh))
         except TimeoutError:
-            raise WorkFailed(await _explain(fresh, _health_seconds(run))) from None
+            raise DeployFailed(await _explain(fresh, _health_seconds(run))) from None
         if (ended := _ended(fresh)) is not None:
-            raise WorkFailed(f"{_called(ended)} {ended.supervised.last_exit} before it was healthy.")
+            raise DeployFailed(f"{_called(ended)} {ended.supervised.last_exit} before it was healthy.")
 
     async def switch(self, run: Run) -> None:
-        """Requests go to the run from now on; everything else is drained and ended. Raises `WorkFailed`; then the
+        """Requests go to the run from now on; everything else is drained and ended. Raises `DeployFailed`; then the
         former instances run on until it is called again."""
         self._served = run.deployment_id
         old = [one for one in self.instances if one.mark.deployment_id != run.deployment_id]
@@ -81,11 +81,11 @@ class Fleet:
                 break
             except TrafficUnavailable as error:
                 if loop.time() > ends_at:
-                    raise WorkFailed(f"The traffic could not be switched: {error}") from error
+                    raise DeployFailed(f"The traffic could not be switched: {error}") from error
             await asyncio.sleep(_AGAIN_SECONDS)
         await self._retire(old)
 
-    async def keep(self, run: Run | None, replicas: int, *, wakes: bool) -> None:
+    async def reconcile(self, run: Run | None, replicas: int, *, wakes: bool) -> None:
         """Have exactly this, one by one where something is ready already."""
         if run is None or replicas == 0:
             self._served, self._wakes = None, wakes
@@ -93,7 +93,7 @@ class Fleet:
             return
         self._served, self._wakes = run.deployment_id, False
         self._stale.set()
-        names = run.instances(replicas)
+        names = run.list_instances(replicas)
         if not any(one.is_ready and one.mark.deployment_id == run.deployment_id for one in self.instances):
             for name, number in names:
                 if self._of(run, name, number) is None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Event
 
 from deployer.check_out.failures import shorten
-from deployer.drivers.interface import Tenancy, Traces, WorkFailed
+from deployer.drivers.interface import DeployFailed, Tenancy, Traces
 from deployer.drivers.local.layout import ARTEFACTS, HOMES, OUTPUTS, REMOVED, SEALING
-from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
+from deployer.identity import MAX_RANGES, USERS_PER_RANGE, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
 from deployer.shield import shield, shielded
 from deployer.trees.give_tree import give_tree
@@ -53,8 +53,8 @@ class Folders:
             uid = self.identity.take_user(_USERS_EACH * tenancy.environment_id + which)
             return Owner(uid, self.identity.take_user(tenancy.project_id))
         except NoMoreUsers as error:
-            most = MOST_RANGES * USERS // _USERS_EACH
-            raise WorkFailed(
+            most = MAX_RANGES * USERS_PER_RANGE // _USERS_EACH
+            raise DeployFailed(
                 f"Environment {tenancy.environment_id:,} of project {tenancy.project_id:,} cannot run here: a deployer "
                 f"has users for environments up to number {most - 1:,}. Use another installation."
             ) from error
@@ -123,7 +123,7 @@ class Folders:
 
     async def seal(self, folder: Path, owner: Owner | None) -> None:
         """Copy the tree, without `.git`, into new files that nobody can change, not even through a descriptor that a
-        build left open. Raises `WorkFailed`; the caller then removes the remaining files."""
+        build left open. Raises `DeployFailed`; the caller then removes the remaining files."""
         stop = Event()
         sealing = asyncio.ensure_future(asyncio.to_thread(self._seal, folder, owner, stop))
         try:
@@ -137,7 +137,7 @@ class Folders:
 
         def check() -> None:
             if stop.is_set() or time.monotonic() > ends_at:
-                raise WorkFailed(
+                raise DeployFailed(
                     f"What was built could not be copied within {_SEAL_SECONDS} s: have the build remove what the "
                     "release does not need."
                 )
@@ -153,12 +153,12 @@ class Folders:
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)
         except ForeignFile as error:
-            raise WorkFailed(
+            raise DeployFailed(
                 f"What was built has {shorten(str(error))!r} of another user than the build's: a running application "
                 "put it there."
             ) from error
         except OSError as error:
-            raise WorkFailed(f"What was built could not be copied: {error.strerror}.") from error
+            raise DeployFailed(f"What was built could not be copied: {error.strerror}.") from error
         finally:
             remove_tree(work)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from control_domain.workflows.document import Process
-from deployer.drivers.interface import WEB, InstanceFacts
+from deployer.drivers.interface import WEB, InstanceStatus
 from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
 from deployer.listeners.interface import Listener
 from deployer.listeners.owners import ListenerOwners
@@ -161,10 +161,10 @@ class Instance:
         advice = "Listen at 127.0.0.1 or at all addresses" if is_right_port else "Read the PORT variable"
         return f"{self._fault} ({where}). {advice}."
 
-    def facts(self) -> InstanceFacts:
+    def status(self) -> InstanceStatus:
         """What is told of it."""
         supervised = self.supervised
-        return InstanceFacts(
+        return InstanceStatus(
             deployment_id=self.mark.deployment_id,
             process=self.mark.process,
             number=self.mark.number,

@@ -22,8 +22,7 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment
 from control_domain.tables.workflows import Workflow
-from deployer.deployments.begin_attempt import take_up
-from deployer.deployments.take_up import take_up
+from deployer.deployments.begin_attempt import begin_attempt
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from pipeline_contracts.errors import InvalidInput
@@ -101,7 +100,7 @@ async def test_the_next_deployment_gets_it(platform: Platform) -> None:
     identity = Identity("dpl_test", "here", 1, Path("/nowhere"))
     lease = await take_lease(platform.sessions, identity, place.environment.id, "http://here")
     assert lease is not None
-    job = await take_up(platform.sessions, lease, VARIABLE_KEYS, number)
+    job = await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, number)
     assert job is not None and job.workflow == TEXT
 
 

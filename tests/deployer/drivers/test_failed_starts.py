@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployer.drivers.interface import WorkFailed
+from deployer.drivers.interface import DeployFailed
 from deployer.drivers.local.driver import _tell_output
 from deployer.shield import end_tasks
 from tests.deployer.processes.places import PYTHON
@@ -106,7 +106,7 @@ async def _fail(stage: Driven, number: int, program: str, arguments: str, health
     command = f"exec {PYTHON} app.py {arguments}"
     run = stage.write_run(number, program, health=health, command=command)
     log = Heard()
-    with pytest.raises(WorkFailed) as caught:
+    with pytest.raises(DeployFailed) as caught:
         await stage.driver.start(stage.tenancy(number), run, 1, log)
     return str(caught.value), log
 

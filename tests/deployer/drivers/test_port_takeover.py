@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deployer.drivers.interface import WorkFailed
+from deployer.drivers.interface import DeployFailed
 from tests.support.driven import Driven, Heard, driven, until
 from tests.support.takeover_apps import ATTACKER, VICTIM
 
@@ -71,12 +71,12 @@ async def test_a_program_on_the_port_of_an_application_that_starts_is_not_taken_
         assert port is not None
         with socket.create_server(("127.0.0.1", port)) as squatter:
             squatter.settimeout(0)
-            with pytest.raises(WorkFailed, match=f"Another program listens at 127.0.0.1:{port}"):
+            with pytest.raises(DeployFailed, match=f"Another program listens at 127.0.0.1:{port}"):
                 await starting
             # Not even a connection, since the listener is examined first.
             with pytest.raises(BlockingIOError):
                 squatter.accept()
-        await stage.driver.keep(stage.tenancy(1), None, 0)
+        await stage.driver.reconcile(stage.tenancy(1), None, 0)
 
 
 async def test_deploys_and_restarts_work_for_a_root_without_the_right_to_trace() -> None:

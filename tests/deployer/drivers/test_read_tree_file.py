@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deployer.drivers.interface import WorkFailed
-from deployer.drivers.local.build import OWN_DOCUMENT, _read_own
+from deployer.drivers.interface import DeployFailed
+from deployer.drivers.local.build import REPOSITORY_DOCUMENT, _read_repository_document
 from deployer.drivers.local.read_tree_file import read_tree_file
 
 
@@ -22,20 +22,20 @@ def test_what_is_no_file_is_refused_and_nothing_stays_open(
     trees = {name: tmp_path / name for name in ("folder", "link", "pipe", "socket", "loop", "missing")}
     for tree in trees.values():
         tree.mkdir()
-    (trees["folder"] / OWN_DOCUMENT).mkdir()
-    (trees["link"] / OWN_DOCUMENT).symlink_to("/etc/passwd")
-    (trees["loop"] / OWN_DOCUMENT).symlink_to(OWN_DOCUMENT)
-    os.mkfifo(trees["pipe"] / OWN_DOCUMENT)
+    (trees["folder"] / REPOSITORY_DOCUMENT).mkdir()
+    (trees["link"] / REPOSITORY_DOCUMENT).symlink_to("/etc/passwd")
+    (trees["loop"] / REPOSITORY_DOCUMENT).symlink_to(REPOSITORY_DOCUMENT)
+    os.mkfifo(trees["pipe"] / REPOSITORY_DOCUMENT)
     monkeypatch.chdir(trees["socket"])
     with closing(socket.socket(socket.AF_UNIX)) as server:
-        server.bind(OWN_DOCUMENT)
+        server.bind(REPOSITORY_DOCUMENT)
         before = _descriptors()
         for _ in range(20):
             for name, tree in trees.items():
-                with pytest.raises(WorkFailed) as refused:
-                    _read_own(tree)
+                with pytest.raises(DeployFailed) as refused:
+                    _read_repository_document(tree)
                 is_absent = name in ("missing", "socket")
-                told = "There is no workflow document" if is_absent else f"{OWN_DOCUMENT} is no file."
+                told = "There is no workflow document" if is_absent else f"{REPOSITORY_DOCUMENT} is no file."
                 assert str(refused.value).startswith(told), name
         assert _descriptors() == before
 
