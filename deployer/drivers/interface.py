@@ -1,4 +1,4 @@
-"""What a deployer asks of the place where applications run."""
+"""The interface to where applications run."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -11,11 +11,14 @@ from pipeline_contracts.deploy_states import DeploymentStep
 
 Stream = Literal["stdout", "stderr", "system"]
 WEB = "web"
-"""The process that requests go to."""
+"""The name of the process that receives requests."""
 
 
 class DeployFailed(Exception):
-    """What was to be done could not be; the message is the last line of the deployment's log, and says why."""
+    """A deployment, or bringing an environment to its desired state, failed.
+
+    The message says why; it is the last line of the deployment's log.
+    """
 
 
 class ReleaseUnusable(DeployFailed):
@@ -24,32 +27,32 @@ class ReleaseUnusable(DeployFailed):
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """Whose processes they are, and where they answer."""
+    """The environment of processes, its project, and its hosts."""
 
     environment_id: int
     project_id: int
     public_id: str
-    """The environment's, which no later one has: SQLite gives the number of one that was removed to the next."""
+    """The environment's, which is never used again: SQLite gives the number of a removed environment to the next."""
     hosts: tuple[str, ...]
     address: str
-    """What people are told of the first of them: with scheme and port."""
+    """The URL of the first host: with scheme and port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is to be built."""
+    """What to build."""
 
     deployment_id: int
     url: str
     ref: str | None
     revision: str
     workflow: WorkflowDocument | None
-    """None: the repository's own."""
+    """None: the document in the repository."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """What came of it."""
+    """The artefact of a build, and the workflow document that the build used."""
 
     artefact: str
     workflow: WorkflowDocument
@@ -60,20 +63,20 @@ class Run:
     """A release as one deployment brings it to an environment."""
 
     deployment_id: int
-    """Of a rollback its own: it starts new processes of the old release."""
+    """A rollback has its own ID: it starts new processes of the old release."""
     artefact: str
     workflow: WorkflowDocument
     variables: Mapping[str, str] = field(repr=False)
 
     def count_instances(self, replicas: int) -> dict[str, int]:
-        """How many there are of each process: of `web` the environment says it."""
+        """Return the number of instances by process. `replicas`: the environment's setting for `web`."""
         return {
             name: replicas if name == WEB else process.replicas
             for name, process in self.workflow.processes.items()
         }
 
     def list_instances(self, replicas: int) -> list[tuple[str, int]]:
-        """Names and numbers, from 1, of all its processes."""
+        """Return the process name and number, from 1, of each instance."""
         return [
             (name, number)
             for name, count in self.count_instances(replicas).items()
@@ -83,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """One process, as people are told of it."""
+    """One instance of a process as the API shows it."""
 
     deployment_id: int
     process: str
@@ -98,27 +101,27 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class LastLive:
-    """What an environment served when that was last read."""
+    """The live deployment of an environment at the last read of the database."""
 
     public_id: str
     """The environment's."""
     deployment_id: int
     hosts: tuple[str, ...]
-    """None: it hibernated."""
+    """Empty: the environment hibernated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What must not be removed."""
+    """What a sweep must not remove."""
 
     environments: Mapping[int, str]
-    """All environments: their public IDs."""
+    """The public IDs of all environments."""
     artefacts: Set[str]
-    """Of releases that are live, retained, or being brought."""
+    """Artefacts of releases that are live, retained, or being deployed."""
     deployments: Set[int]
-    """The active ones, each of which may be making an artefact."""
+    """The active deployments, each of which may be making an artefact."""
     moved: Set[int] = frozenset()
-    """Environments that another deployer runs by now. Their folders are kept."""
+    """Environments that another deployer runs by now. Their folders are retained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,38 +138,38 @@ ReadRetained = Callable[[], Awaitable[Retained]]
 
 
 ReportInstances = Callable[[int, Sequence[InstanceStatus]], None]
-"""Is told of an environment's instances whenever one of them changes."""
+"""Called with an environment and all its instances whenever one of them changes."""
 
 
 class LogSink(Protocol):
-    """Takes what is to be read in the deployment's log. Returns when there is room for more; raises `DeployFailed`
-    where it has become too long."""
+    """Takes the lines of a deployment's log. Each method returns when it can take more; raises `DeployFailed` if the
+    log has become too long."""
 
     async def write(self, stream: Stream, data: bytes) -> None:
-        """A piece of what a step printed."""
+        """Write a part of a step's output."""
 
     async def write_line(self, text: str) -> None:
-        """A line of Pharos' own."""
+        """Write a line of Pharos itself."""
 
     async def begin_step(self, step: DeploymentStep) -> None:
-        """Tell that the work is at this step by now."""
+        """Record that the deployment is at this step."""
 
 
 class Driver(Protocol):
-    """Builds and runs releases. Any of it may be cut short at any point, by a cancellation or by the end of the
-    process, and is then asked for again."""
+    """Builds and runs releases. Each call may be interrupted at any point, by a cancellation or by the end of the
+    process, and is then repeated."""
 
     async def build(
         self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
     ) -> BuildResult:
-        """Check the revision out and run the build steps. Raises `DeployFailed`; then nothing is left of it."""
+        """Check the revision out and run the build steps. Raises `DeployFailed`, and then leaves no files."""
 
     async def run_release_steps(self, tenancy: Tenancy, run: Run, log: LogSink) -> None:
         """Run the release steps. Raises `DeployFailed`."""
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
-        """Start the release beside what runs, until all of it is healthy. Raises `DeployFailed`; `reconcile` then ends
-        what was started."""
+        """Start the release next to the live one, and return when all instances are healthy. Raises `DeployFailed`;
+        `reconcile` then ends the started instances."""
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """Route all requests to the started instances, let the former instances finish their requests in flight, and
@@ -175,12 +178,14 @@ class Driver(Protocol):
     async def reconcile(
         self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
     ) -> None:
-        """Have exactly this run, whatever did before: started again, scaled one by one, or ended. `replicas` 0:
-        hibernated; `wakes`: the first request calls for it."""
+        """Bring the environment to exactly this run: start what is missing, scale one by one, and end everything else.
+
+        `replicas` 0: hibernated; `wakes`: the first request wakes the environment.
+        """
 
     async def sweep(self, read_retained: ReadRetained) -> bool:
-        """End and remove what is not to be kept. `read_retained` is called right before anything is removed, as work
-        goes on meanwhile. True if something was left because it is in use: sweep again soon."""
+        """End processes and remove files that need not be retained. Deployments go on meanwhile, so `read_retained` is
+        called right before a removal. Return True if something was left because it is in use: sweep again soon."""
 
 
 class Handover(Protocol):

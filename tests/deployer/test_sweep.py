@@ -15,7 +15,7 @@ from control_domain.tables.deployments import Release
 from deployer import run_deployer
 from deployer.drivers.interface import Retained, Run
 from deployer.drivers.local.driver import LocalDriver
-from deployer.drivers.local.folders import _OUTPUTS_KEPT, Folders
+from deployer.drivers.local.folders import _RETAINED_OUTPUTS, Folders
 from deployer.environments.desired_states import read_retained
 from tests.support.databases import migrated_database
 from tests.support.deploy_stage import ask, open_stage
@@ -56,7 +56,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
 
         # Old outputs are removed by the same sweep. They must not hide that an artefact was spared.
         outputs = faulty.folder / "outputs" / places["staging"].environment.public_id
-        for number in range(1000, 1000 + 2 * _OUTPUTS_KEPT):
+        for number in range(1000, 1000 + 2 * _RETAINED_OUTPUTS):
             (outputs / str(number)).mkdir()
         # The remains of a deployer that was killed during a copy.
         (faulty.folder / "sealing" / "1000" / "tree").mkdir(parents=True)
@@ -78,7 +78,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         monkeypatch.setattr(Folders, "names", names)
 
         run = Run(99, "used", None, {})  # type: ignore[arg-type]
-        with driver._use(run):
+        with driver._artefacts.using(run):
             assert await driver.sweep(read)
             assert set(os.listdir(folder)) == {live, "used", "made meanwhile"}
         assert not await driver.sweep(lambda: read_retained(faulty.stage.sessions))

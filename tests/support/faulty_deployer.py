@@ -288,7 +288,7 @@ def _build_without_git(stage: Stage, release: str, patch: pytest.MonkeyPatch) ->
         self: Builder, tenancy: Any, source: Any, _variables: Any, _log: Any
     ) -> tuple[str, WorkflowDocument]:
         name = str(source.deployment_id)
-        folder = await self._folders.fresh_artefact(name)
+        folder = await self._folders.create_artefact(name)
         (folder / "built").write_text(stage.versions[source.revision])
         (folder / "app.py").write_text(_APP)
         owner = self._folders.builder(tenancy)

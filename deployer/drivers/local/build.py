@@ -1,6 +1,8 @@
-"""Builds an artefact on this machine, and runs the steps of a workflow."""
+"""Builds artefacts, and runs the steps of a workflow."""
 
 import asyncio
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,18 +14,21 @@ from deployer.check_out.check_out import check_out
 from deployer.check_out.failures import CheckOutFailed
 from deployer.drivers.interface import DeployFailed, LogSink, Source, Tenancy
 from deployer.drivers.local.folders import Folders
-from deployer.drivers.local.read_tree_file import NotAFile, read_tree_file
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.run_step import StepFailed, StepTimedOut, run_step
 from pipeline_contracts.deploy_states import DeploymentStep
 
 REPOSITORY_DOCUMENT = "pharos.yaml"
-"""Where a repository has its workflow document, for projects that are given none."""
-_MOST_CHARACTERS = 50_000
+"""The workflow document in a repository, for projects without a document."""
+_MAX_CHARACTERS = 50_000
+
+
+class NotAFile(Exception):
+    """The path is a folder, a link, a pipe, a socket or a device."""
 
 
 class Builder:
-    """Runs what builds, as a user of its own."""
+    """Builds artefacts as the build users of environments."""
 
     def __init__(self, folders: Folders, limits: Limits, hidden: tuple[Path, ...]) -> None:
         self._folders = folders
@@ -33,10 +38,10 @@ class Builder:
     async def build(
         self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
     ) -> tuple[str, WorkflowDocument]:
-        """The name of the artefact, and the document that it was built by. Raises `DeployFailed`; then, and when it is
-        cut short, nothing is left of it."""
+        """Return the name of the artefact and the workflow document of the build. Raises `DeployFailed`. Leaves no
+        files after a failure or a cancellation."""
         name = str(source.deployment_id)
-        folder = await self._folders.fresh_artefact(name)
+        folder = await self._folders.create_artefact(name)
         try:
             workflow = await self._build_in(folder, tenancy, source, variables, log)
             await self._folders.seal(folder, self._folders.builder(tenancy))
@@ -98,25 +103,25 @@ class Builder:
         deployment_id: int,
         log: LogSink,
     ) -> None:
-        """Run the steps one after the other, in the time that all of them have. Raises `DeployFailed`.
+        """Run the steps one after the other, within their common time limit. Raises `DeployFailed`.
 
-        Build steps may write the folder, as the builder. Release steps run as the application does: with its user, its
-        home and a folder that is only read. What a migration writes is what the application finds.
+        Build steps run as the builder and can write the folder. Release steps run like the application: with its user,
+        its HOME and a read-only folder, so that the application finds the files that a migration writes.
         """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + steps.timeout_seconds
         for number, step in enumerate(steps.steps, 1):
-            told = f"{kind.capitalize()} step {number} of {len(steps.steps)}"
-            await log.write_line(f"{told}: {step}")
+            title = f"{kind.capitalize()} step {number} of {len(steps.steps)}"
+            await log.write_line(f"{title}: {step}")
             left = max(0.1, ends_at - loop.time())
             try:
                 await self._run(step, variables, folder, tenancy, deployment_id, left, log, kind)
             except StepTimedOut as error:
                 raise DeployFailed(
-                    f"{told} was ended: the {kind} steps together took longer than {steps.timeout_seconds} s."
+                    f"{title} was ended: the {kind} steps together took longer than {steps.timeout_seconds} s."
                 ) from error
             except StepFailed as error:
-                raise DeployFailed(f"{told} {error}.") from error
+                raise DeployFailed(f"{title} {error}.") from error
 
     async def _run(
         self,
@@ -152,9 +157,9 @@ class Builder:
 
 
 def _read_repository_document(folder: Path) -> WorkflowDocument:
-    """The document of the repository itself. Raises `DeployFailed`."""
+    """Return the workflow document in the repository. Raises `DeployFailed`."""
     try:
-        data = read_tree_file(folder / REPOSITORY_DOCUMENT, 4 * _MOST_CHARACTERS + 1)
+        data = read_tree_file(folder / REPOSITORY_DOCUMENT, 4 * _MAX_CHARACTERS + 1)
     except NotAFile:
         raise DeployFailed(f"{REPOSITORY_DOCUMENT} is no file.") from None
     except OSError:
@@ -168,3 +173,21 @@ def _read_repository_document(folder: Path) -> WorkflowDocument:
         raise DeployFailed(f"{REPOSITORY_DOCUMENT} is not written in UTF-8.") from None
     except DocumentFault as error:
         raise DeployFailed(f"The repository's {REPOSITORY_DOCUMENT} cannot be used: {error}") from error
+
+
+def read_tree_file(path: Path, max_bytes: int) -> bytes:
+    """Return the first `max_bytes` of a regular file. Raises `NotAFile`, and `OSError` if the file cannot be read."""
+    if path.is_symlink():
+        # A link could lead to a file that this user may read, and the build may not.
+        raise NotAFile
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotAFile
+        data = bytearray()
+        while len(data) < max_bytes and (part := os.read(handle, max_bytes - len(data))):
+            data += part
+        return bytes(data)
+    finally:
+        os.close(handle)

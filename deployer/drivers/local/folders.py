@@ -21,29 +21,30 @@ from deployer.trees.remove_tree import remove_tree
 from deployer.trees.seal_tree import ForeignFile, seal_tree
 from deployer.trees.walk_tree import take_tree
 
-# Of an environment two users: what it builds cannot touch what it runs.
+# An environment has two users: its builds cannot touch its running processes.
 _USERS_EACH = 2
-_OUTPUTS_KEPT = 5
+_RETAINED_OUTPUTS = 5
 _SEAL_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """All of them, under one root."""
+    """The folders of one deployer, under one root."""
 
     identity: Identity
 
     @property
     def root(self) -> Path:
-        """Of the deployer."""
+        """The folder of the deployer."""
         return self.identity.folder
 
     def builder(self, tenancy: Tenancy) -> Owner | None:
-        """Who builds; None: Pharos does not run as root, and gives nobody other rights than its own."""
+        """Return the user of builds; None if Pharos is not root: then all processes have its own user."""
         return self._owner(tenancy, 0)
 
     def runner(self, tenancy: Tenancy) -> Owner | None:
-        """Who runs. Both read what is their project's: a release may be promoted to another environment of it."""
+        """Return the user of running processes. Both users have the group of the project: a release may be promoted to
+        another environment of the project."""
         return self._owner(tenancy, 1)
 
     def _owner(self, tenancy: Tenancy, which: int) -> Owner | None:
@@ -60,42 +61,42 @@ class Folders:
             ) from error
 
     def runner_uid(self, environment_id: int) -> int | None:
-        """As which user an environment runs; None if none of its processes ever ran."""
+        """Return the user of an environment's processes; None if none ever ran."""
         if os.geteuid() != 0:
             return os.geteuid()
         return self.identity.find_user(_USERS_EACH * environment_id + 1)
 
     def artefact(self, name: str) -> Path:
-        """Where an artefact is. `name` is one that this driver gave."""
+        """Return the folder of an artefact. `name`: as returned by a build."""
         return self.root / ARTEFACTS / name
 
     def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
-        """What one process of a release prints: each deployment has files of its own."""
+        """Return the file for the output of one process, in a folder that exists if possible."""
         folder = self.root / OUTPUTS / tenancy.public_id / str(deployment_id)
-        # Without its output a process runs all the same; one that cannot be started says why.
+        # A process can run without its output.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder / f"{process}.{number}.log"
 
-    def old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
-        """What deployments have printed before the newest few of each environment, unless they run."""
+    def find_old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
+        """Return the output folders of all but the newest deployments of each environment, and the running ones."""
         old = []
         for environment in environments:
             names = [name for name in self.names(f"{OUTPUTS}/{environment}") if name.isdecimal()]
             newest_first = sorted(map(int, names), reverse=True)
             old += [
                 self.root / OUTPUTS / environment / str(number)
-                for number in newest_first[_OUTPUTS_KEPT:]
+                for number in newest_first[_RETAINED_OUTPUTS:]
                 if number not in running
             ]
         return old
 
     def home_path(self, tenancy: Tenancy, use: str) -> Path:
-        """Where HOME of `build` or `run` is."""
+        """Return HOME for `build` or `run`."""
         return self.root / HOMES / tenancy.public_id / use
 
     def home(self, tenancy: Tenancy, owner: Owner | None, use: str) -> Path:
-        """HOME of `build` or `run`, made where it is not there."""
+        """Return HOME for `build` or `run`, and create it if necessary."""
         home = self.home_path(tenancy, use)
         for folder in (self.root / HOMES, home.parent):
             folder.mkdir(exist_ok=True)
@@ -106,8 +107,19 @@ class Folders:
             os.chown(home, owner.uid, owner.gid)
         return home
 
-    async def fresh_artefact(self, name: str) -> Path:
-        """An empty folder for a build."""
+    def find_home_fault(self, tenancy: Tenancy) -> str | None:
+        """Return why no process of the environment can be started; None if its HOME is writable."""
+        try:
+            self.home(tenancy, self.runner(tenancy), "run")
+        except OSError as error:
+            return (
+                f"The folder {error.filename} cannot be written ({error.strerror}), and what needs it cannot be "
+                "started: make it writable for the deployer."
+            )
+        return None
+
+    async def create_artefact(self, name: str) -> Path:
+        """Create an empty folder for a build."""
         folder = self.artefact(name)
         await self.remove(folder)
         folder.parent.mkdir(exist_ok=True)
@@ -117,7 +129,7 @@ class Folders:
 
     @shielded
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
-        """Give the tree to whoever builds in it."""
+        """Give the tree to the user who builds in it."""
         if owner is not None:
             await asyncio.to_thread(give_tree, folder, owner)
 
@@ -163,7 +175,7 @@ class Folders:
             remove_tree(work)
 
     def set_aside(self, folder: Path) -> None:
-        """Have nobody find the tree any more: at once, however large it is. `remove_set_aside` deletes it."""
+        """Move the tree away at once, however large it is. `remove_set_aside` deletes it."""
         aside = self.root / REMOVED
         aside.mkdir(exist_ok=True, mode=0o700)
         try:
@@ -172,7 +184,7 @@ class Folders:
             return
 
     async def remove_set_aside(self) -> None:
-        """Delete what was set aside, by an earlier process as well."""
+        """Delete the trees that were set aside, also by a former process."""
         for name in self.names(REMOVED):
             await self.remove(self.root / REMOVED / name)
 

@@ -1,4 +1,4 @@
-"""Run by test_port_takeover.py without some rights: deploys, crashes and deploys again, and prints what works."""
+"""A program for test_port_takeover.py: deploys, crashes and deploys again without some rights; prints the results."""
 
 import asyncio
 import os

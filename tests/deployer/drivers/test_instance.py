@@ -17,7 +17,7 @@ async def test_a_probe_that_fails_unexpectedly_is_repeated(monkeypatch: pytest.M
     faults = [ValueError("a defect")]
     ready = asyncio.Event()
 
-    async def probe(*_given: Any) -> None:
+    async def probe(*_args: Any) -> None:
         if faults:
             raise faults.pop()
 

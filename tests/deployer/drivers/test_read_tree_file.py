@@ -1,4 +1,4 @@
-"""Files of a work tree: what a repository puts in their place is never followed, awaited or left open."""
+"""Reads of files in a work tree: links are not followed, pipes do not block, and no descriptor stays open."""
 
 import os
 import socket
@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from deployer.drivers.interface import DeployFailed
-from deployer.drivers.local.build import REPOSITORY_DOCUMENT, _read_repository_document
-from deployer.drivers.local.read_tree_file import read_tree_file
+from deployer.drivers.local.build import REPOSITORY_DOCUMENT, _read_repository_document, read_tree_file
 
 
 def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_what_is_no_file_is_refused_and_nothing_stays_open(
+def test_other_kinds_of_files_are_refused_and_no_descriptor_stays_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trees = {name: tmp_path / name for name in ("folder", "link", "pipe", "socket", "loop", "missing")}
@@ -35,12 +34,14 @@ def test_what_is_no_file_is_refused_and_nothing_stays_open(
                 with pytest.raises(DeployFailed) as refused:
                     _read_repository_document(tree)
                 is_absent = name in ("missing", "socket")
-                told = "There is no workflow document" if is_absent else f"{REPOSITORY_DOCUMENT} is no file."
-                assert str(refused.value).startswith(told), name
+                message = (
+                    "There is no workflow document" if is_absent else f"{REPOSITORY_DOCUMENT} is no file."
+                )
+                assert str(refused.value).startswith(message), name
         assert _descriptors() == before
 
 
-def test_a_huge_file_is_read_as_far_as_allowed(tmp_path: Path) -> None:
+def test_a_large_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with open(path, "wb") as file:
         file.truncate(2**40)

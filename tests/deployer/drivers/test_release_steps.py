@@ -1,4 +1,4 @@
-"""Release steps: as which user they run, where they keep files, and what runs meanwhile."""
+"""The user, the files and the neighbours of release steps."""
 
 import asyncio
 import json
@@ -85,8 +85,10 @@ def _run(step: str, worker: str = "exec sleep 600") -> Run:
     return Run(1, "1", read_workflow(text), {})
 
 
-async def test_a_migration_is_found_by_the_application(driver: LocalDriver, tmp_path: Path) -> None:
-    """As an application without a database server does it: a file in its home."""
+async def test_the_application_finds_the_file_that_a_migration_wrote(
+    driver: LocalDriver, tmp_path: Path
+) -> None:
+    """An application without a database server stores files in its HOME."""
     log = _Log()
     await driver.run_release_steps(_TENANCY, _run(f"{_MIGRATE}; id -u; ! touch /srv/app/x 2>/dev/null"), log)
     home = tmp_path / "folder" / "homes" / "env_public" / "run"
@@ -99,7 +101,7 @@ async def test_a_migration_is_found_by_the_application(driver: LocalDriver, tmp_
     await driver.reconcile(_TENANCY, None, 0)
 
 
-async def test_it_does_not_end_what_runs_as_the_same_user(driver: LocalDriver) -> None:
+async def test_a_release_step_does_not_end_running_instances_of_the_same_user(driver: LocalDriver) -> None:
     log = _Log()
     live = _run("true")
     await driver.start(_TENANCY, live, 1, log)
@@ -111,8 +113,8 @@ async def test_it_does_not_end_what_runs_as_the_same_user(driver: LocalDriver) -
     await driver.reconcile(_TENANCY, None, 0)
 
 
-async def test_the_end_of_what_runs_does_not_end_it(driver: LocalDriver, tmp_path: Path) -> None:
-    """An environment that is asleep, or was never live, is kept so while its first release is prepared."""
+async def test_ending_all_instances_does_not_end_a_release_step(driver: LocalDriver, tmp_path: Path) -> None:
+    """A hibernated environment, or one that was never live, is reconciled while its first release is prepared."""
     home = tmp_path / "folder" / "homes" / "env_public" / "run"
     step = "touch ~/begun; until [ -e ~/go ]; do sleep 0.02; done"
     releasing = asyncio.ensure_future(driver.run_release_steps(_TENANCY, _run(step), _Log()))

@@ -31,7 +31,7 @@ def folders(tmp_path: Path) -> Folders:
 @pytest.fixture
 async def tree(folders: Folders, tmp_path: Path) -> Path:
     (tmp_path / "folder").mkdir()
-    return await folders.fresh_artefact("1")
+    return await folders.create_artefact("1")
 
 
 def _write_sparse(path: Path) -> None:
