@@ -1,4 +1,4 @@
-"""Carries one deployment out: check-out, build, release steps, start, switch."""
+"""Runs one deployment: check-out, build, release steps, start, switch."""
 
 import asyncio
 import logging
@@ -18,10 +18,10 @@ from control_domain.workflows.document import WorkflowDocument, from_json
 from control_domain.workflows.read_workflow import read_workflow
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.resolve_ref import resolve_ref
-from deployer.deployments.begin_attempt import Job, begin_attempt
-from deployer.deployments.live_release import DeploymentIsLive, explain_unusable
+from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.log import DeploymentLog
-from deployer.deployments.record import DeploymentRecord
+from deployer.deployments.read_job import Job
+from deployer.deployments.record import DeploymentIsLive, DeploymentRecord, explain_unusable
 from deployer.drivers.interface import (
     BuildResult,
     DeployFailed,
@@ -47,13 +47,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DeployContext:
-    """What deployments are carried out with."""
+    """What deployment runs need."""
 
     sessions: Sessions
     keys: SealingKeys
     driver: Driver
     builds: asyncio.Semaphore
-    """How many may build at once."""
+    """Limits the number of simultaneous builds."""
     max_log_bytes: int
     metrics: DeployerMetrics
 
@@ -66,28 +66,30 @@ async def run_deployment(
     canceled: asyncio.Event,
     switch_lock: asyncio.Lock,
 ) -> None:
-    """Bring the environment's active deployment to its end, or on from where an earlier deployer was.
+    """Run the environment's active deployment to its end, from the step that an earlier deployer has reached.
 
-    Set `canceled` once it is: a build is ended then. Whoever has the switch lock changes what runs. Raises `LeaseLost`;
-    what the database raises, and `DeploymentIsLive`, leave the deployment as it is, to be taken up again.
+    `canceled` ends a build. The switch lock is held from the release steps on. Raises `LeaseLost`, database errors and
+    `DeploymentIsLive`: the deployment is then unchanged, and another attempt follows.
     """
     try:
         job = await begin_attempt(context.sessions, lease, context.keys, deployment_id)
     except ForbiddenMove:
-        # Canceled just now.
+        # Canceled since the desired state was read.
         return
     if job is None:
         return
-    # With the most that there may be it takes half a second.
+    # In a thread: with as many variables as allowed this takes half a second.
     mask = await asyncio.to_thread(Mask, job.variables.values())
     record = DeploymentRecord(context.sessions, lease, deployment_id)
-    log = DeploymentLog(context.sessions, lease, deployment_id, mask, context.max_log_bytes, record.note)
+    log = DeploymentLog(
+        context.sessions, lease, deployment_id, mask, context.max_log_bytes, record.begin_step
+    )
     try:
-        async with log.flowing():
-            await _Work(context, lease, tenancy, job, log, record).run(canceled, switch_lock)
+        async with log.flushing():
+            await _DeploymentRun(context, lease, tenancy, job, log, record).run(canceled, switch_lock)
         context.metrics.finished["succeeded"] += 1
     except ForbiddenMove as error:
-        # Canceled meanwhile: that stands in the log already.
+        # Canceled meanwhile: the cancellation has written its line.
         logger.info("deployment %d is %s", deployment_id, error.was)
         context.metrics.finished["canceled"] += 1
     except DeployFailed as error:
@@ -97,7 +99,7 @@ async def run_deployment(
     except (LeaseLost, SQLAlchemyError):
         raise
     except Exception:
-        # It would fail again the same way; whoever waits for it is told.
+        # A second attempt would fail the same way.
         logger.exception("deployment %d failed", deployment_id)
         context.metrics.failures += 1
         await record.fail("The deployer failed in the middle of this: its own log says why.")
@@ -105,7 +107,7 @@ async def run_deployment(
 
 async def _record_failure(record: DeploymentRecord, reason: str) -> str:
     """End the deployment, and return its status. A deployment whose release is already live succeeds: an active
-    deployment would block the environment for a deployment that fixes the cause. The keeper reports the cause."""
+    deployment would block the environment for a deployment that fixes the cause, which the worker reports."""
     try:
         await record.fail(reason)
         return "failed"
@@ -114,7 +116,7 @@ async def _record_failure(record: DeploymentRecord, reason: str) -> str:
         return "succeeded"
 
 
-class _Work:
+class _DeploymentRun:
     """One attempt."""
 
     def __init__(
@@ -136,7 +138,7 @@ class _Work:
         self._begun = time.monotonic()
 
     async def run(self, canceled: asyncio.Event, switch_lock: asyncio.Lock) -> None:
-        """All that is left to do. Raises `DeployFailed`."""
+        """Run the remaining steps. Raises `DeployFailed`."""
         job = self._job
         step = job.step
         if job.status is not DeploymentStatus.RUNNING:
@@ -144,12 +146,11 @@ class _Work:
             step = DeploymentStep.START if job.is_rollback else DeploymentStep.RELEASE
         else:
             assert job.release is not None
-            release_id, run = job.release.id, self._run_of(job.release)
+            release_id, run = job.release.id, self._make_run(job.release)
         async with switch_lock:
-            await self._bring(release_id, run, step)
+            await self._bring_live(release_id, run, step)
 
-    async def _bring(self, release_id: int, run: Run, step: DeploymentStep | None) -> None:
-        """From what is built to what is live."""
+    async def _bring_live(self, release_id: int, run: Run, step: DeploymentStep | None) -> None:
         job, record = self._job, self._record
         if step is DeploymentStep.RELEASE and run.workflow.release.steps:
             await self._driver.run_release_steps(self._tenancy, run, self._log)
@@ -165,7 +166,7 @@ class _Work:
     async def _switch(self, run: Run) -> None:
         """Switch the traffic to the live release, and retry until this succeeds: a live release cannot be undone.
         Raises `ReleaseUnusable` if no retry can succeed."""
-        pause, is_told = _FIRST_PAUSE, False
+        pause, is_logged = _FIRST_PAUSE, False
         while True:
             try:
                 return await self._driver.switch(self._tenancy, run)
@@ -174,41 +175,41 @@ class _Work:
             except DeployFailed as error:
                 reason = str(error)
             except Exception:
-                # What failed here would fail the deployment of a release that is live.
+                # A raised exception would fail the deployment of a live release.
                 logger.exception("deployment %d: the switch failed", self._job.deployment_id)
                 self._context.metrics.failures += 1
                 reason = "The switch failed: the deployer's own log says why."
-            if not is_told:
+            if not is_logged:
                 await self._log.write_line(
                     f"{reason} The release is live: the switch is tried again until it succeeds."
                 )
-                is_told = True
+                is_logged = True
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _prepare(self, canceled: asyncio.Event) -> tuple[int, Run]:
-        """What is to be run, and under which release. Ends early where it was canceled."""
+        """Return the ID of the release and its run; build it if necessary. Raises `ForbiddenMove` if canceled."""
         job = self._job
         if job.is_rollback:
             assert job.release is not None
-            await self._record.restored()
-            return job.release.id, self._run_of(job.release)
+            await self._record.skip_build()
+            return job.release.id, self._make_run(job.release)
         if job.release is not None:
             revision = job.release.revision
             built = BuildResult(job.release.artefact, read_release_workflow(job.release.workflow))
         else:
-            revision, built = await _unless(canceled, self._build())
+            revision, built = await _run_unless_canceled(canceled, self._build())
         await self._log.flush()
-        release_id = await self._record.built(built, revision, job.variables_id)
+        release_id = await self._record.add_release(built, revision, job.variables_id)
         return release_id, Run(job.deployment_id, built.artefact, built.workflow, job.variables)
 
-    async def _revision(self) -> str:
+    async def _resolve_revision(self) -> str:
         job = self._job
         if job.revision is not None:
-            await self._record.note(DeploymentStep.CHECK_OUT)
+            await self._record.begin_step(DeploymentStep.CHECK_OUT)
             return job.revision
         try:
-            # As the driver marks what it starts: it ends what an earlier deployer has left.
+            # The mark of the driver's own processes: the driver ends those that a former process has left.
             mark = f"{self._lease.holder}/git/{job.deployment_id}"
             revision = await resolve_ref(job.url, job.ref, mark=mark)
         except CheckOutFailed as error:
@@ -219,13 +220,13 @@ class _Work:
                 f"{job.pushed.revision}, of which the webhook has told."
             )
             revision = job.pushed.revision
-        await self._record.note(DeploymentStep.CHECK_OUT, revision=revision)
+        await self._record.begin_step(DeploymentStep.CHECK_OUT, revision=revision)
         return revision
 
     async def _build(self) -> tuple[str, BuildResult]:
         job, builds = self._job, self._context.builds
-        revision = await self._revision()
-        workflow = None if job.workflow is None else _read(job.workflow)
+        revision = await self._resolve_revision()
+        workflow = None if job.workflow is None else _read_project_workflow(job.workflow)
         source = Source(job.deployment_id, job.url, job.ref, revision, workflow)
         if builds.locked():
             await self._log.write_line("Waits until another build is done.")
@@ -233,30 +234,30 @@ class _Work:
             return revision, await self._driver.build(self._tenancy, source, job.variables, self._log)
 
     async def _start(self, run: Run) -> None:
-        await self._record.note(DeploymentStep.START)
+        await self._record.begin_step(DeploymentStep.START)
         await self._driver.start(self._tenancy, run, self._job.replicas, self._log)
 
-    def _run_of(self, release: Release) -> Run:
+    def _make_run(self, release: Release) -> Run:
         job = self._job
         return Run(
             job.deployment_id, release.artefact, read_release_workflow(release.workflow), job.variables
         )
 
 
-async def _unless(canceled: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives; it is ended, and `ForbiddenMove` raised, as soon as the deployment is canceled."""
-    task = asyncio.create_task(work)
-    calling_off = asyncio.create_task(canceled.wait())
+async def _run_unless_canceled(canceled: asyncio.Event, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the coroutine's result; cancel it and raise `ForbiddenMove` as soon as the deployment is canceled."""
+    task = asyncio.create_task(coroutine)
+    cancellation = asyncio.create_task(canceled.wait())
     try:
-        await asyncio.wait({task, calling_off}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, cancellation}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ForbiddenMove(DeploymentStatus.CANCELED, DeploymentStatus.RUNNING)
         return await task
     finally:
-        await end_tasks(calling_off, task)
+        await end_tasks(cancellation, task)
 
 
-def _read(text: str) -> WorkflowDocument:
+def _read_project_workflow(text: str) -> WorkflowDocument:
     try:
         return read_workflow(text)
     except DocumentFault as error:

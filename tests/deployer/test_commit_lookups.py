@@ -1,4 +1,4 @@
-"""The commits of deployments that wait for approval are looked up, within limits."""
+"""The deployer looks up the commits of deployments that await approval, within limits."""
 
 import asyncio
 import shutil
@@ -22,8 +22,7 @@ from deployer.check_out.read_commit import parse_commit, read_commit
 from deployer.check_out.resolve_ref import resolve_ref
 from deployer.database_guard import DatabaseRefused
 from deployer.database_memory import DatabaseRefused
-from deployer.deployments import commit_lookups as look_up_commits
-from deployer.deployments import look_up_commits
+from deployer.deployments import commit_lookups
 from deployer.deployments.commit_lookups import CommitLookup, CommitLookups
 from deployer.shield import end_tasks
 from tests.support.deploy_platform import Platform, environment_path
@@ -33,7 +32,7 @@ NAME = "shop/production"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """With one commit, whose subject and author would write to a terminal."""
+    """A repository with one commit, whose subject and author have terminal control sequences."""
     path = tmp_path / "shop"
     for command in (
         ("init", "--quiet", "-b", "main", str(path)),
@@ -64,8 +63,8 @@ async def _read(repository: Path, revision: str, most_bytes: int = 2**20) -> tup
     return await read_commit(f"file://{repository}", revision, timeout_seconds=60, most_bytes=most_bytes)
 
 
-def _add_release(repository: Path) -> None:
-    """A branch of that name, a commit ahead of main."""
+def _add_release_branch(repository: Path) -> None:
+    """Add the branch `release`, one commit ahead of `main`."""
     git = ("git", "-C", str(repository), "-c", "user.name=Eve", "-c", "user.email=e@e.example")
     for command in (
         ("checkout", "--quiet", "-b", "release"),
@@ -75,7 +74,9 @@ def _add_release(repository: Path) -> None:
         subprocess.run([*git, *command], check=True)
 
 
-async def _waiting(platform: Platform, url: str, ref: str | None = "main", branch: str | None = None) -> int:
+async def _add_awaiting_deployment(
+    platform: Platform, url: str, ref: str | None = "main", branch: str | None = None
+) -> int:
     await platform.change(NAME, deploys_need_approval=True, branch=branch)
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Repository).values(url=url))
@@ -83,35 +84,37 @@ async def _waiting(platform: Platform, url: str, ref: str | None = "main", branc
     return int((await platform.call("POST", path, {} if ref is None else {"ref": ref})).data["id"])
 
 
-async def _accepted() -> None:
-    """The database is the right one."""
+async def _accept() -> None:
+    """Accept the database."""
 
 
-async def _look(platform: Platform, number: int) -> Deployment:
-    """Look once, and until that has come to its end."""
-    looking = CommitLookups(platform.sessions, "test", _accepted)
-    await looking.look()
-    await asyncio.gather(*looking._running)
+async def _look_up(platform: Platform, number: int) -> Deployment:
+    """Run the due look-ups, and return the deployment."""
+    lookups = CommitLookups(platform.sessions, "test", _accept)
+    await lookups.start_due()
+    await asyncio.gather(*lookups._running)
     async with platform.sessions() as session:
         return await session.get_one(Deployment, number)
 
 
-async def test_a_disconnected_repository_is_asked_nothing(platform: Platform, repository: Path) -> None:
-    number = await _waiting(platform, str(repository))
+async def test_the_commits_of_a_disconnected_repository_are_not_looked_up(
+    platform: Platform, repository: Path
+) -> None:
+    number = await _add_awaiting_deployment(platform, str(repository))
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Repository).values(disconnected_at=datetime.now(UTC)))
-    assert (await _look(platform, number)).commit_looked_up_at is None
+    assert (await _look_up(platform, number)).commit_looked_up_at is None
 
 
-async def test_the_commit_its_subject_and_its_author_are_written_down(
+async def test_the_commit_its_subject_and_its_author_are_stored(
     platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # As under `make up`, where the folder for temporary files is a relative path.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", "temporary")
-    number = await _waiting(platform, str(repository))
-    found = await _look(platform, number)
+    number = await _add_awaiting_deployment(platform, str(repository))
+    found = await _look_up(platform, number)
     assert found.revision == _head(repository)
     assert (found.commit_subject, found.commit_author, found.commit_fault) == ("Fix it", "Eve", None)
     assert list((tmp_path / "temporary").iterdir()) == []
@@ -121,27 +124,27 @@ async def test_the_commit_its_subject_and_its_author_are_written_down(
     ("ref", "branch", "subject"),
     [(None, "release", "Of release"), (None, None, "Fix it"), ("main", "release", "Fix it")],
 )
-async def test_the_commit_is_that_of_the_branch_that_is_deployed(
+async def test_the_newest_commit_of_the_deployed_branch_is_looked_up(
     platform: Platform, repository: Path, ref: str | None, branch: str | None, subject: str
 ) -> None:
-    _add_release(repository)
-    found = await _look(platform, await _waiting(platform, str(repository), ref, branch))
+    _add_release_branch(repository)
+    found = await _look_up(platform, await _add_awaiting_deployment(platform, str(repository), ref, branch))
     assert found.commit_subject == subject
 
 
-async def test_why_it_is_not_found_is_written_down_and_it_is_tried_again_later(
+async def test_the_reason_of_a_failed_look_up_is_stored_and_the_look_up_is_retried_later(
     platform: Platform, repository: Path, tmp_path: Path
 ) -> None:
-    number = await _waiting(platform, str(tmp_path / "nowhere"))
-    found = await _look(platform, number)
+    number = await _add_awaiting_deployment(platform, str(tmp_path / "nowhere"))
+    found = await _look_up(platform, number)
     assert found.revision is None and found.commit_fault
     async with platform.sessions() as session, session.begin():
         await session.execute(update(Repository).values(url=str(repository)))
-    assert (await _look(platform, number)).revision is None
+    assert (await _look_up(platform, number)).revision is None
     async with platform.sessions() as session, session.begin():
         before = datetime.now(UTC) - timedelta(minutes=6)
         await session.execute(update(Deployment).values(commit_looked_up_at=before))
-    found = await _look(platform, number)
+    found = await _look_up(platform, number)
     assert (found.revision, found.commit_fault) == (_head(repository), None)
 
 
@@ -152,31 +155,31 @@ async def test_a_commit_that_is_too_large_is_not_fetched(
         await _read(repository, _head(repository), most_bytes=0)
 
 
-async def test_nothing_is_claimed_or_written_in_a_database_that_is_refused(
+async def test_a_refused_database_gets_no_claim_and_no_commit(
     platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = await _waiting(platform, str(repository))
+    number = await _add_awaiting_deployment(platform, str(repository))
     refused = True
 
     async def check() -> None:
         if refused:
             raise DatabaseRefused("another database")
 
-    looking = CommitLookups(platform.sessions, "test", check)
-    await looking._try_to_look()
-    assert not looking._running
+    lookups = CommitLookups(platform.sessions, "test", check)
+    await lookups._poll()
+    assert not lookups._running
 
-    async def read(*_given: object, **_named: object) -> tuple[str, str]:
+    async def read(*_args: object, **_kwargs: object) -> tuple[str, str]:
         nonlocal refused
         refused = True
         return "subject", "author"
 
-    monkeypatch.setattr(look_up_commits, "read_commit", read)
+    monkeypatch.setattr(commit_lookups, "read_commit", read)
     async with platform.sessions() as session:
         assert (await session.get_one(Deployment, number)).commit_looked_up_at is None
     refused = False
-    await looking._try_to_look()
-    await asyncio.gather(*looking._running)
+    await lookups._poll()
+    await asyncio.gather(*lookups._running)
     async with platform.sessions() as session:
         found = await session.get_one(Deployment, number)
     assert found.commit_looked_up_at is not None and found.commit_subject is None
@@ -184,140 +187,140 @@ async def test_nothing_is_claimed_or_written_in_a_database_that_is_refused(
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("tried_minutes", [None, 6])
-async def test_a_look_up_that_is_cut_short_is_due_again(
+async def test_a_cancelled_look_up_is_due_again(
     platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch, tried_minutes: int | None
 ) -> None:
-    number = await _waiting(platform, str(repository))
+    number = await _add_awaiting_deployment(platform, str(repository))
     tried = None if tried_minutes is None else datetime.now(UTC) - timedelta(minutes=tried_minutes)
     async with platform.sessions() as session, session.begin():
         await session.execute(
             update(Deployment).where(Deployment.id == number).values(commit_looked_up_at=tried)
         )
-    looking = CommitLookups(platform.sessions, "test", _accepted)
+    lookups = CommitLookups(platform.sessions, "test", _accept)
     begun = asyncio.Event()
 
-    async def read(*_given: object, **_named: object) -> tuple[str, str]:
+    async def read(*_args: object, **_kwargs: object) -> tuple[str, str]:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(look_up_commits, "read_commit", read)
-    running = asyncio.create_task(looking.run())
+    monkeypatch.setattr(commit_lookups, "read_commit", read)
+    running = asyncio.create_task(lookups.run())
     await begun.wait()
     await end_tasks(running)
     async with platform.sessions() as session:
         assert (await session.get_one(Deployment, number)).commit_looked_up_at == tried
 
     # Cancelled before its first step.
-    begin = looking._begin
+    start = lookups._start
 
-    async def begin_and_end(sought: CommitLookup) -> None:
-        await begin(sought)
+    async def start_and_cancel(lookup: CommitLookup) -> None:
+        await start(lookup)
         running.cancel()
 
-    monkeypatch.setattr(looking, "_begin", begin_and_end)
-    running = asyncio.create_task(looking.run())
+    monkeypatch.setattr(lookups, "_start", start_and_cancel)
+    running = asyncio.create_task(lookups.run())
     await asyncio.wait({running})
     async with platform.sessions() as session:
         assert (await session.get_one(Deployment, number)).commit_looked_up_at == tried
 
 
-async def test_a_claim_of_another_deployer_is_not_given_back(platform: Platform, repository: Path) -> None:
-    number = await _waiting(platform, str(repository))
-    looking = CommitLookups(platform.sessions, "test", _accepted)
-    (sought,) = await looking._find(0)
+async def test_a_claim_of_another_deployer_is_not_released(platform: Platform, repository: Path) -> None:
+    number = await _add_awaiting_deployment(platform, str(repository))
+    lookups = CommitLookups(platform.sessions, "test", _accept)
+    (lookup,) = await lookups._find_due(0)
     now = datetime.now(UTC)
-    looking._claimed[number] = now - timedelta(minutes=6)
+    lookups._claimed[number] = now - timedelta(minutes=6)
     async with platform.sessions() as session, session.begin():
         await session.execute(
             update(Deployment).where(Deployment.id == number).values(commit_looked_up_at=now)
         )
-    await looking._give_back([sought])
+    await lookups._release_claims([lookup])
     async with platform.sessions() as session:
         assert (await session.get_one(Deployment, number)).commit_looked_up_at == now
 
 
-async def test_what_was_found_is_written_after_a_moment_without_the_database(
+async def test_a_found_commit_is_stored_after_a_short_database_outage(
     platform: Platform, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look_up_commits, "_WRITE_PAUSES", (0.0,))
-    number = await _waiting(platform, str(repository))
+    monkeypatch.setattr(commit_lookups, "_WRITE_PAUSES", (0.0,))
+    number = await _add_awaiting_deployment(platform, str(repository))
     real, faults = CommitLookups._write, [OperationalError("", {}, Exception("away"))]
 
-    async def write(self: CommitLookups, *given: Any) -> None:
+    async def write(self: CommitLookups, *args: Any) -> None:
         if faults:
             raise faults.pop()
-        await real(self, *given)
+        await real(self, *args)
 
     monkeypatch.setattr(CommitLookups, "_write", write)
-    assert (await _look(platform, number)).commit_subject == "Fix it"
+    assert (await _look_up(platform, number)).commit_subject == "Fix it"
 
 
-async def test_whatever_fails_the_look_ups_go_on_and_an_outage_is_told_once(
+async def test_look_ups_continue_after_every_failure_and_an_outage_is_logged_once(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(look_up_commits, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(look_up_commits, "_FAILED_SECONDS", 0.0)
-    looking = CommitLookups(platform.sessions, "test", _accepted)
+    monkeypatch.setattr(commit_lookups, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(commit_lookups, "_FAILED_SECONDS", 0.0)
+    lookups = CommitLookups(platform.sessions, "test", _accept)
     faults: list[Exception | None] = [OperationalError("", {}, Exception("away"))] * 3
     faults += [None, OperationalError("", {}, Exception("away")), ValueError("a bad row"), None]
     done = asyncio.Event()
 
-    async def look() -> None:
+    async def start_due() -> None:
         if not faults:
             done.set()
         elif (fault := faults.pop(0)) is not None:
             raise fault
 
-    monkeypatch.setattr(looking, "look", look)
-    running = asyncio.create_task(looking.run())
+    monkeypatch.setattr(lookups, "start_due", start_due)
+    running = asyncio.create_task(lookups.run())
     try:
         async with asyncio.timeout(10):
             await done.wait()
     finally:
         await end_tasks(running)
-    told = [record.getMessage() for record in caplog.records if record.name == look_up_commits.__name__]
-    assert [("cannot be asked" in each, "could not be looked at" in each) for each in told] == [
+    logged = [record.getMessage() for record in caplog.records if record.name == commit_lookups.__name__]
+    assert [("cannot be read" in each, "could not be read" in each) for each in logged] == [
         (True, False), (True, False), (False, True)]  # fmt: skip
 
 
-class _Held(CommitLookups):
-    """Whose rows are given, and whose look-ups never end."""
+class _EndlessLookups(CommitLookups):
+    """Look-ups of given rows that never end."""
 
     def __init__(self, rows: list[CommitLookup]) -> None:
         self._rows, self._running, self._claimed = rows, {}, {}
         self.claimed: list[int] = []
-        self._check = _accepted
+        self._check = _accept
 
-    async def _find(self, page: int) -> list[CommitLookup]:
-        size = look_up_commits._PAGE_ROWS
+    async def _find_due(self, page: int) -> list[CommitLookup]:
+        size = commit_lookups._PAGE_ROWS
         return self._rows[page * size :][:size]
 
-    async def _claim(self, sought: CommitLookup) -> datetime:
-        self.claimed.append(sought.deployment_id)
+    async def _claim(self, lookup: CommitLookup) -> datetime:
+        self.claimed.append(lookup.deployment_id)
         return datetime.now(UTC)
 
-    async def _look_up(self, sought: CommitLookup) -> None:
+    async def _look_up(self, lookup: CommitLookup) -> None:
         await asyncio.Event().wait()
 
 
-async def test_an_account_has_one_place_and_a_host_two_however_many_rows_wait() -> None:
+async def test_one_look_up_of_an_account_and_two_of_a_host_run_at_once() -> None:
     rows = [CommitLookup(n, 1, f"https://g{n}.example/x", "main", None) for n in range(10)]
     rows += [CommitLookup(n, n, "https://slow.example/x", "main", None) for n in range(10, 500)]
     rows += [CommitLookup(1000, 1000, "https://fair.example/x", "main", None)]
-    looking = _Held(rows)
+    lookups = _EndlessLookups(rows)
     try:
-        await looking.look()
-        assert looking.claimed == [0, 10, 11, 1000]
+        await lookups.start_due()
+        assert lookups.claimed == [0, 10, 11, 1000]
     finally:
-        await end_tasks(*looking._running)
+        await end_tasks(*lookups._running)
 
 
-async def test_what_was_never_tried_goes_first_and_what_fails_for_long_is_tried_seldom(
+async def test_pauses_between_failed_look_ups_grow_with_the_age_of_the_deployment(
     platform: Platform, repository: Path
 ) -> None:
-    number = await _waiting(platform, str(repository))
-    looking = CommitLookups(platform.sessions, "test", _accepted)
+    number = await _add_awaiting_deployment(platform, str(repository))
+    lookups = CommitLookups(platform.sessions, "test", _accept)
     for age, tried, is_due in (
         (10, None, True),
         (10, 4, False),
@@ -339,11 +342,14 @@ async def test_what_was_never_tried_goes_first_and_what_fails_for_long_is_tried_
                     commit_looked_up_at=None if tried is None else now - timedelta(minutes=tried),
                 )
             )
-        assert [one.deployment_id for one in await looking._find(0)] == [number] * is_due, (age, tried)
+        assert [lookup.deployment_id for lookup in await lookups._find_due(0)] == [number] * is_due, (
+            age,
+            tried,
+        )
 
 
 def _add_large_commit(repository: Path, size: int) -> str:
-    """On a branch of its own; it packs well."""
+    """Add a commit with a long, well compressible message on a branch of its own."""
     git = ["git", "-C", str(repository)]
     text = subprocess.run([*git, "cat-file", "commit", "main"], check=True, capture_output=True).stdout
     command = [*git, "hash-object", "-t", "commit", "-w", "--stdin"]
@@ -353,7 +359,7 @@ def _add_large_commit(repository: Path, size: int) -> str:
     return commit
 
 
-async def test_a_commit_with_an_endless_message_is_not_shown(repository: Path) -> None:
+async def test_a_commit_with_a_too_long_message_is_refused(repository: Path) -> None:
     with pytest.raises(CheckOutFailed, match="too large to be shown"):
         await _read(repository, _add_large_commit(repository, 100_000))
 
@@ -401,21 +407,21 @@ async def test_no_folder_is_walked_or_removed_on_the_event_loop(
 ) -> None:
     threads: list[tuple[str, bool]] = []
 
-    def note(name: str, real: Callable[..., None]) -> Callable[..., None]:
-        def run(*given: Any, **named: Any) -> None:
+    def wrap(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        def run(*args: Any, **kwargs: Any) -> None:
             threads.append((name, threading.current_thread() is threading.main_thread()))
-            real(*given, **named)
+            real(*args, **kwargs)
 
         return run
 
-    monkeypatch.setattr(bounded_fetch, "_check_size", note("check", bounded_fetch._check_size))
-    monkeypatch.setattr(bounded_fetch.shutil, "rmtree", note("remove", shutil.rmtree))
+    monkeypatch.setattr(bounded_fetch, "_check_size", wrap("check", bounded_fetch._check_size))
+    monkeypatch.setattr(bounded_fetch.shutil, "rmtree", wrap("remove", shutil.rmtree))
     await _read(repository, _head(repository))
     await resolve_ref(str(repository), _head(repository)[:9], most_bytes=2**20)
     assert set(threads) == {("check", False), ("remove", False)}
 
 
-async def test_many_branches_are_few_files(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_branches_need_few_files(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = _head(repository)
     refs = "".join(f"{head} refs/heads/b{number:03}\n" for number in range(100))
     (repository / ".git" / "packed-refs").write_text(f"# pack-refs with: peeled fully-peeled sorted \n{refs}")
@@ -436,7 +442,7 @@ async def test_git_has_a_memory_limit(repository: Path, monkeypatch: pytest.Monk
         await resolve_ref(str(repository), _head(repository)[:9], most_bytes=1024**3)
 
 
-async def test_the_search_for_a_beginning_is_held_to_a_size(repository: Path) -> None:
+async def test_the_search_for_an_abbreviated_commit_has_a_size_limit(repository: Path) -> None:
     with pytest.raises(CheckOutFailed, match="is larger than"):
         await resolve_ref(str(repository), _head(repository)[:9], most_bytes=0)
     assert await resolve_ref(str(repository), _head(repository)[:9], most_bytes=2**20) == _head(repository)

@@ -1,4 +1,4 @@
-"""Deployments that Pharos carries out mark telemetry: an exception names the version that it first came after."""
+"""Deployments of the deployer mark telemetry: an exception names the version in which it first occurred."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from deployer.leases import Lease, take_lease
 from deployer.metrics import DeployerMetrics
 from operator_actions.actions.telemetry import list_issues
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from tests.deployer.test_run_deployment import NotingDriver
+from tests.deployer.test_run_deployment import RecordingDriver
 from tests.support.carried_out import WORKFLOW
 from tests.support.deploy_platform import Platform
 from tests.support.serve_control import VARIABLE_KEYS
@@ -44,7 +44,7 @@ _OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
     [
         ([], {0: None}),
         ([_OWN], {9: None, 10: _COMMIT[:12], 99: _COMMIT[:12]}),
-        # Both tell of one deployment, in either order: it counts as one, by its reported name.
+        # Both rows describe one deployment, in either order: it counts once, with its reported name.
         ([_OWN, _row("a", 12, "1.4.0", _COMMIT)], {9: None, 10: "1.4.0", 11: "1.4.0", 12: "1.4.0"}),
         ([_row("a", 8, "1.4.0", _COMMIT[:7].upper()), _OWN], {7: None, 8: "1.4.0", 10: "1.4.0"}),
         ([_OWN, _row("a", 12, _COMMIT[:8])], {10: _COMMIT[:8], 12: _COMMIT[:8]}),
@@ -60,7 +60,7 @@ _OWN = _row("pharos/7", 10, _COMMIT[:12], _COMMIT)
         ),
     ],
 )
-def test_the_version_that_was_live(
+def test_the_live_version_at_each_moment(
     recorded: list[RecordedDeployment], versions: dict[int, str | None]
 ) -> None:
     found = {minute: version_at(recorded, _NOON + timedelta(minutes=minute)) for minute in versions}
@@ -70,15 +70,15 @@ def test_the_version_that_was_live(
 async def _run_deployment(
     platform: Platform, lease: Lease, deployment_id: int, at_start: Callable[[], None] = lambda: None
 ) -> tuple[str, str]:
-    """Carry the deployment out; gives its status, and the commit of the release that it brings."""
+    """Run the deployment; return its status and the commit of its release."""
     switch_lock = asyncio.Lock()
-    driver = NotingDriver(switch_lock, at_start=at_start)
-    shop = DeployContext(
+    driver = RecordingDriver(switch_lock, at_start=at_start)
+    context = DeployContext(
         platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
     )
     environment = platform.acme.environment(NAME)
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
-    await run_deployment(shop, lease, tenancy, deployment_id, asyncio.Event(), switch_lock)
+    await run_deployment(context, lease, tenancy, deployment_id, asyncio.Event(), switch_lock)
     async with platform.sessions() as session:
         brought = await session.get_one(Deployment, deployment_id)
         source = brought.rolled_back_to_id or brought.promoted_from_id
@@ -86,7 +86,7 @@ async def _run_deployment(
         return brought.status, (await session.execute(query)).scalar_one()
 
 
-async def test_promotions_and_rollbacks_mark_their_switch(
+async def test_promotions_and_rollbacks_mark_telemetry_at_their_switch(
     platform: Platform, column_store: ChdbColumnStore
 ) -> None:
     environment = platform.acme.environment(NAME)
@@ -144,7 +144,7 @@ async def test_promotions_and_rollbacks_mark_their_switch(
 async def _store_exceptions(
     store: ChdbColumnStore, environment_id: str, moments: dict[str, datetime]
 ) -> None:
-    """An exception of its own kind at each moment, named as it."""
+    """Store an exception of its own type for each moment, named after the moment."""
     log = uuid4().hex
     lines = b"".join(
         json.dumps(

@@ -1,4 +1,4 @@
-"""In which order a deployment is brought live, and that it stays live from the switch on."""
+"""The order of the steps of a deployment, which stays live once its switch has begun."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,8 +11,7 @@ from sqlalchemy import select, update
 
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from deployer.deployments import run_deployment as run_deployment_module
-from deployer.deployments.live_release import DeploymentIsLive
-from deployer.deployments.record import DeploymentRecord
+from deployer.deployments.record import DeploymentIsLive, DeploymentRecord
 from deployer.deployments.run_deployment import DeployContext, run_deployment
 from deployer.drivers.interface import (
     BuildResult,
@@ -36,13 +35,13 @@ NAME = "shop/production"
 
 
 @dataclass
-class NotingDriver:
-    """Runs nothing: notes what it is asked, and whether the floor is held meanwhile."""
+class RecordingDriver:
+    """Runs nothing; records each call, and whether the switch lock was held."""
 
     switch_lock: asyncio.Lock
     at_switch: Callable[[], None] = lambda: None
     at_start: Callable[[], None] = lambda: None
-    asked: list[tuple[str, bool]] = field(default_factory=list)
+    calls: list[tuple[str, bool]] = field(default_factory=list)
 
     async def build(
         self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
@@ -50,27 +49,27 @@ class NotingDriver:
         raise AssertionError("a rollback builds nothing")
 
     async def run_release_steps(self, tenancy: Tenancy, run: Run, log: LogSink) -> None:
-        self.asked.append(("run_release_steps", self.switch_lock.locked()))
+        self.calls.append(("run_release_steps", self.switch_lock.locked()))
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
-        self.asked.append(("start", self.switch_lock.locked()))
+        self.calls.append(("start", self.switch_lock.locked()))
         self.at_start()
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
-        self.asked.append(("switch", self.switch_lock.locked()))
+        self.calls.append(("switch", self.switch_lock.locked()))
         self.at_switch()
 
     async def reconcile(
         self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
     ) -> None:
-        raise AssertionError("not asked of a deployment")
+        raise AssertionError("not called by a deployment")
 
     async def sweep(self, read_retained: ReadRetained) -> bool:
-        raise AssertionError("not asked of a deployment")
+        raise AssertionError("not called by a deployment")
 
 
-async def _deployed(platform: Platform) -> int:
-    """A deployment that is live now."""
+async def _deploy(platform: Platform) -> int:
+    """Queue a deployment and make it live; return its ID."""
     answer = await platform.call("POST", environment_path(platform.acme.places[NAME], "deploy"))
     async with platform.sessions() as session, session.begin():
         await begin(session, answer.data["id"], datetime.now(UTC))
@@ -85,16 +84,18 @@ async def _lease(platform: Platform) -> Lease:
     return lease
 
 
-async def _run_deployment(platform: Platform, number: int, driver: NotingDriver) -> None:
+async def _run_deployment(platform: Platform, number: int, driver: RecordingDriver) -> None:
     environment = platform.acme.environment(NAME)
-    shop = DeployContext(
+    context = DeployContext(
         platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
     )
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
-    await run_deployment(shop, await _lease(platform), tenancy, number, asyncio.Event(), driver.switch_lock)
+    await run_deployment(
+        context, await _lease(platform), tenancy, number, asyncio.Event(), driver.switch_lock
+    )
 
 
-def _failing_twice(*errors: Exception) -> Callable[[], None]:
+def _fail_with(*errors: Exception) -> Callable[[], None]:
     left = list(errors)
 
     def fail() -> None:
@@ -106,24 +107,24 @@ def _failing_twice(*errors: Exception) -> Callable[[], None]:
 
 @pytest.mark.parametrize(
     "at_switch",
-    [lambda: None, _failing_twice(DeployFailed("the proxy is away"), RuntimeError("a defect"))],
+    [lambda: None, _fail_with(DeployFailed("the proxy is away"), RuntimeError("a defect"))],
     ids=["at once", "when the switch failed twice"],
 )
-async def test_a_rollback(
+async def test_a_rollback_starts_and_switches_under_the_switch_lock(
     platform: Platform, at_switch: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_deployment_module, "_FIRST_PAUSE", 0.0)
-    earlier, _later = [await _deployed(platform) for _ in range(2)]
+    earlier, _later = [await _deploy(platform) for _ in range(2)]
     answer = await platform.call("POST", f"/v1/deployments/{earlier}/rollback")
     environment = platform.acme.environment(NAME)
     switch_lock = asyncio.Lock()
-    driver = NotingDriver(switch_lock, at_switch)
+    driver = RecordingDriver(switch_lock, at_switch)
     await _run_deployment(platform, answer.data["id"], driver)
 
-    assert set(driver.asked) == {("start", True), ("switch", True)}
-    assert [name for name, _ in driver.asked[:2]] == ["start", "switch"]
+    assert set(driver.calls) == {("start", True), ("switch", True)}
+    assert [name for name, _ in driver.calls[:2]] == ["start", "switch"]
     async with platform.sessions() as session:
-        # The release is live from before the switch: no failure of the switch takes it back.
+        # The release is live before the switch: a failed switch does not undo this.
         assert (await session.get_one(Deployment, answer.data["id"])).status == "succeeded"
         live = await session.get_one(LiveRelease, environment.id)
     assert live.deployment_id == answer.data["id"]
@@ -133,7 +134,7 @@ async def test_a_rollback(
 async def test_a_live_release_that_cannot_run_here_does_not_block_the_environment(
     platform: Platform, wrong: str
 ) -> None:
-    number = await _deployed(platform)
+    number = await _deploy(platform)
     await change_deployment(platform, number, status="running", step="switch")
     if wrong == "workflow":
         async with platform.sessions() as session, session.begin():
@@ -144,7 +145,7 @@ async def test_a_live_release_that_cannot_run_here_does_not_block_the_environmen
     def refuse() -> None:
         raise ReleaseUnusable("The files are not on here.")
 
-    await _run_deployment(platform, number, NotingDriver(asyncio.Lock(), refuse))
+    await _run_deployment(platform, number, RecordingDriver(asyncio.Lock(), refuse))
     status, line = await read_outcome(platform, number)
     reason = {"files": "The files are not on here.", "workflow": "The workflow document"}[wrong]
     assert (status, line.startswith(f"The release is live, but it cannot run here: {reason}")) == (
@@ -158,10 +159,10 @@ async def test_a_live_release_that_cannot_run_here_does_not_block_the_environmen
 
 
 async def test_a_deployment_whose_release_is_live_cannot_fail(platform: Platform) -> None:
-    number = await _deployed(platform)
+    number = await _deploy(platform)
     lease = await _lease(platform)
     with pytest.raises(DeploymentIsLive, match="a defect"):
         await DeploymentRecord(platform.sessions, lease, number).fail("a defect")
     async with platform.sessions() as session:
-        kept = select(Release.removed_at).where(Release.deployment_id == number)
-        assert (await session.execute(kept)).scalar_one() is None
+        query = select(Release.removed_at).where(Release.deployment_id == number)
+        assert (await session.execute(query)).scalar_one() is None

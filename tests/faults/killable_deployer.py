@@ -1,7 +1,7 @@
 """A deployer that kills itself with SIGKILL when it reaches the point that a file names.
 
-An order is a line such as `before driver.build`, `after record.note 2` (the second time since the order was given) or
-`printed halfway` (a step has just printed a line with this text, which is not written down yet).
+An order is a line such as `before driver.build`, `after record.begin_step 2` (the second time since the order was
+given) or `printed halfway` (a step has just printed a line with this text, which is not stored yet).
 """
 
 import argparse
@@ -42,7 +42,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     },
     **{
         f"record.{name}": (DeploymentRecord, name)
-        for name in ("note", "built", "restored", "make_live", "succeed", "fail")
+        for name in ("begin_step", "add_release", "skip_build", "make_live", "succeed", "fail")
     },
     "begin_attempt": (_module("deployments.run_deployment"), "begin_attempt"),
     "resolve_ref": (_module("deployments.run_deployment"), "resolve_ref"),

@@ -99,7 +99,7 @@ async def test_a_kill_when_it_fails(
 
 
 async def test_without_release_steps_a_kill_behind_the_build_costs_nothing(at_work: Killed) -> None:
-    at_work.deployer.order("after record.built")
+    at_work.deployer.order("after record.add_release")
     at_work.stage.commit("shop", release=None)
     number = await at_work.stage.deploy(at_work.staging)
     await at_work.survive(number, STARTS, at_work.staging)

@@ -16,24 +16,24 @@ from tests.support.killed_deployer import BEGINS, CHECKS_OUT, NOT_TWICE, STARTS,
 _DEPLOY = {
     "before begin_attempt": None,
     "after begin_attempt": CHECKS_OUT,
-    "before record.note": CHECKS_OUT,
-    "after record.note": CHECKS_OUT,
+    "before record.begin_step": CHECKS_OUT,
+    "after record.begin_step": CHECKS_OUT,
     "before driver.build": CHECKS_OUT,
     "after fetch": CHECKS_OUT,
-    "before record.note 2": CHECKS_OUT,
-    "after record.note 2": CHECKS_OUT,
+    "before record.begin_step 2": CHECKS_OUT,
+    "after record.begin_step 2": CHECKS_OUT,
     "after step": CHECKS_OUT,
     "after step 2": CHECKS_OUT,
     "printed building": CHECKS_OUT,
     "before seal": CHECKS_OUT,
     "after driver.build": CHECKS_OUT,
-    "before record.built": CHECKS_OUT,
-    "after record.built": NOT_TWICE,
+    "before record.add_release": CHECKS_OUT,
+    "after record.add_release": NOT_TWICE,
     "before driver.run_release_steps": NOT_TWICE,
     "printed releasing": NOT_TWICE,
     "after driver.run_release_steps": NOT_TWICE,
-    "before record.note 3": NOT_TWICE,
-    "after record.note 3": STARTS,
+    "before record.begin_step 3": NOT_TWICE,
+    "after record.begin_step 3": STARTS,
     "before driver.start": STARTS,
     "after instance": STARTS,
     "after driver.start": STARTS,
@@ -59,8 +59,8 @@ _FIRST = [
 ]
 _ROLLBACK = {
     "after begin_attempt": BEGINS,
-    "before record.restored": BEGINS,
-    "after record.restored": STARTS,
+    "before record.skip_build": BEGINS,
+    "after record.skip_build": STARTS,
     "after instance": STARTS,
     "before record.make_live": STARTS,
     "after record.make_live": SWITCHES,
@@ -68,12 +68,12 @@ _ROLLBACK = {
     "after record.succeed": None,
 }
 _PROMOTION = {
-    "before record.built": BEGINS,
-    "after record.built": NOT_TWICE,
-    "after record.note": STARTS,
+    "before record.add_release": BEGINS,
+    "after record.add_release": NOT_TWICE,
+    "after record.begin_step": STARTS,
     "after record.make_live": SWITCHES,
 }
-_ON_POSTGRES = ["printed building", "after record.built", "after instance", "after record.make_live"]
+_ON_POSTGRES = ["printed building", "after record.add_release", "after instance", "after record.make_live"]
 
 
 def _points(points: Iterable[str], always: Collection[str]) -> list[Any]:
@@ -87,8 +87,8 @@ _DEPLOY_POINTS = _points(
     {
         "before begin_attempt",
         "printed building",
-        "before record.built",
-        "after record.built",
+        "before record.add_release",
+        "after record.add_release",
         "printed releasing",
         "after instance",
         "after record.make_live",
@@ -122,7 +122,7 @@ async def test_a_first_deploy(at_work: Killed, point: str) -> None:
     await stage.remove(place)
 
 
-@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.restored"}))
+@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.skip_build"}))
 async def test_a_rollback(at_work: Killed, point: str) -> None:
     at_work.deployer.order(point)
     to = await at_work.stage.former(at_work.staging)
@@ -130,7 +130,7 @@ async def test_a_rollback(at_work: Killed, point: str) -> None:
     await at_work.survive(number, _ROLLBACK[point], at_work.staging)
 
 
-@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.built"}))
+@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.add_release"}))
 async def test_a_promotion(at_work: Killed, point: str) -> None:
     stage = at_work.stage
     live = (await stage.wanted_state()).live["staging.shop.localhost"]
