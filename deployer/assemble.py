@@ -1,4 +1,4 @@
-"""Puts a deployer together from its parts."""
+"""Builds a deployer from the settings, and runs it."""
 
 import asyncio
 import logging
@@ -17,8 +17,7 @@ from deployer.database_memory import DatabaseRefused
 from deployer.deployments.run_deployment import DeployContext
 from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
-from deployer.environments.desired_states import read_desired_states
-from deployer.environments.names import Hostnames
+from deployer.environments.desired_states import Hostnames, read_desired_states
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
@@ -37,7 +36,7 @@ from pipeline_contracts.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-_ENSURE_SECONDS = 5.0
+_RESTORE_SECONDS = 5.0
 
 
 @asynccontextmanager
@@ -52,10 +51,10 @@ async def running_local_deployer(
     hidden: tuple[Path, ...],
     stops: bool,
 ) -> AsyncIterator[Deployer]:
-    """A deployer that runs applications on this machine, at work; `server` is the bound socket of its proxy.
+    """Run a deployer of this machine; `server` is the bound socket of its proxy.
 
-    `hidden`: folders that no application may see. `stops`: at the end what runs is stopped; otherwise it is left to
-    the next process of this deployer. Raises `BadSettings`.
+    `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
+    of this deployer takes them over. Raises `BadSettings`.
     """
     raise_open_files()
     deployer: Deployer
@@ -105,8 +104,8 @@ async def running_local_deployer(
         await proxy.set_routes(routes)
         await proxy.serve(server)
         if traffic is not proxy:
-            await _set_first(traffic, routes)
-        async with running_deployer(deployer), _ensured(traffic):
+            await _set_first_routes(traffic, routes)
+        async with running_deployer(deployer), _restoring_routes(traffic):
             yield deployer
     finally:
         await driver.close(stops=stops)
@@ -114,7 +113,7 @@ async def running_local_deployer(
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
-        # Last: the disk may not respond, and the applications are stopped nevertheless.
+        # Last: the applications are stopped even if the disk does not respond.
         await guard.close()
 
 
@@ -156,59 +155,59 @@ async def _find_first_routes(
 async def _read_live(
     sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """What is to be served: by the database, or as it was when it was last read, where it is away or another one."""
+    """Return the live deployments with hosts. If the database is away or refused, return those of its last read."""
     try:
         await guard.check()
-        overview = await read_desired_states(sessions, identity.id, names)
-        await guard.remember_live(overview)
+        states = await read_desired_states(sessions, identity.id, names)
+        await guard.remember_live(states)
         live = guard.last_live
     except (SQLAlchemyError, DatabaseRefused) as error:
-        logger.warning("requests go to what was live before: %s", error)
+        logger.warning("requests go to the releases that were live at the last read: %s", error)
         live = guard.last_live or await _read_unremembered(sessions, identity, names)
-    return {number: one for number, one in live.items() if one.hosts}
+    return {number: last for number, last in live.items() if last.hosts}
 
 
 async def _read_unremembered(
     sessions: Sessions, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """What is live by a database that is not to be believed otherwise: to route to what runs harms nobody."""
+    """Return the live deployments of a database that is refused: routing requests to running instances is safe."""
     try:
         return list_live(await read_desired_states(sessions, identity.id, names))
     except SQLAlchemyError as error:
-        logger.warning("requests find nothing until the database answers: %s", error)
+        logger.warning("requests are not routed until the database is available: %s", error)
         return {}
 
 
-async def _set_first(traffic: Traffic, routes: Mapping[int, Route]) -> None:
+async def _set_first_routes(traffic: Traffic, routes: Mapping[int, Route]) -> None:
     try:
         await traffic.set_routes(routes)
     except TrafficUnavailable as error:
-        # It may be started later: it gets them then.
+        # Caddy may start later, and gets its routes then.
         logger.warning("%s", error)
 
 
 def _is_loopback(peer: str) -> bool:
-    """Caddy runs on this machine, and tells truly who has called."""
+    """Return True for Caddy, which runs on this machine: its forwarded addresses are trusted."""
     return peer in ("127.0.0.1", "::1")
 
 
 @asynccontextmanager
-async def _ensured(traffic: Traffic) -> AsyncIterator[None]:
-    """Meanwhile a Caddy that was started anew gets its routes again."""
+async def _restoring_routes(traffic: Traffic) -> AsyncIterator[None]:
+    """Restore the routes of a restarted Caddy within the context."""
     if not isinstance(traffic, CaddyTraffic):
         yield
         return
-    task = asyncio.create_task(_keep_ensured(traffic), name="caddy")
+    task = asyncio.create_task(_restore_routes(traffic), name="caddy")
     try:
         yield
     finally:
         await end_tasks(task)
 
 
-async def _keep_ensured(traffic: CaddyTraffic) -> None:
-    # Nothing tells of a Caddy that was started anew.
+async def _restore_routes(traffic: CaddyTraffic) -> None:
+    # Caddy reports no restarts.
     while True:
-        await asyncio.sleep(_ENSURE_SECONDS)
+        await asyncio.sleep(_RESTORE_SECONDS)
         try:
             if await traffic.ensure():
                 logger.warning("Caddy had lost its routes; it has them again")

@@ -1,4 +1,4 @@
-"""One look into the database at what is wanted of every environment that has anything to run."""
+"""Reads the desired states of environments from the database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,36 @@ from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease
 from deployer.drivers.interface import Retained, Tenancy
-from deployer.environments.names import Hostnames
 from deployer.leases import Check, is_run_elsewhere
 from deployer.shield import shielded
 from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Hostnames:
+    """`http://production.shop.<domain>:<port>`."""
+
+    domain: str
+    port: int
+
+    def hosts(self, environment: str, project: str, account: str, *, has_short_name: bool) -> Sequence[str]:
+        """Return the hosts of an environment, the preferred one first. Slugs of projects are unique only within an
+        account: the oldest project with a slug has the short name as well."""
+        name = f"{environment}.{project}"
+        full = f"{name}.{account}.{self.domain}"
+        return [f"{name}.{self.domain}", full] if has_short_name else [full]
+
+    def address(self, host: str) -> str:
+        """Return the URL of a host."""
+        scheme = "https" if self.port == _DEFAULT_PORTS["https"] else "http"
+        return f"{scheme}://{host}" + ("" if self.port == _DEFAULT_PORTS[scheme] else f":{self.port}")
+
 
 @dataclass(frozen=True, slots=True)
 class ServedRelease:
-    """The release that an environment serves, and which deployment brought it."""
+    """The release that an environment serves, and the deployment that made it live."""
 
     release_id: int
     deployment_id: int
@@ -33,15 +54,16 @@ class ServedRelease:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What shall run, and what shall be done."""
+    """What an environment should run, and its active deployment."""
 
     tenancy: Tenancy
     replicas: int
-    """0: it hibernates."""
+    """0: the environment hibernates."""
     wakes: bool
+    """Whether a request wakes a hibernated environment."""
     live: ServedRelease | None
     deployment_id: int | None
-    """The active one."""
+    """The active deployment."""
 
     @property
     def name(self) -> str:
@@ -51,10 +73,10 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class DesiredStates:
-    """Environments by their IDs: those that have, or shall have, something here; and those of other deployers."""
+    """The desired states of environments by ID, and the environments that other deployers have leased."""
 
-    wanted: Mapping[int, DesiredState]
-    elsewhere: frozenset[int]
+    by_environment: Mapping[int, DesiredState]
+    leased_elsewhere: frozenset[int]
 
 
 @shielded
@@ -66,7 +88,7 @@ async def read_desired_states(
     check: Check | None = None,
 ) -> DesiredStates:
     """Return the desired state of all environments or of one. For environments that another deployer has leased, the
-    overview has only the IDs.
+    result has only the IDs.
 
     Calls `check` in the same transaction, as a restore may begin at any time, and raises its errors.
     """
@@ -78,7 +100,7 @@ async def read_desired_states(
         rows = (await session.execute(query)).all()
     elsewhere = {row.id for row in rows if row.holder not in (None, holder) and row.is_leased}
     return DesiredStates(
-        {row.id: _wanted(row, names) for row in rows if row.id not in elsewhere}, frozenset(elsewhere)
+        {row.id: _desired(row, names) for row in rows if row.id not in elsewhere}, frozenset(elsewhere)
     )
 
 
@@ -120,7 +142,7 @@ def _query() -> Select[*tuple[Any, ...]]:
 _QUERY = _query()
 
 
-def _wanted(row: Any, names: Hostnames) -> DesiredState:
+def _desired(row: Any, names: Hostnames) -> DesiredState:
     live = None
     if row.release_id is not None:
         live = ServedRelease(
@@ -141,7 +163,7 @@ def _wanted(row: Any, names: Hostnames) -> DesiredState:
 async def read_retained(
     sessions: Sessions, holder: str | None = None, check: Check | None = None
 ) -> Retained:
-    """Return what the database wants kept now; with a holder, also the environments that other deployers run.
+    """Return what a sweep must not remove; with a holder, also the environments that other deployers run.
 
     `check`: as for `read_desired_states`.
     """
@@ -151,12 +173,14 @@ async def read_retained(
             await check(session)
         active = select(Deployment).where(Deployment.status.in_(ACTIVE))
         deployments = (await session.execute(active)).scalars().all()
-        brought = await _brought(session, deployments)
+        repeated = await _find_repeated(session, deployments)
         known = await session.execute(select(Environment.id, Environment.public_id))
         environments = {row.id: row.public_id for row in known}
         live = select(LiveRelease.release_id)
-        wanted = or_(Release.removed_at.is_(None), Release.id.in_(live), Release.deployment_id.in_(brought))
-        artefacts = set((await session.execute(select(Release.artefact).where(wanted))).scalars())
+        is_retained = or_(
+            Release.removed_at.is_(None), Release.id.in_(live), Release.deployment_id.in_(repeated)
+        )
+        artefacts = set((await session.execute(select(Release.artefact).where(is_retained))).scalars())
         moved: set[int] = set()
         if holder is not None:
             query = select(EnvironmentLease.environment_id).where(is_run_elsewhere(holder))
@@ -164,10 +188,18 @@ async def read_retained(
     return Retained(environments, artefacts, {deployment.id for deployment in deployments}, moved)
 
 
-async def _brought(session: AsyncSession, active: Sequence[Deployment]) -> set[int]:
-    """The deployments whose releases rollbacks and promotions are bringing; what a rollback brought is another's."""
-    sources = {number for one in active for number in (one.rolled_back_to_id, one.promoted_from_id) if number}
-    further = select(Deployment.rolled_back_to_id).where(
+async def _find_repeated(session: AsyncSession, active: Sequence[Deployment]) -> set[int]:
+    """Return the deployments whose releases the active rollbacks and promotions repeat. The release of a rollback
+    belongs to another deployment."""
+    sources = {
+        number
+        for deployment in active
+        for number in (deployment.rolled_back_to_id, deployment.promoted_from_id)
+        if number
+    }
+    repeated_by_rollbacks = select(Deployment.rolled_back_to_id).where(
         Deployment.id.in_(sources), Deployment.rolled_back_to_id.is_not(None)
     )
-    return sources | {number for number in (await session.execute(further)).scalars() if number is not None}
+    return sources | {
+        number for number in (await session.execute(repeated_by_rollbacks)).scalars() if number is not None
+    }

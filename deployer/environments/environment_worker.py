@@ -1,4 +1,4 @@
-"""Keeps one environment as it is wanted: what is live runs, and deployments are carried out one after the other."""
+"""Brings one environment to its desired state: runs the live release, and deployments one after the other."""
 
 import asyncio
 import logging
@@ -23,67 +23,68 @@ from deployer.shield import end_tasks, shielded
 
 logger = logging.getLogger(__name__)
 
-# The live release may take long to be healthy, or never be: a deployment that waits may be what mends it.
-_FIRST_KEEP_SECONDS = 5.0
+# The live release may never become healthy, and the waiting deployment may be its fix.
+_FIRST_RECONCILE_SECONDS = 5.0
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 
-ReadWanted = Callable[[], Awaitable[DesiredState | None]]
+ReadDesired = Callable[[], Awaitable[DesiredState | None]]
 
 
 class EnvironmentWorker:
-    """One environment, under its lease."""
+    """The worker of one environment, which holds the environment's lease."""
 
     def __init__(
-        self, context: DeployContext, lease: Lease, tenancy: Tenancy, read_wanted: ReadWanted
+        self, context: DeployContext, lease: Lease, tenancy: Tenancy, read_desired: ReadDesired
     ) -> None:
         self.lease = lease
         self._context = context
         self.tenancy = tenancy
-        self._read_wanted = read_wanted
-        self._news = asyncio.Event()
+        self._read_desired = read_desired
+        self._desired_changed = asyncio.Event()
         self._canceled = asyncio.Event()
-        self._working_on: int | None = None
-        self._working_since = 0.0
-        self._told: DesiredState | None = None
-        self._kept: tuple[ServedRelease | None, int, bool] | None = None
-        """What was last brought about."""
+        self._deployment_id: int | None = None
+        """The running deployment."""
+        self._deployment_began = 0.0
+        self._last_seen: DesiredState | None = None
+        self._reconciled: tuple[ServedRelease | None, int, bool] | None = None
+        """The state of the live release that was last reached."""
         self.problem: str | None = None
-        """Why what is live cannot be kept as it is wanted; what runs of it is left alone meanwhile."""
+        """Why the live release cannot be brought to its desired state; its instances are left running."""
         self.is_idle = False
-        """Whether nothing is wanted of it any more."""
+        """Whether the environment has no desired state any more."""
 
-    def tell(self, wanted: DesiredState | None, looked_at: float) -> None:
-        """What was last seen, and when the look began, by the loop's clock. The keeper looks for itself before it does
-        anything."""
-        # A look from before the work was taken up may not have seen the deployment yet.
-        is_later = looked_at > self._working_since
-        active = None if wanted is None else wanted.deployment_id
-        if self._working_on is not None and is_later and active != self._working_on:
+    def update(self, desired: DesiredState | None, polled_at: float) -> None:
+        """Take the desired state of a poll that began at this time of the event loop. The worker reads the current
+        state itself before it acts."""
+        # A poll from before the start of the deployment may not have seen the deployment yet.
+        is_later = polled_at > self._deployment_began
+        active = None if desired is None else desired.deployment_id
+        if self._deployment_id is not None and is_later and active != self._deployment_id:
             self._canceled.set()
-        if wanted != self._told:
-            self._told = wanted
-            self._news.set()
+        if desired != self._last_seen:
+            self._last_seen = desired
+            self._desired_changed.set()
 
     async def run(self) -> None:
-        """Until nothing shall run here any more. Raises `LeaseLost`."""
+        """Run until the environment has no desired state here any more. Raises `LeaseLost`."""
         pause = _FIRST_PAUSE
         is_first = True
         while True:
             try:
-                self._news.clear()
-                wanted = await self._read_wanted()
-                if wanted is None:
+                self._desired_changed.clear()
+                desired = await self._read_desired()
+                if desired is None:
                     await self._context.driver.reconcile(self.tenancy, None, 0)
                     self.is_idle = True
                     return
-                if is_first or wanted.deployment_id is None:
-                    await self._keep(wanted)
+                if is_first or desired.deployment_id is None:
+                    await self._reconcile(desired)
                     is_first = False
-                if wanted.deployment_id is not None:
-                    await self._deploy(wanted, wanted.deployment_id)
+                if desired.deployment_id is not None:
+                    await self._deploy(desired, desired.deployment_id)
                     continue
-                await self._news.wait()
+                await self._desired_changed.wait()
                 pause = _FIRST_PAUSE
             except LeaseLost:
                 raise
@@ -92,94 +93,97 @@ class EnvironmentWorker:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except DeployFailed as error:
-                # What is live cannot run here. A deployment does not wait for it: it may be what mends that.
+                # The live release cannot run here. A deployment does not wait: it may be the fix.
                 is_first = False
                 self.problem = str(error)
-                logger.warning("%s cannot be kept: %s", self._name, error)
-                await self._wait_for_news(pause)
+                logger.warning("%s cannot be brought to its desired state: %s", self._name, error)
+                await self._wait_for_change(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception:
-                # One environment's fault must not end the others; the next attempt begins anew.
+                # The fault of one environment must not end the others.
                 self.problem = f"{self._name} failed: the deployer's log says why"
-                logger.exception("%s could not be brought to what is wanted", self._name)
+                logger.exception("%s could not be brought to its desired state", self._name)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _wait_for_news(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._desired_changed.wait()
 
     @property
     def _name(self) -> str:
         return self.tenancy.hosts[0]
 
-    async def _deploy(self, wanted: DesiredState, deployment_id: int) -> None:
+    async def _deploy(self, desired: DesiredState, deployment_id: int) -> None:
         self._canceled.clear()
-        self._working_on = deployment_id
-        self._working_since = asyncio.get_running_loop().time()
+        self._deployment_id = deployment_id
+        self._deployment_began = asyncio.get_running_loop().time()
         switch_lock = asyncio.Lock()
-        work = asyncio.create_task(
+        deploying = asyncio.create_task(
             run_deployment(
-                self._context, self.lease, wanted.tenancy, deployment_id, self._canceled, switch_lock
+                self._context, self.lease, desired.tenancy, deployment_id, self._canceled, switch_lock
             )
         )
-        news: asyncio.Task[Any] = work
-        if _to_keep(wanted) != self._kept:
-            # Asked for together with the deployment.
-            self._news.set()
+        change: asyncio.Task[Any] = deploying
+        if _live_part(desired) != self._reconciled:
+            # The change was requested together with the deployment.
+            self._desired_changed.set()
         try:
-            while not work.done():
-                news = asyncio.create_task(self._news.wait())
-                await asyncio.wait({work, news}, return_when=asyncio.FIRST_COMPLETED)
-                await end_tasks(news)
-                if not work.done():
-                    await self._keep_beside(switch_lock)
-            await work
+            while not deploying.done():
+                change = asyncio.create_task(self._desired_changed.wait())
+                await asyncio.wait({deploying, change}, return_when=asyncio.FIRST_COMPLETED)
+                await end_tasks(change)
+                if not deploying.done():
+                    await self._reconcile_during_build(switch_lock)
+            await deploying
         finally:
-            await end_tasks(work, news)
-            self._working_on = None
+            await end_tasks(deploying, change)
+            self._deployment_id = None
 
-    async def _keep_beside(self, switch_lock: asyncio.Lock) -> None:
-        """What is wanted of the live release while another one is built. Once that is started it waits for its end."""
-        self._news.clear()
+    async def _reconcile_during_build(self, switch_lock: asyncio.Lock) -> None:
+        """Reconcile the live release while another one is built. Does nothing once the deployment has the switch
+        lock."""
+        self._desired_changed.clear()
         if switch_lock.locked():
             return
         async with switch_lock:
             try:
-                wanted = await self._read_wanted()
-                if wanted is not None:
-                    await self._keep(wanted)
+                desired = await self._read_desired()
+                if desired is not None:
+                    await self._reconcile(desired)
             except (SQLAlchemyError, DeployFailed) as error:
-                # No reason to end the build. It is tried again behind it.
-                logger.warning("%s is kept as it is for now: %s", self._name, error)
+                # The build continues; the next attempt follows after it.
+                logger.warning("%s is not reconciled until its deployment ends: %s", self._name, error)
 
-    async def _keep(self, wanted: DesiredState) -> None:
-        """Bring what is live about; given up as soon as something else is wanted."""
-        # What is to be ended need not be opened: it can hibernate while its key is missing.
+    async def _reconcile(self, desired: DesiredState) -> None:
+        """Bring the live release to the desired state; stop as soon as the desired state changes."""
+        # An environment can hibernate without the key of its variables.
         run = (
-            await self._open(wanted, wanted.live) if wanted.live is not None and wanted.replicas > 0 else None
+            await self._open_run(desired, desired.live)
+            if desired.live is not None and desired.replicas > 0
+            else None
         )
-        keeping = asyncio.create_task(
+        reconciling = asyncio.create_task(
             self._context.driver.reconcile(
-                wanted.tenancy, run, 0 if run is None else wanted.replicas, wakes=wanted.wakes
+                desired.tenancy, run, 0 if run is None else desired.replicas, wakes=desired.wakes
             )
         )
-        news = asyncio.create_task(self._news.wait())
-        limit = None if wanted.deployment_id is None else _FIRST_KEEP_SECONDS
+        change = asyncio.create_task(self._desired_changed.wait())
+        limit = None if desired.deployment_id is None else _FIRST_RECONCILE_SECONDS
         try:
-            await asyncio.wait({keeping, news}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if keeping.done():
-                await keeping
-                self._kept, self.problem = _to_keep(wanted), None
+            await asyncio.wait({reconciling, change}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if reconciling.done():
+                await reconciling
+                self._reconciled, self.problem = _live_part(desired), None
         finally:
-            await end_tasks(news, keeping)
+            await end_tasks(change, reconciling)
 
-    async def _open(self, wanted: DesiredState, live: ServedRelease) -> Run:
-        """The live release as it is run. Raises `DeployFailed`: then what runs of it is left alone."""
+    async def _open_run(self, desired: DesiredState, live: ServedRelease) -> Run:
+        """Return the run of the live release, with its variables. Raises `DeployFailed`."""
         sealed = await self._read_sealed(live)
         try:
-            variables = open_variables(self._context.keys, sealed, wanted.tenancy.public_id)
+            variables = open_variables(self._context.keys, sealed, desired.tenancy.public_id)
         except CannotOpen as error:
             raise DeployFailed(str(error)) from error
         return Run(live.deployment_id, live.artefact, read_release_workflow(live.workflow), variables)
@@ -192,6 +196,6 @@ class EnvironmentWorker:
             return await session.get(VariableSet, live.variables_id)
 
 
-def _to_keep(wanted: DesiredState) -> tuple[ServedRelease | None, int, bool]:
-    """What of it is the live release's."""
-    return wanted.live, wanted.replicas, wanted.wakes
+def _live_part(desired: DesiredState) -> tuple[ServedRelease | None, int, bool]:
+    """Return the part of the desired state that concerns the live release."""
+    return desired.live, desired.replicas, desired.wakes

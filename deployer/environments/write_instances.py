@@ -17,9 +17,9 @@ async def write_instances(sessions: Sessions, lease: Lease, instances: Sequence[
     rows = [
         {
             "environment_id": lease.environment_id,
-            **{name: getattr(facts, name) for name in InstanceStatus.__slots__},
+            **{name: getattr(instance, name) for name in InstanceStatus.__slots__},
         }
-        for facts in instances
+        for instance in instances
     ]
     async with sessions() as session, session.begin():
         await lock_lease(session, lease)

@@ -1,4 +1,4 @@
-"""What a deployer sees of what is wanted."""
+"""The desired states that a deployer reads."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ from control_domain.environments.operations import wake_environment
 from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
-from deployer.environments.desired_states import DesiredState, read_desired_states
+from deployer.environments.desired_states import DesiredState, Hostnames, read_desired_states
 from deployer.environments.names import Hostnames
 from deployer.identity import Identity
 from deployer.leases import LEASE_SECONDS, is_lost, renew_leases, retake_lease, take_lease
@@ -24,7 +24,7 @@ THERE = Identity("dpl_there", "there", 1, Path("/nowhere"))
 
 
 async def _make_live(platform: Platform, tenant: Tenant, name: str) -> int:
-    """Have the environment's succeeded deployment be live; gives its number."""
+    """Make the environment's succeeded deployment live, and return its ID."""
     deployment = tenant.deployments[name.partition("/")[2]]
     environment = tenant.environment(name)
     async with platform.sessions() as session, session.begin():
@@ -41,31 +41,31 @@ async def _make_live(platform: Platform, tenant: Tenant, name: str) -> int:
     return deployment.id
 
 
-async def _look(platform: Platform, identity: Identity = HERE) -> dict[int, DesiredState]:
-    overview = await read_desired_states(platform.sessions, identity.id, NAMES)
-    return dict(overview.wanted)
+async def _read(platform: Platform, identity: Identity = HERE) -> dict[int, DesiredState]:
+    states = await read_desired_states(platform.sessions, identity.id, NAMES)
+    return dict(states.by_environment)
 
 
-async def _let_pass(platform: Platform, seconds: float) -> None:
-    """Make every lease older by so many seconds."""
+async def _age_leases(platform: Platform, seconds: float) -> None:
+    """Make every lease older by this number of seconds."""
     async with platform.sessions() as session, session.begin():
         for lease in (await session.execute(select(EnvironmentLease))).scalars():
             lease.leased_until -= timedelta(seconds=seconds)
 
 
-async def test_what_has_nothing_is_left_out(platform: Platform) -> None:
-    assert await _look(platform) == {}
+async def test_environments_with_nothing_to_run_are_omitted(platform: Platform) -> None:
+    assert await _read(platform) == {}
 
 
 @pytest.mark.both_databases
-async def test_what_is_live_and_what_is_queued(platform: Platform) -> None:
+async def test_the_desired_state_has_the_live_release_and_the_active_deployment(platform: Platform) -> None:
     live = await _make_live(platform, platform.acme, NAME)
     await platform.change(NAME, desired_replicas=3, wake_on_request=True)
     staging = platform.acme.places["shop/staging"]
     answer = await platform.call("POST", environment_path(staging, "deploy"))
-    wanted = await _look(platform)
-    assert set(wanted) == {platform.acme.environment(NAME).id, staging.environment.id}
-    first = wanted[platform.acme.environment(NAME).id]
+    states = await _read(platform)
+    assert set(states) == {platform.acme.environment(NAME).id, staging.environment.id}
+    first = states[platform.acme.environment(NAME).id]
     assert first.live is not None
     # The release's own deployment, as long as no other one has brought it again.
     assert (first.live.deployment_id, first.replicas, first.wakes, first.deployment_id) == (
@@ -74,21 +74,21 @@ async def test_what_is_live_and_what_is_queued(platform: Platform) -> None:
         True,
         None,
     )
-    assert wanted[staging.environment.id].deployment_id == answer.data["id"]
+    assert states[staging.environment.id].deployment_id == answer.data["id"]
     await platform.change(NAME, state="hibernated")
-    assert (await _look(platform))[first.tenancy.environment_id].replicas == 0
+    assert (await _read(platform))[first.tenancy.environment_id].replicas == 0
 
 
-async def test_names_of_two_accounts_do_not_meet(platform: Platform) -> None:
-    """Both have a project `shop`: the one that was first has the short name as well."""
+async def test_environments_of_two_accounts_have_different_hosts(platform: Platform) -> None:
+    """Both have a project `shop`: the older one has the short name as well."""
     for tenant in (platform.acme, platform.other):
         await _make_live(platform, tenant, NAME)
-    hosts = [wanted.tenancy.hosts for wanted in (await _look(platform)).values()]
+    hosts = [desired.tenancy.hosts for desired in (await _read(platform)).values()]
     assert hosts == [
         ("production.shop.localhost", "production.shop.acme.localhost"),
         ("production.shop.other.localhost",),
     ]
-    addresses = [wanted.tenancy.address for wanted in (await _look(platform)).values()]
+    addresses = [desired.tenancy.address for desired in (await _read(platform)).values()]
     assert addresses == [
         "http://production.shop.localhost:8090",
         "http://production.shop.other.localhost:8090",
@@ -96,19 +96,19 @@ async def test_names_of_two_accounts_do_not_meet(platform: Platform) -> None:
 
 
 @pytest.mark.both_databases
-async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform) -> None:
+async def test_environments_leased_by_another_deployer_have_no_desired_state(platform: Platform) -> None:
     await _make_live(platform, platform.acme, NAME)
     number = platform.acme.environment(NAME).id
     first = await take_lease(platform.sessions, THERE, number, "http://there")
     assert first is not None and first.fence == 1
     assert await take_lease(platform.sessions, HERE, number, "http://here") is None
-    assert await _look(platform) == {}
-    overview = await read_desired_states(platform.sessions, HERE.id, NAMES)
-    assert overview.elsewhere == {number}
-    assert set(await _look(platform, THERE)) == {number}
+    assert await _read(platform) == {}
+    states = await read_desired_states(platform.sessions, HERE.id, NAMES)
+    assert states.leased_elsewhere == {number}
+    assert set(await _read(platform, THERE)) == {number}
     # It is silent for too long.
-    await _let_pass(platform, LEASE_SECONDS + 1)
-    assert set(await _look(platform)) == {number}
+    await _age_leases(platform, LEASE_SECONDS + 1)
+    assert set(await _read(platform)) == {number}
     taken = await take_lease(platform.sessions, HERE, number, "http://here")
     assert taken is not None and taken.fence == 2
     async with platform.sessions() as session:
@@ -117,7 +117,7 @@ async def test_what_another_deployer_has_is_not_for_this_one(platform: Platform)
 
 
 @pytest.mark.both_databases
-async def test_the_same_deployer_takes_it_again_at_once(platform: Platform) -> None:
+async def test_the_same_deployer_takes_its_lease_again_at_once(platform: Platform) -> None:
     await _make_live(platform, platform.acme, NAME)
     number = platform.acme.environment(NAME).id
     fences = []
@@ -143,14 +143,14 @@ async def test_only_a_lease_that_another_deployer_has_is_lost(platform: Platform
             assert await retake_lease(platform.sessions, HERE, lease, "http://here")
         assert lease.fence == before + 1
         assert await renew_leases(platform.sessions, [lease]) == set()
-    await _let_pass(platform, LEASE_SECONDS + 1)
+    await _age_leases(platform, LEASE_SECONDS + 1)
     assert await take_lease(platform.sessions, THERE, number, "http://there") is not None
     assert await renew_leases(platform.sessions, [lease]) == {number}
     assert not await retake_lease(platform.sessions, HERE, lease, "http://here")
     assert await is_lost(platform.sessions, lease)
 
 
-async def test_only_what_sleeps_and_may_be_woken_is_woken_by_a_request(platform: Platform) -> None:
+async def test_a_request_wakes_only_hibernated_environments_that_allow_it(platform: Platform) -> None:
     number, actor = platform.acme.environment(NAME).id, Actor("the first request")
 
     async def wake() -> str:

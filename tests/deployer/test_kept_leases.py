@@ -81,7 +81,7 @@ async def site(
         yield Site(faulty, place, places["staging"])
 
 
-async def _leave_as_they_are(_sessions: Sessions) -> None:
+async def _shorten_nothing(_sessions: Sessions) -> None:
     """Replace `shorten_leases`, to keep another deployer's lease that a test holds."""
 
 
@@ -92,7 +92,7 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 @pytest.mark.parametrize("has_row", [True, False])
-async def test_a_restored_backup_has_the_lease_taken_again(
+async def test_the_lease_is_taken_again_after_a_restore(
     site: Site, monkeypatch: pytest.MonkeyPatch, has_row: bool
 ) -> None:
     """The deployer restarted after the backup and has a higher fence, or the backup has no row of the lease."""
@@ -114,48 +114,54 @@ async def test_a_restored_backup_has_the_lease_taken_again(
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
 
 
-async def test_a_write_under_the_fence_of_before_a_restore_ends_nothing(
+async def test_a_write_with_an_outdated_fence_after_a_restore_ends_no_instances(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The write comes before the next renewal: the keeper restarts, and the application keeps running."""
+    """The write comes before the next renewal: the worker restarts, and the application keeps running."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 3600.0)
     await site.restart()
     await site.serving()
     ended, real = [], LocalDriver.reconcile
 
-    async def keep(self: LocalDriver, tenancy: Tenancy, run: Run | None, *given: Any, **named: Any) -> None:
+    async def reconcile(
+        self: LocalDriver, tenancy: Tenancy, run: Run | None, *args: Any, **kwargs: Any
+    ) -> None:
         if run is None:
             ended.append(tenancy)
-        await real(self, tenancy, run, *given, **named)
+        await real(self, tenancy, run, *args, **kwargs)
 
-    monkeypatch.setattr(LocalDriver, "reconcile", keep)
+    monkeypatch.setattr(LocalDriver, "reconcile", reconcile)
     await site.change(fence=await site.fence() - 1)
     assert await site.faulty.stage.wait_final(await site.faulty.stage.deploy(site.place)) == "succeeded"
     assert await site.serving() and not ended
 
 
-async def test_what_is_lost_is_ended_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
+async def test_instances_of_a_lost_environment_are_ended_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_deployer, "shorten_leases", _shorten_nothing)
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.restart()
     await site.serving()
     calls, real, renewals = [], LocalDriver.reconcile, 0
     may_end = asyncio.Event()
 
-    async def keep(self: LocalDriver, tenancy: Tenancy, run: Run | None, *given: Any, **named: Any) -> None:
+    async def reconcile(
+        self: LocalDriver, tenancy: Tenancy, run: Run | None, *args: Any, **kwargs: Any
+    ) -> None:
         if run is None:
             calls.append(tenancy)
             await may_end.wait()
-        await real(self, tenancy, run, *given, **named)
+        await real(self, tenancy, run, *args, **kwargs)
 
     renew = run_deployer.renew_leases
 
-    async def count(*given: Any) -> set[int]:
+    async def count(*args: Any) -> set[int]:
         nonlocal renewals
         renewals += bool(calls)
-        return await renew(*given)
+        return await renew(*args)
 
-    monkeypatch.setattr(LocalDriver, "reconcile", keep)
+    monkeypatch.setattr(LocalDriver, "reconcile", reconcile)
     monkeypatch.setattr(run_deployer, "renew_leases", count)
     own = await site.lease()
     assert own is not None
@@ -187,11 +193,11 @@ async def _set_state(site: Site, state: str) -> None:
 
 
 @pytest.mark.parametrize("hibernates", [False, True])
-async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibernates_it(
+async def test_local_instances_are_served_until_another_deployer_runs_or_hibernates_the_environment(
     site: Site, hibernates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other deployer took the environment while this one was stopped, and may lack its artefact."""
-    monkeypatch.setattr(run_deployer, "shorten_leases", _leave_as_they_are)
+    monkeypatch.setattr(run_deployer, "shorten_leases", _shorten_nothing)
     monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.05)
     pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
     number, sessions = site.place.environment.id, site.faulty.stage.sessions
@@ -208,11 +214,11 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibern
     await site.change(leased_until=database_now(3600))
     sweeps, read = 0, run_deployer.read_retained
 
-    async def count(*given: Any) -> Any:
+    async def count(*args: Any) -> Any:
         nonlocal sweeps
-        kept = await read(*given)
+        retained = await read(*args)
         sweeps += 1
-        return kept
+        return retained
 
     async def is_swept() -> bool:
         return sweeps > 4
@@ -223,11 +229,11 @@ async def test_what_runs_here_is_served_until_another_deployer_runs_it_or_hibern
         sweeps = 0
         await _until(is_swept)
         assert await site.serving() == pids
-    facts = InstanceStatus(live, "web", 1, "running", 20_000, 1, 0, None, None)
+    status = InstanceStatus(live, "web", 1, "running", 20_000, 1, 0, None, None)
     if hibernates:
         await _set_state(site, "hibernated")
     else:
-        await write_instances(sessions, lease, [facts])
+        await write_instances(sessions, lease, [status])
 
     async def is_ended() -> bool:
         return not await site.faulty.pids(site.place)
@@ -264,20 +270,20 @@ async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: 
     await _until(is_shortened)
 
 
-async def _wait_renewed(site: Site, told: str) -> None:
-    """Wait until the deployer reports `told`, and then for two renewals of its lease."""
+async def _wait_renewed(site: Site, problem: str) -> None:
+    """Wait until the deployer reports the problem, and then for two renewals of its lease."""
     ends: list[datetime] = []
 
     async def is_renewed() -> bool:
         lease = await site.lease()
-        if told in (site.faulty.deployer.failing or "") and lease is not None:
+        if problem in (site.faulty.deployer.failing or "") and lease is not None:
             ends.append(lease.leased_until)
         return len(set(ends)) >= 3
 
     await _until(is_renewed)
 
 
-async def test_a_lease_is_kept_while_a_newer_schema_is_refused(
+async def test_a_lease_is_renewed_while_a_newer_schema_is_refused(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the lease, another deployer would take the environment, but has no artefact for it."""
@@ -295,10 +301,10 @@ async def test_a_lease_is_kept_while_a_newer_schema_is_refused(
     assert await site.serving() == pids and await site.fence() == before
 
 
-async def test_a_lease_is_kept_while_the_memory_is_damaged(
+async def test_a_lease_is_renewed_while_the_memory_is_damaged(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leases from before the start have no keeper yet."""
+    """The leases from before the start have no worker yet."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.serving()
     await site.faulty.stop()
@@ -315,7 +321,7 @@ async def test_a_lease_is_kept_while_the_memory_is_damaged(
     await site.serving()
 
 
-async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(
+async def test_leases_are_renewed_while_the_disk_does_not_respond(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
@@ -324,15 +330,15 @@ async def test_a_disk_that_does_not_answer_keeps_no_lease_from_being_renewed(
     may_write, writing = threading.Event(), threading.Event()
     real, renew, renewals = database_memory.write_atomically, run_deployer.renew_leases, 0
 
-    def write_late(*given: Any) -> None:
+    def write_late(*args: Any) -> None:
         writing.set()
         may_write.wait(60)
-        real(*given)
+        real(*args)
 
-    async def count(*given: Any) -> set[int]:
+    async def count(*args: Any) -> set[int]:
         nonlocal renewals
         renewals += writing.is_set()
-        return await renew(*given)
+        return await renew(*args)
 
     async def was_renewed() -> bool:
         return renewals >= 3

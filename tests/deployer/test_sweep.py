@@ -1,4 +1,4 @@
-"""What is removed from the disk: nothing that is live, used or being made, and soon whatever else there is."""
+"""A sweep removes all files that are not live, used or being made."""
 
 import asyncio
 import os
@@ -38,12 +38,12 @@ async def _deployed(
         yield faulty, driver, places
 
 
-async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
+async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nothing sweeps but this test.
+    # No other sweep must run.
     async with _deployed(request, tmp_path) as (faulty, driver, places):
-        while faulty.deployer._is_sweeping() or faulty.deployer._finished:
+        while faulty.deployer._is_sweeping() or faulty.deployer._is_sweep_due:
             await asyncio.sleep(0.02)
         monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
         folder = faulty.folder / "artefacts"
@@ -51,7 +51,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         for name in ("useless", "used"):
             (folder / name).mkdir()
         async with faulty.stage.sessions() as session, session.begin():
-            # As versions did that failed a deployment after its switch.
+            # Earlier versions did this when they failed a deployment after its switch.
             await session.execute(update(Release).values(removed_at=datetime.now(UTC)))
 
         # Old outputs are removed by the same sweep. They must not hide that an artefact was spared.
@@ -64,10 +64,10 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         listed: list[str] = []
 
         async def read() -> Retained:
-            kept = await read_retained(faulty.stage.sessions)
+            retained = await read_retained(faulty.stage.sessions)
             if listed:
                 (folder / "made meanwhile").mkdir()
-            return kept
+            return retained
 
         list_names = Folders.names
 
@@ -86,7 +86,7 @@ async def test_the_sweep_spares_what_is_live_used_or_made_meanwhile(
         assert os.listdir(faulty.folder / "removed") == os.listdir(faulty.folder / "sealing") == []
 
 
-async def test_what_takes_long_to_remove_holds_up_no_deployment(
+async def test_a_long_removal_delays_no_deployment(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end, has_begun = asyncio.Event(), asyncio.Event()

@@ -34,7 +34,7 @@ from deployer.deployments.log import DeploymentLog
 from deployer.drivers.local.build import Builder
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
-from deployer.environments import environment_worker as keep_environment
+from deployer.environments import environment_worker
 from deployer.environments.desired_states import read_retained
 from deployer.identity import Identity, hold_identity
 from deployer.processes import supervised
@@ -133,9 +133,11 @@ def _work(real: Callable[..., Any]) -> Callable[..., Any]:
 def _watched(points: Points, patch: pytest.MonkeyPatch) -> Iterator[None]:
     for owner, name in _WRAPPED:
         patch.setattr(owner, name, _wrap(getattr(owner, name), f"{owner.__name__}.{name}", points))
-    patch.setattr(keep_environment, "run_deployment", _work(run_deployment.run_deployment))
+    patch.setattr(environment_worker, "run_deployment", _work(run_deployment.run_deployment))
     patch.setattr(
-        keep_environment.EnvironmentWorker, "_keep", _work(keep_environment.EnvironmentWorker._keep)
+        environment_worker.EnvironmentWorker,
+        "_reconcile",
+        _work(environment_worker.EnvironmentWorker._reconcile),
     )
 
     def at_statement(*given: Any, **_named: Any) -> None:
@@ -305,9 +307,9 @@ async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> 
     """One at work, without waiting between its attempts; nothing runs at the end. `release`: the release step."""
     points = Points()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keep_environment, "_FIRST_PAUSE", 0.02)
+        patch.setattr(environment_worker, "_FIRST_PAUSE", 0.02)
         patch.setattr(run_deployment, "_FIRST_PAUSE", 0.02)
-        patch.setattr(run_deployer, "_LOOK_SECONDS", 0.1)
+        patch.setattr(run_deployer, "_POLL_SECONDS", 0.1)
         patch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.05)
         patch.setattr(run_deployer, "_SWEEP_AGAIN_SECONDS", 0.1)
         _build_without_git(stage, release, patch)
