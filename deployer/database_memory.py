@@ -30,12 +30,12 @@ class Remembered:
     newest: int = 0
     """The newest deployment; 0: there was none."""
     newest_at: str = ""
-    """When it was created: another database gives the same numbers to others."""
+    """The creation time of that deployment: another database has other deployments with the same number."""
     newest_project: str = ""
-    """Its project, with which it may be removed."""
+    """The project of that deployment. Removing the project removes its deployments."""
     live: Mapping[int, LastLive] = field(default_factory=dict)
     moved: Mapping[int, LastLive] = field(default_factory=dict)
-    """What was live here before another deployer took the environment: it may still run here alone."""
+    """What was live here before another deployer took the environment. Only this deployer may have instances yet."""
 
 
 class DatabaseMemory:
@@ -45,7 +45,7 @@ class DatabaseMemory:
     def __init__(self, folder: Path, read_traces: Callable[[], Traces]) -> None:
         self._path = folder / FILE
         self.damage: str | None = None
-        """Why the file cannot be used, to follow its name in a sentence."""
+        """Why the file cannot be used; follows the name of the file in a sentence."""
         self._is_stored = True
         self._fault: str | None = None
         self._storing: asyncio.Task[None] | None = None
@@ -75,7 +75,7 @@ class DatabaseMemory:
                 await asyncio.to_thread(self._write, known)
             except OSError as error:
                 if str(error) != self._fault:
-                    logger.warning("%s cannot be written, and is tried again: %s", self._path, error)
+                    logger.warning("%s cannot be written, and the write is repeated: %s", self._path, error)
                 self._fault = str(error)
                 return
             self._is_stored, self._fault = self.known is known, None
@@ -107,6 +107,8 @@ class DatabaseMemory:
 
 def _read_live(found: Any) -> Mapping[int, LastLive]:
     return {
-        int(number): LastLive(str(one["public_id"]), int(one["deployment_id"]), tuple(map(str, one["hosts"])))
-        for number, one in found.items()
+        int(number): LastLive(
+            str(live["public_id"]), int(live["deployment_id"]), tuple(map(str, live["hosts"]))
+        )
+        for number, live in found.items()
     }

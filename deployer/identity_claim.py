@@ -1,7 +1,8 @@
-"""Lets one process of a machine be a deployer: a copy of its folder has its ID, and would end what the other runs.
+"""Makes sure that only one process of a machine uses the ID of a deployer.
 
-The claim is an open file in memory that has the ID in its name. Others see it in `/proc` exactly where they also see
-the processes that they would take for theirs; the kernel takes it away with the process, and nothing is left on disk.
+A copy of a deployer's folder has the same ID, and its deployer would end the applications of the other one. The claim
+is an open file in memory with the ID in its name. Other processes see it in `/proc` exactly if they also see the
+applications; the kernel removes it with the process, and nothing is left on disk.
 """
 
 import os
@@ -17,7 +18,7 @@ _LONGEST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that is this deployer already, and its folder."""
+    """The process that already uses the ID, and its folder."""
 
     pid: int
     folder: str
@@ -33,7 +34,7 @@ def claim_identity(
     claim = os.memfd_create(name)
     try:
         os.write(claim, folder.encode(errors="replace")[:_LONGEST])
-        # Looked for after the claim: of two that start together, both may find the other, and never neither.
+        # Search after the claim: of two simultaneous starts at least one finds the other.
         yield _find_other(identity_id, name, claim, is_application)
     finally:
         os.close(claim)
@@ -55,7 +56,7 @@ def _find_other(
                 if not _is_started_by(identity_id, marks.of_environment(int(pid))):
                     return Holder(int(pid), _read_folder(f"{at}/{number}"))
         except OSError:
-            # It has ended, or is none that this one could end.
+            # The process has ended, or this process could not end it anyway.
             continue
     return None
 
@@ -75,5 +76,5 @@ def _read_link(path: str) -> str | None:
 
 def _read_folder(path: str) -> str:
     with open(path, "rb") as file:
-        told = os.pread(file.fileno(), _LONGEST, 0).decode(errors="replace")
-    return re.sub(r"[^\x20-\x7e\xa0-\uffff]", "?", told)
+        folder = os.pread(file.fileno(), _LONGEST, 0).decode(errors="replace")
+    return re.sub(r"[^\x20-\x7e\xa0-\uffff]", "?", folder)

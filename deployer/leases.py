@@ -1,8 +1,8 @@
-"""Leases of environments: of several deployers one carries out what is asked of an environment.
+"""Leases of environments: each environment has one deployer at a time.
 
-A lease that is not renewed runs out and may be taken by another deployer. Each taking has a higher fence, and every
-write names the one under which it is made: a holder that was only slow changes nothing any more. When a lease ends is
-written and compared by the database's clock alone: the machines of two deployers may disagree on the time.
+A lease that is not renewed expires, and another deployer may take it. Each new lease has a higher fence, and every
+write checks the fence, so a former holder that was only slow can change nothing. Only the clock of the database decides
+when a lease ends, as the clocks of two machines may differ.
 """
 
 import time
@@ -27,11 +27,11 @@ RENEW_SECONDS = 5.0
 _MARGIN_SECONDS = 1.0
 
 Check = Callable[[AsyncSession], Awaitable[None]]
-"""Raises where the session's database is not to be believed."""
+"""Raises an error if the session's database must not be trusted."""
 
 
 class LeaseLost(Exception):
-    """Another deployer has taken the environment over, or it was removed."""
+    """Another deployer has taken the environment, or the environment was removed."""
 
 
 def _end_of_term() -> float:
@@ -45,10 +45,10 @@ class Lease:
     environment_id: int
     holder: str
     fence: int
-    """Higher each time that the lease is taken again; all who write under the lease share this object."""
+    """Higher each time that the lease is taken again; all writers under the lease share this object."""
     holder_name: str = ""
     ends_at: float = field(default_factory=_end_of_term, compare=False)
-    """By the monotonic clock: until then nobody else can have taken the environment."""
+    """By the monotonic clock: no other deployer can have taken the environment before."""
 
 
 @shielded
@@ -233,7 +233,7 @@ def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
 
 @shielded
 async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
-    """Let others take the environments at once: this deployer stops, and so does what it runs."""
+    """Let other deployers take the environments at once: this deployer and its instances stop."""
     if not leases:
         return
     async with sessions() as session, session.begin():
@@ -248,19 +248,19 @@ async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
         )
 
 
-async def lock_lease(session: AsyncSession, lease: Lease, **told: str | None) -> None:
-    """Have nobody take the environment over until the end of the transaction, which begins with this; `doing` tells
-    what for. Raises `LeaseLost`."""
+async def lock_lease(session: AsyncSession, lease: Lease, **columns: str | None) -> None:
+    """Lock the lease until the end of the transaction, so that no other deployer can take the environment. Call this
+    first in the transaction. `columns`: further columns to set, such as `doing`. Raises `LeaseLost`."""
     mine = (
         EnvironmentLease.environment_id == lease.environment_id,
         EnvironmentLease.holder == lease.holder,
         EnvironmentLease.fence == lease.fence,
     )
-    # An update, because SQLite locks nothing when it reads.
+    # An update, because reads lock nothing in SQLite.
     held = await session.execute(
         update(EnvironmentLease)
         .where(*mine)
-        .values(fence=lease.fence, **told)
+        .values(fence=lease.fence, **columns)
         .returning(EnvironmentLease.fence)
         .execution_options(synchronize_session=False)
     )

@@ -1,4 +1,4 @@
-"""A database that is away for a while: what a step runs goes on, and runs once, as long as the lease lasts."""
+"""A step continues and runs once while the database is away, as long as the lease lasts."""
 
 import asyncio
 import sqlite3
@@ -27,7 +27,7 @@ _NOT_TWICE = "the release steps may have run in part and are not run twice"
 
 @asynccontextmanager
 async def _away(url: str) -> AsyncIterator[None]:
-    """Meanwhile SQLite is locked by somebody else; Postgres has ended all connections, and takes none."""
+    """Make the database unavailable: lock SQLite; end all connections to Postgres, and refuse new ones."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.partition("///")[2], isolation_level=None, timeout=30)
         connection.execute("BEGIN IMMEDIATE")
@@ -50,7 +50,7 @@ async def _away(url: str) -> AsyncIterator[None]:
 
 
 async def _runs(folder: Path) -> Path:
-    """Where the step notes that it runs, once it does."""
+    """Return the file to which the step appends a line when it runs."""
     async with asyncio.timeout(60):
         while not (found := list(folder.glob("homes/*/*/runs"))):
             await asyncio.sleep(0.02)
@@ -58,7 +58,7 @@ async def _runs(folder: Path) -> Path:
 
 
 async def _wait_step(faulty: FaultyDeployer, number: int) -> None:
-    """Until the step is ended."""
+    """Wait until the step has ended."""
     async with asyncio.timeout(60):
         while await asyncio.to_thread(find_marked, f"{faulty.identity.id}/step/{number}"):
             await asyncio.sleep(0.05)
@@ -76,7 +76,7 @@ async def database_url(
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("is_longer_than_the_lease", [False, True])
-async def test_a_running_step_and_a_database_that_is_away(
+async def test_a_running_step_survives_a_database_outage(
     database_url: str, tmp_path: Path, is_longer_than_the_lease: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease_seconds = 2.0 if is_longer_than_the_lease else 60.0

@@ -14,10 +14,10 @@ from deployer.drivers.local.folders import read_traces
 from deployer.write_atomically import write_atomically
 
 
-async def test_what_could_not_be_written_is_written_with_the_next_call(
+async def test_a_failed_write_is_repeated_by_the_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_given: Any) -> None:
+    def fail(*_args: Any) -> None:
         raise OSError(28, "No space left on device")
 
     memory = DatabaseMemory(tmp_path, partial(read_traces, tmp_path))
@@ -34,16 +34,16 @@ async def test_what_could_not_be_written_is_written_with_the_next_call(
     assert DatabaseMemory(tmp_path, partial(read_traces, tmp_path)).known == Remembered("token", newest=1)
 
 
-async def test_what_changes_during_a_write_is_written_after_it(
+async def test_a_change_during_a_write_is_written_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_write, writing = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def write_late(*given: Any) -> None:
+    def write_late(*args: Any) -> None:
         loop.call_soon_threadsafe(writing.set)
         may_write.wait(30)
-        write_atomically(*given)
+        write_atomically(*args)
 
     memory = DatabaseMemory(tmp_path, partial(read_traces, tmp_path))
     monkeypatch.setattr(database_memory, "write_atomically", write_late)

@@ -13,7 +13,7 @@ _STATEMENT = ("SELECT secret", ("value",))
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (DatabaseAway("The database does not answer now (database or disk is full)."), "disk is full"),
         (
@@ -24,6 +24,6 @@ _STATEMENT = ("SELECT secret", ("value",))
         (PoolTimeout("QueuePool limit"), "does not answer"),
     ],
 )
-def test_the_cause_is_given_without_the_statement(error: SQLAlchemyError, told: str) -> None:
+def test_a_database_error_is_described_without_its_statement(error: SQLAlchemyError, message: str) -> None:
     described = describe_database_error(error)
-    assert told in described and "secret" not in described and "value" not in described
+    assert message in described and "secret" not in described and "value" not in described

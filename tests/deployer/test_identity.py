@@ -1,4 +1,4 @@
-"""A deployer is the same after a restart, and is one at a time."""
+"""A deployer keeps its identity over restarts, and has one process at a time."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ with hold_identity(Path(sys.argv[1])) as identity:
 """
 
 
-def test_it_keeps_its_id_and_its_users(tmp_path: Path) -> None:
+def test_a_deployer_keeps_its_id_and_its_users(tmp_path: Path) -> None:
     folder = tmp_path / "deployer"
     with hold_identity(folder) as first:
         pass
@@ -42,7 +42,7 @@ def test_it_keeps_its_id_and_its_users(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damaged", ["identity.json", "identity.copy.json"])
 @pytest.mark.parametrize("content", [None, "", "{}", '{"id": 1', "[]"])
-def test_one_of_its_files_may_be_lost(tmp_path: Path, damaged: str, content: str | None) -> None:
+def test_an_identity_survives_the_loss_of_one_file(tmp_path: Path, damaged: str, content: str | None) -> None:
     with hold_identity(tmp_path) as first:
         pass
     (tmp_path / "artefacts").mkdir()
@@ -54,7 +54,7 @@ def test_one_of_its_files_may_be_lost(tmp_path: Path, damaged: str, content: str
     assert (tmp_path / "identity.json").read_text() == (tmp_path / "identity.copy.json").read_text()
 
 
-def test_a_used_folder_without_its_identity_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+def test_a_used_folder_without_identity_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "artefacts").mkdir()
     with (
         pytest.raises(
@@ -65,10 +65,10 @@ def test_a_used_folder_without_its_identity_is_not_taken_for_a_new_one(tmp_path:
         pass
 
 
-def test_users_that_could_not_be_stored_are_not_given(
+def test_a_range_of_users_that_could_not_be_stored_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_given: object) -> None:
+    def fail(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
     with hold_identity(tmp_path) as identity:
@@ -83,7 +83,7 @@ def test_users_that_could_not_be_stored_are_not_given(
         assert again.find_user(USERS_PER_RANGE) == user
 
 
-def test_one_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_has_one_deployer_at_a_time(tmp_path: Path) -> None:
     with (
         hold_identity(tmp_path),
         pytest.raises(FolderInUse, match="set PHAROS_DEPLOY_FOLDER"),
@@ -94,11 +94,11 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_a_copy_of_its_folder_is_refused_on_the_same_machine_while_it_runs(tmp_path: Path) -> None:
+def test_a_copy_of_a_folder_is_refused_while_its_deployer_runs(tmp_path: Path) -> None:
     with hold_identity(tmp_path / "first"):
         shutil.copytree(tmp_path / "first", tmp_path / "copy")
-        told = f"{tmp_path}/copy and {tmp_path}/first are copies .* process {os.getpid()} runs .* Stop that process, or"
-        with pytest.raises(FolderInUse, match=told), hold_identity(tmp_path / "copy"):
+        expected = f"{tmp_path}/copy and {tmp_path}/first are copies .* process {os.getpid()} runs .* Stop that process"
+        with pytest.raises(FolderInUse, match=expected), hold_identity(tmp_path / "copy"):
             pass
     with hold_identity(tmp_path / "copy") as copy:
         pass
@@ -144,7 +144,7 @@ def test_a_process_with_a_mark_of_the_deployer_cannot_claim_its_identity(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has other users")
-def test_an_application_that_claims_its_identity_keeps_nobody_from_starting(tmp_path: Path) -> None:
+def test_an_identity_claim_of_an_application_is_ignored(tmp_path: Path) -> None:
     with hold_identity(tmp_path) as identity:
         pass
     command = ["/usr/bin/env", "python3", "-c", _CLAIM.format(id=identity.id)]
@@ -162,8 +162,8 @@ def test_an_application_that_claims_its_identity_keeps_nobody_from_starting(tmp_
         application.stdin.close()
 
 
-async def test_an_application_in_namespaces_cannot_claim_its_deployers_identity(tmp_path: Path) -> None:
-    """Where Pharos is not root, it runs as the deployer's user; it may also empty its environment. Here its user is
+async def test_an_identity_claim_of_an_application_in_namespaces_is_ignored(tmp_path: Path) -> None:
+    """If Pharos is not root, the application has the user of Pharos, and may remove its mark. In this test its user is
     not one of the deployer's."""
     if not await has_namespaces():
         pytest.skip("this kernel grants no namespaces")
@@ -183,7 +183,7 @@ async def test_an_application_in_namespaces_cannot_claim_its_deployers_identity(
         await process.end(0)
 
 
-def test_files_are_on_the_disk_before_they_have_their_names(
+def test_files_are_on_the_disk_before_they_are_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, str]] = []
@@ -208,7 +208,7 @@ def test_files_are_on_the_disk_before_they_have_their_names(
     assert (tmp_path / "database.json").read_text() == "{}"
 
 
-def test_others_may_enter_its_folder_and_list_nothing(tmp_path: Path) -> None:
+def test_other_users_can_enter_the_folder_but_not_list_it(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         with hold_identity(tmp_path / "deployer") as identity:
@@ -220,14 +220,14 @@ def test_others_may_enter_its_folder_and_list_nothing(tmp_path: Path) -> None:
 
 
 def test_every_environment_number_has_a_user_of_its_own(tmp_path: Path) -> None:
-    """Those that a deployer had before it took another range stay the same."""
+    """Users of the first range stay the same when a deployer takes another range."""
     few = [0, 1, USERS_PER_RANGE - 1, USERS_PER_RANGE, 2 * USERS_PER_RANGE - 1, 5 * USERS_PER_RANGE]
     with hold_identity(tmp_path / "a") as identity:
         assert identity.find_user(USERS_PER_RANGE) is None
         users = [identity.take_user(number) for number in few]
         assert users[:3] == [identity.first_uid + number for number in few[:3]]
         assert len(set(users)) == len(few) and all(100_000_000 <= user < 2**31 for user in users)
-        ranges = [identity.first_uid, *identity.more]
+        ranges = [identity.first_uid, *identity.further_uids]
         assert len(set(ranges)) == len(ranges) == 6
         with pytest.raises(NoMoreUsers):
             identity.take_user(MAX_RANGES * USERS_PER_RANGE)
@@ -251,7 +251,7 @@ def test_environments_and_projects_beyond_a_range_of_users_have_owners(tmp_path:
         for each in tenancies:
             runner = folders.runner(each)
             assert runner is not None and folders.runner_uid(each.environment_id) == runner.uid
-        # A mark that somebody made up takes no users.
+        # A forged mark takes no users.
         assert folders.runner_uid(10**12) is None
         with pytest.raises(DeployFailed, match="up to number 49,999,999"):
             folders.runner(Tenancy(50_000_000, 1, "env_x", ("x.localhost",), "x"))
