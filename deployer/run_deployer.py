@@ -18,7 +18,7 @@ from deployer.deployments.log import utc_now
 from deployer.deployments.run_deployment import DeployContext
 from deployer.describe_failure import describe_database_error, describe_problems, describe_untaken
 from deployer.drivers.interface import InstanceStatus
-from deployer.environments.desired_states import DesiredState, Hostnames, read_desired_states, read_retained
+from deployer.environments.desired_states import DesiredState, Hostnames, read_desired_states
 from deployer.environments.environment_worker import EnvironmentWorker
 from deployer.environments.write_instances import write_instances
 from deployer.identity import Identity
@@ -35,12 +35,11 @@ from deployer.leases import (
     take_lease,
 )
 from deployer.shield import end_tasks, shielded
+from deployer.sweeper import Sweeper
 
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.4
-_SWEEP_SECONDS = 60.0
-_SWEEP_AGAIN_SECONDS = 2.0
 
 
 class Deployer:
@@ -60,6 +59,7 @@ class Deployer:
         self._context = context
         self._identity = identity
         self._names = names
+        self._sweeper = Sweeper(context, identity.id, guard)
         self._releases_leases = releases_leases
         self._workers: dict[int, EnvironmentWorker] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -69,9 +69,7 @@ class Deployer:
         """Changed instances, by environment."""
         self._waking: set[int] = set()
         self._poll_now = asyncio.Event()
-        self._renewed_at = self._swept_at = float("-inf")
-        self._is_sweep_due = False
-        self._sweeping: asyncio.Task[None] | None = None
+        self._renewed_at = float("-inf")
         self._untaken: set[int] = set()
         self._failing: str | None = "has not read the database yet"
         self.missing_confinement: str | None = None
@@ -132,7 +130,7 @@ class Deployer:
 
     async def stop(self) -> None:
         """Stop all workers. The driver keeps the instances."""
-        sweeping = () if self._sweeping is None else (self._sweeping,)
+        sweeping = () if self._sweeper.task is None else (self._sweeper.task,)
         await end_tasks(*self._tasks.values(), *sweeping)
         if not self._releases_leases:
             return
@@ -168,25 +166,7 @@ class Deployer:
                 await self._take_environment(number, desired)
         for number, worker in self._workers.items():
             worker.update(states.by_environment.get(number), loop_time)
-        if (loop_time - self._swept_at >= _SWEEP_SECONDS or self._is_sweep_due) and not self._is_sweeping():
-            self._swept_at, self._is_sweep_due = loop_time, False
-            self._sweeping = asyncio.create_task(self._sweep(), name="sweep")
-
-    def _is_sweeping(self) -> bool:
-        return self._sweeping is not None and not self._sweeping.done()
-
-    async def _sweep(self) -> None:
-        """Sweep concurrently with the polling: processes may take long to end."""
-        try:
-            read = partial(read_retained, self._context.sessions, self._identity.id, self._guard.check_in)
-            if await self._context.driver.sweep(read):
-                again_at = asyncio.get_running_loop().time() + _SWEEP_AGAIN_SECONDS
-                self._swept_at = again_at - _SWEEP_SECONDS
-        except (SQLAlchemyError, DatabaseRefused) as error:
-            logger.warning("the sweep is skipped: %s", error)
-        except Exception:
-            self._context.metrics.failures += 1
-            logger.exception("the sweep failed")
+        self._sweeper.start_if_due(loop_time)
 
     async def _take_environment(self, number: int, desired: DesiredState) -> None:
         address = desired.tenancy.address
@@ -207,7 +187,7 @@ class Deployer:
         )
         if number in states.leased_elsewhere:
             raise LeaseLost(f"environment {number} has another deployer")
-        self._is_sweep_due = True
+        self._sweeper.is_requested = True
         return states.by_environment.get(number)
 
     async def _run(self, worker: EnvironmentWorker) -> None:
@@ -250,7 +230,7 @@ class Deployer:
                 self._lost.discard(number)
                 self._unwritten.pop(number, None)
                 # If a sweep ran before the end of a removed environment, its route remains.
-                self._is_sweep_due = True
+                self._sweeper.is_requested = True
 
     async def _renew_leases(self) -> None:
         workers = {

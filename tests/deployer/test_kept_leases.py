@@ -14,7 +14,7 @@ from control_domain.database.engine import Sessions
 from control_domain.projects.find import Place
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
-from deployer import database_memory, run_deployer
+from deployer import database_memory, run_deployer, sweeper
 from deployer.drivers.interface import InstanceStatus, Run, Tenancy
 from deployer.drivers.local.driver import LocalDriver
 from deployer.environments.write_instances import write_instances
@@ -198,7 +198,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
 ) -> None:
     """The other deployer took the environment while this one was stopped, and may lack its artefact."""
     monkeypatch.setattr(run_deployer, "shorten_leases", _shorten_nothing)
-    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.05)
     pids, live = await site.serving(), (await site.faulty.live(site.place))[0]
     number, sessions = site.place.environment.id, site.faulty.stage.sessions
 
@@ -212,7 +212,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
     lease = await take_lease(sessions, other, number, "http://other")
     assert lease is not None
     await site.change(leased_until=database_now(3600))
-    sweeps, read = 0, run_deployer.read_retained
+    sweeps, read = 0, sweeper.read_retained
 
     async def count(*args: Any) -> Any:
         nonlocal sweeps
@@ -223,7 +223,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
     async def is_swept() -> bool:
         return sweeps > 4
 
-    monkeypatch.setattr(run_deployer, "read_retained", count)
+    monkeypatch.setattr(sweeper, "read_retained", count)
     for _ in range(2):
         await site.faulty.restart()
         sweeps = 0

@@ -18,7 +18,7 @@ from control_domain.projects.find import Place
 from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment
 from control_domain.variables.operations import replace_variables
-from deployer import identity_claim, leases, run_deployer
+from deployer import identity_claim, leases, run_deployer, sweeper
 from deployer.identity import FolderInUse, hold_identity
 from tests.support import suites
 from tests.support.databases import migrated_database
@@ -304,7 +304,7 @@ async def test_a_database_replaced_under_a_running_deployer_ends_no_instances(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.1)
-    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 0.1)
+    monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 0.1)
     pids, sessions = await _serving(site), site.faulty.stage.sessions
     own, other = sessions.kw["bind"], open_engine(site.empty)
     try:

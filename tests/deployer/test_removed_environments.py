@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from control_domain.tables.projects import Environment
-from deployer import run_deployer
+from deployer import sweeper
 from deployer.assemble import running_local_deployer
 from deployer.drivers.interface import Tenancy
 from deployer.drivers.local.driver import LocalDriver
@@ -47,7 +47,7 @@ async def test_an_environment_swept_while_it_is_being_ended_is_swept_again(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Periodic sweeps would hide a missing sweep after the end of the environment.
-    monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
+    monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 3600.0)
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     async with migrated_database("sqlite", request, tmp_path) as url, open_stage(url, tmp_path) as stage:

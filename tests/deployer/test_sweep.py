@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import Release
-from deployer import run_deployer
+from deployer import sweeper
 from deployer.drivers.interface import Retained, Run
 from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.folders import _RETAINED_OUTPUTS, Folders
@@ -43,9 +43,9 @@ async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
 ) -> None:
     # No other sweep must run.
     async with _deployed(request, tmp_path) as (faulty, driver, places):
-        while faulty.deployer._is_sweeping() or faulty.deployer._is_sweep_due:
+        while faulty.deployer._sweeper.is_sweeping or faulty.deployer._sweeper.is_requested:
             await asyncio.sleep(0.02)
-        monkeypatch.setattr(run_deployer, "_SWEEP_SECONDS", 3600.0)
+        monkeypatch.setattr(sweeper, "_SWEEP_SECONDS", 3600.0)
         folder = faulty.folder / "artefacts"
         live = (await faulty.live(places["staging"]))[2]
         for name in ("useless", "used"):

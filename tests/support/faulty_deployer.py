@@ -27,7 +27,7 @@ from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.workflows.document import WorkflowDocument
 from control_domain.workflows.read_workflow import read_workflow
-from deployer import run_deployer
+from deployer import run_deployer, sweeper
 from deployer.assemble import running_local_deployer
 from deployer.deployments import run_deployment as run_deployment
 from deployer.deployments.log import DeploymentLog
@@ -311,7 +311,7 @@ async def faulty_deployer(stage: Stage, folder: Path, release: str = "true") -> 
         patch.setattr(run_deployment, "_FIRST_PAUSE", 0.02)
         patch.setattr(run_deployer, "_POLL_SECONDS", 0.1)
         patch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.05)
-        patch.setattr(run_deployer, "_SWEEP_AGAIN_SECONDS", 0.1)
+        patch.setattr(sweeper, "_SWEEP_AGAIN_SECONDS", 0.1)
         _build_without_git(stage, release, patch)
         with _watched(points, patch):
             faulty = FaultyDeployer(stage, folder, points)
