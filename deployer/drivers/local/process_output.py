@@ -16,9 +16,9 @@ from pathlib import Path
 from control_domain.process_output import OutputPart, OutputUnreadable
 from deployer.drivers.local.layout import OUTPUTS
 
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 """How much is read of each file at once."""
-_MOST_FILES = 200
+_MAX_FILES = 200
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]{0,29})\.([0-9]{1,6})\.log")
 _ALONE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -32,7 +32,7 @@ class LocalProcessOutput:
     async def read(
         self, environment_id: str, offsets: Mapping[str, int], running: Mapping[int, Collection[str]]
     ) -> list[OutputPart] | None:
-        """See `ProcessOutput`. Reads up to `MOST_BYTES` of each file."""
+        """See `ProcessOutput`. Reads up to `MAX_BYTES` of each file."""
         try:
             return await asyncio.to_thread(_read_output, self.folder, environment_id, offsets, running)
         except OSError as error:
@@ -69,7 +69,7 @@ def _read_files(
     found = [match for name in os.listdir(folder) if (match := _NAME.fullmatch(name))]
     chosen = [match for match in found if not only or f"{match[1]}.{match[2]}" in only]
     chosen.sort(key=lambda match: (match[1], int(match[2])))
-    read = [_read_file(folder, deployment_id, match, offsets) for match in chosen[:_MOST_FILES]]
+    read = [_read_file(folder, deployment_id, match, offsets) for match in chosen[:_MAX_FILES]]
     return [output for output in read if output is not None]
 
 
@@ -90,17 +90,17 @@ def _read_file(
     """Return the part after the offset; None if the file is not a regular file, or was removed."""
     process, number = name[1], int(name[2])
     offset = offsets.get(f"{deployment_id}/{process}.{number}")
-    piece = _read_piece(folder, name[0], offset, MOST_BYTES)
+    piece = _read_piece(folder, name[0], offset, MAX_BYTES)
     if piece is None:
         return None
     data, start, is_cut = piece
     end = data.rfind(b"\n") + 1
-    if end == 0 and len(data) == MOST_BYTES:
+    if end == 0 and len(data) == MAX_BYTES:
         # A line that is longer than one read is returned in parts.
         end = len(data)
     text, rest = data[:end], data[end:]
-    if offset is None and start == 0 and len(data) < MOST_BYTES:
-        before = _read_piece(folder, f"{name[0]}.1", None, MOST_BYTES - len(data))
+    if offset is None and start == 0 and len(data) < MAX_BYTES:
+        before = _read_piece(folder, f"{name[0]}.1", None, MAX_BYTES - len(data))
         text = (b"" if before is None else before[0]) + text
     return OutputPart(
         deployment_id,

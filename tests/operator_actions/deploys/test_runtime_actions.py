@@ -1,14 +1,13 @@
 """What an operator sees of what runs, and of what it prints; on both databases."""
 
 import dataclasses
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deployer.drivers.local.process_output import MOST_BYTES, LocalProcessOutput
+from deployer.drivers.local.process_output import LocalProcessOutput
 from pipeline_contracts.times import format_time
 from tests.support import carried_out
 from tests.support.operated import NOW, REVISION, Operated
@@ -132,53 +131,6 @@ async def test_output_is_read_from_its_end_and_then_on(operated: Operated, outpu
     told = await _read(operated, offsets=offsets)
     assert [output["text"] for output in told.values()] == ["three\nfour\n", "", ""]
     assert told["web.1"]["offset"] == 20
-
-
-async def test_a_long_file_is_read_from_its_end(operated: Operated, outputs: Path) -> None:
-    line = b"x" * 99 + b"\n"
-    (outputs / "web.1.log").write_bytes(line * 10_000)
-    told = (await _read(operated))["web.1"]
-    # Whole lines of the last 256 KiB.
-    assert told["text"] == line.decode() * (MOST_BYTES // 100)
-    assert told["offset"] == 1_000_000
-    told = (await _read(operated, offsets={"1/web.1": 0}))["web.1"]
-    assert (len(told["text"]), told["offset"]) == (MOST_BYTES // 100 * 100, MOST_BYTES // 100 * 100)
-
-
-async def test_a_line_without_an_end_holds_nothing_up(operated: Operated, outputs: Path) -> None:
-    (outputs / "web.1.log").write_bytes(b"x" * (MOST_BYTES + 10))
-    told = (await _read(operated, offsets={"1/web.1": 0}))["web.1"]
-    assert (len(told["text"]), told["offset"]) == (MOST_BYTES, MOST_BYTES)
-    told = (await _read(operated, offsets={"1/web.1": MOST_BYTES}))["web.1"]
-    assert (told["text"], told["rest"], told["offset"]) == ("", "x" * 10, MOST_BYTES)
-
-
-async def test_a_file_that_was_cut(operated: Operated, outputs: Path) -> None:
-    """Whoever follows goes on with what it has now; who reads its end gets what was moved away, too."""
-    (outputs / "web.1.log").write_bytes(b"four\n")
-    (outputs / "web.1.log.1").write_bytes(b"two\nthree\n")
-    told = (await _read(operated, offsets={"1/web.1": 1000}))["web.1"]
-    assert (told["text"], told["offset"], told["cut"]) == ("four\n", 5, True)
-    told = (await _read(operated))["web.1"]
-    assert (told["text"], told["offset"], told["cut"]) == ("two\nthree\nfour\n", 5, False)
-
-
-@pytest.mark.both_databases
-async def test_what_is_no_plain_file_is_passed_over(operated: Operated, outputs: Path) -> None:
-    secret = outputs.parents[2] / "secret"
-    secret.write_text("secret\n")
-    (outputs / "web.1.log").symlink_to(secret)
-    os.mkfifo(outputs / "web.2.log")
-    (outputs / "web.3.log").mkdir()
-    (outputs / "web.4.log").write_text("four\n")
-    (outputs / "web.4.log.1").symlink_to(secret)
-    told = await _read(operated)
-    assert {name: output["text"] for name, output in told.items()} == {"web.4": "four\n"}
-    elsewhere = outputs.parents[2] / "elsewhere"
-    outputs.rename(elsewhere)
-    outputs.symlink_to(elsewhere)
-    output = LocalProcessOutput(outputs.parents[2])
-    assert await output.read(operated.environment.public_id, {}, {}) is None
 
 
 async def test_only_what_runs_is_of_interest(operated: Operated, outputs: Path) -> None:

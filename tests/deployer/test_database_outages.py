@@ -16,12 +16,12 @@ from tests.support.databases import KINDS, migrated_database
 from tests.support.deploy_stage import open_stage
 from tests.support.faulty_deployer import FaultyDeployer, faulty_deployer
 
-# It prints all the time, so that its log is due during the hiccup, and at last more than is kept in memory at once.
+# The step prints all the time, so that a flush is due during the outage, and prints more than one batch at the end.
 _STEP = (
     'echo run >> "$HOME/runs"; i=0; until [ -e "$HOME/go" ]; do i=$((i+1)); echo "$i"; sleep 0.02; done; '
     "for last in $(seq 2000); do echo $((i + last)); done"
 )
-_HICCUP_SECONDS = 1.5
+_OUTAGE_SECONDS = 1.5
 _NOT_TWICE = "the release steps may have run in part and are not run twice"
 
 
@@ -93,7 +93,7 @@ async def test_a_running_step_survives_a_database_outage(
             if is_longer_than_the_lease:
                 await _wait_step(faulty, number)
             else:
-                await asyncio.sleep(_HICCUP_SECONDS)
+                await asyncio.sleep(_OUTAGE_SECONDS)
         runs.with_name("go").touch()
         status = await stage.wait_final(number)
         lines = await stage.lines(number)
