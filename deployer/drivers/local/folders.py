@@ -79,7 +79,7 @@ class Folders:
         return folder / f"{process}.{number}.log"
 
     def find_old_outputs(self, environments: Iterable[str], running: set[int]) -> list[Path]:
-        """Return the output folders of all but the newest deployments of each environment, and the running ones."""
+        """Return the output folders of deployments that neither run nor are among the newest of their environment."""
         old = []
         for environment in environments:
             names = [name for name in self.names(f"{OUTPUTS}/{environment}") if name.isdecimal()]
