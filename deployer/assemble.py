@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
-from deployer.database_guard import DatabaseGuard, DatabaseRefused, list_live
+from deployer.database_guard import DatabaseGuard, list_live
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments.run_deployment import DeployContext
 from deployer.drivers.interface import Handover, LastLive

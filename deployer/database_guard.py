@@ -21,7 +21,7 @@ from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import DatabaseToken
 from deployer.database_memory import ACCEPT, FILE, DatabaseMemory, DatabaseRefused, Remembered
-from deployer.drivers.interface import DeployFailed, LastLive, Traces
+from deployer.drivers.interface import LastLive, Traces
 from deployer.environments.desired_states import DesiredStates
 from deployer.shield import shielded
 
@@ -31,10 +31,6 @@ _ACCEPT = (
     "folder and start it again."
 )
 _BATCH_ROWS = 500
-
-
-class DatabaseRefused(DeployFailed):
-    """The database is not the one whose applications run here. The message says what to do."""
 
 
 class DatabaseGuard:

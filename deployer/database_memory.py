@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployer.drivers.interface import LastLive, Traces, WorkFailed
+from deployer.drivers.interface import DeployFailed, LastLive, Traces
 from deployer.write_atomically import write_atomically
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ ACCEPT = "accept"
 """What a person writes into the file to have the deployer accept any database."""
 
 
-class DatabaseRefused(WorkFailed):
+class DatabaseRefused(DeployFailed):
     """The database is not the one whose applications run here. The message says what to do."""
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deployer.drivers.local.layout import APPLICATION_DATA
 from deployer.identity_claim import claim_identity
 from deployer.write_atomically import write_atomically
 
 USERS_PER_RANGE = 100_000
 """A deployer begins with one range of users, and takes another range when all users are taken."""
 MAX_RANGES = 1000
+# Subfolders that a driver makes once an application is deployed (drivers/local/layout.py).
+_APPLICATION_DATA = ("artefacts", "homes")
 _FILES = ("identity.json", "identity.copy.json")
 """The second file is a copy in case the first is lost."""
 # Above the IDs of system users, people and containers; below the limit of a C int.
@@ -98,7 +99,7 @@ def hold_identity(folder: Path) -> Iterator[Identity]:
 def _read(folder: Path) -> Identity:
     known = next((found for name in _FILES if (found := _read_file(folder / name)) is not None), None)
     if known is None:
-        if any((folder / name).exists() for name in (*_FILES, *APPLICATION_DATA)):
+        if any((folder / name).exists() for name in (*_FILES, *_APPLICATION_DATA)):
             raise FolderInUse(
                 f"The folder {folder} was used before, but {_FILES[0]} and {_FILES[1]} in it are missing or damaged: "
                 "with a new ID the deployer would not find the applications that it started. Restore one of the two "

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from control_domain.audit import Actor
 from control_domain.environments.operations import wake_environment
-from deployer.database_guard import DatabaseGuard, DatabaseRefused
+from deployer.database_guard import DatabaseGuard
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments.commit_lookups import CommitLookups
 from deployer.deployments.log import utc_now

@@ -6,7 +6,8 @@ from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from deployer.database_guard import DatabaseGuard, DatabaseRefused
+from deployer.database_guard import DatabaseGuard
+from deployer.database_memory import DatabaseRefused
 from deployer.deployments.run_deployment import DeployContext
 from deployer.environments.desired_states import read_retained
 

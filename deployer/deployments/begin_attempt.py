@@ -15,7 +15,6 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
-from deployer.deployments.live_release import explain_unusable, read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.deployments.read_job import TRIGGERS_WITH_RELEASE, Job, NoJob, read_job
 from deployer.deployments.record import explain_unusable, read_live_deployment

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from control_domain.repositories.operations import choose_ref
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
@@ -14,7 +15,7 @@ from control_domain.tables.variables import VariableSet
 from control_domain.tables.workflows import Workflow
 from control_domain.variables.operations import open_variables
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
-from pipeline_contracts.git_refs import choose_ref, is_commit
+from pipeline_contracts.git_refs import is_commit
 
 TRIGGERS_WITH_RELEASE = ("rollback", "promotion")
 """Deployments that repeat an existing release; all others check out and build."""

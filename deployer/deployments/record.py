@@ -14,7 +14,6 @@ from control_domain.deployments.moves import add_line, move_deployment
 from control_domain.recorded_deployments.markers import mark_deployment
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.workflows.document import WorkflowDocument, to_json
-from deployer.deployments.live_release import DeploymentIsLive, read_live_deployment
 from deployer.deployments.log import utc_now
 from deployer.drivers.interface import BuildResult
 from deployer.leases import Lease, lock_lease

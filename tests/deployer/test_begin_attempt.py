@@ -19,9 +19,8 @@ from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from control_domain.variables.operations import present_variables, replace_variables
-from deployer.deployments.begin_attempt import Job, PushedCommit, begin_attempt
+from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.read_job import Job, PushedCommit
-from deployer.deployments.take_up import Job
 from deployer.identity import Identity
 from deployer.leases import Lease, LeaseLost, take_lease
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep

@@ -20,7 +20,6 @@ from deployer.check_out import bounded_fetch, run_git
 from deployer.check_out.failures import CheckOutFailed
 from deployer.check_out.read_commit import parse_commit, read_commit
 from deployer.check_out.resolve_ref import resolve_ref
-from deployer.database_guard import DatabaseRefused
 from deployer.database_memory import DatabaseRefused
 from deployer.deployments import commit_lookups
 from deployer.deployments.commit_lookups import CommitLookup, CommitLookups

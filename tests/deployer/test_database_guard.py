@@ -15,7 +15,7 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Project
-from deployer.database_guard import DatabaseGuard, DatabaseRefused
+from deployer.database_guard import DatabaseGuard
 from deployer.database_memory import DatabaseRefused
 from deployer.drivers.local.folders import read_traces
 from deployer.environments.desired_states import Hostnames, read_desired_states, read_retained

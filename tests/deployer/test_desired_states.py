@@ -12,7 +12,6 @@ from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from deployer.environments.desired_states import DesiredState, Hostnames, read_desired_states
-from deployer.environments.names import Hostnames
 from deployer.identity import Identity
 from deployer.leases import LEASE_SECONDS, is_lost, renew_leases, retake_lease, take_lease
 from tests.support.deploy_platform import Platform, Tenant, environment_path

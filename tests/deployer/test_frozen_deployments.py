@@ -17,9 +17,8 @@ from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.variables.operations import replace_variables
-from deployer.deployments.begin_attempt import Job, begin_attempt
+from deployer.deployments.begin_attempt import begin_attempt
 from deployer.deployments.read_job import Job
-from deployer.deployments.take_up import Job
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from operator_actions.actions.describe_waiting import describe_waiting

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from deployer import identity as identity_module
 from deployer.drivers.interface import DeployFailed, Tenancy
+from deployer.drivers.local import layout
 from deployer.drivers.local.folders import Folders
 from deployer.identity import MAX_RANGES, USERS_PER_RANGE, FolderInUse, NoMoreUsers, hold_identity
 from deployer.processes.confinement import Owner
@@ -255,3 +257,7 @@ def test_environments_and_projects_beyond_a_range_of_users_have_owners(tmp_path:
         assert folders.runner_uid(10**12) is None
         with pytest.raises(DeployFailed, match="up to number 49,999,999"):
             folders.runner(Tenancy(50_000_000, 1, "env_x", ("x.localhost",), "x"))
+
+
+def test_a_used_folder_is_recognized_by_what_the_driver_makes() -> None:
+    assert identity_module._APPLICATION_DATA == (layout.ARTEFACTS, layout.HOMES)

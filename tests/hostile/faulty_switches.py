@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from control_api import database
 from control_domain.database import engine as database
 from control_domain.projects.find import Place
 from control_domain.sealing import SealingKeys

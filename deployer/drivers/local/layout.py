@@ -15,6 +15,3 @@ HOMES = "homes"
 OUTPUTS = "outputs"
 SEALING = "sealing"
 REMOVED = "removed"
-
-APPLICATION_DATA = (ARTEFACTS, HOMES)
-"""Subfolders that exist once an application was deployed."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from control_api.runtime.process_output import OutputPart, OutputUnreadable
+from control_domain.process_output import OutputPart, OutputUnreadable
 from deployer.drivers.local.process_output import MAX_BYTES, LocalProcessOutput
 
 _ENVIRONMENT = "env_1"
