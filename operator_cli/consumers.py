@@ -2,11 +2,11 @@
 
 import argparse
 
-from consumers.assemble import MONITORS, TRANSFORMS
+from consumers.assemble import MONITOR_TRANSFORMS, TRANSFORMS
 from operator_cli.paused_garbage_collector import paused_garbage_collector
 from operator_cli.run_service import add_listening_arguments, run_service
 
-_NAMES = sorted([*TRANSFORMS, *MONITORS])
+_NAMES = sorted([*TRANSFORMS, *MONITOR_TRANSFORMS])
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
-from consumers.deep_json import read_deep
+from consumers.deep_json import call_with_deeper_stack
 from consumers.transforms.weight import Received, weigh
 from pipeline_contracts.monitors import decode_monitor_meta
 from pipeline_contracts.records import LogRecord
@@ -30,7 +30,7 @@ class MonitorTopic(ABC, Generic[R]):
     topic: str
     report = "report"
     """What one is called where it cannot be read."""
-    follows_time = True
+    needs_caught_up = True
 
     def __init__(self, states: MonitorStates) -> None:
         self._states = states
@@ -51,17 +51,17 @@ class MonitorTopic(ABC, Generic[R]):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_monitor_meta, lambda _: 1)
 
-    async def apply(self, chunk: Chunk, partition: int) -> None:
+    async def update_state(self, chunk: Chunk, partition: int) -> None:
         reports = [report for record in chunk.records if not isinstance(report := self._try(record), str)]
         for begin in range(0, len(reports), _REPORTS_AT_ONCE):
             part = reports[begin : begin + _REPORTS_AT_ONCE]
             through_ms = max(report.received_ms for report in part)
             await self.change(part, Progress(self.topic, partition, through_ms), chunk.log)
 
-    async def caught_up(self, partition: int, as_of_ms: int) -> None:
+    async def record_caught_up(self, partition: int, as_of_ms: int) -> None:
         await self._states.note_progress(Progress(self.topic, partition, as_of_ms))
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
         for record in chunk.records:
             report = self._try(record)
@@ -73,12 +73,12 @@ class MonitorTopic(ABC, Generic[R]):
                 result.tables.setdefault(table, []).append(rows)
         return result
 
-    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
         return None
 
     def _try(self, record: LogRecord) -> R | str:
         """The report, or why it cannot be read."""
         try:
-            return read_deep(partial(self.read, record))
+            return call_with_deeper_stack(partial(self.read, record))
         except (msgspec.DecodeError, RecursionError) as error:
             return f"The {self.report} cannot be read: {error}"

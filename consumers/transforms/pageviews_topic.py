@@ -9,11 +9,10 @@ import msgspec
 
 from analytics_queries.visits.stored_events import stored_events
 from analytics_queries.visits.stored_visits import stored_visits
-from consumers.chunk import Chunk, ChunkRows, DeadRecord
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, RowsOnly
 from consumers.transforms.pageview_rows import dropped_rows, id_row, pageview_row, rows_of
-from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.weight import month_of_receipt, weigh
-from consumers.visits import PAUSE_MS, Key, Visit, Visits
+from consumers.visits import MAX_PAUSE_MS, Key, Visit, Visits
 from pipeline_contracts import topics
 from pipeline_contracts.collected import (
     Collected,
@@ -66,7 +65,7 @@ class PageviewsTopic(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_collect_meta, attrgetter("events"), month_of_receipt)
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
         batches = _read(chunk, result)
         if not batches:
@@ -103,7 +102,7 @@ class PageviewsTopic(RowsOnly):
             partition.visits.begin_chunk()
             if received_ms - _KEEP_MS - _SWEEP_MS > partition.horizon_ms:
                 partition.horizon_ms = received_ms - _KEEP_MS
-                partition.visits.forget_before(partition.horizon_ms)
+                partition.visits.drop_before(partition.horizon_ms)
         elif partition is not None and partition.start == chunk.start:
             # The same chunk again.
             partition.visits.undo()
@@ -120,11 +119,11 @@ class PageviewsTopic(RowsOnly):
         old: set[int] = set()
         oldest_ms = partition.horizon_ms
         for event in chain.from_iterable(batch.collected.events for batch in batches):
-            if event.session or event.occurred_ms - PAUSE_MS < partition.horizon_ms:
+            if event.session or event.occurred_ms - MAX_PAUSE_MS < partition.horizon_ms:
                 old.add(event.session or event.visitor)
                 if event.before:
                     old.add(event.before)
-                oldest_ms = min(oldest_ms, event.occurred_ms - PAUSE_MS)
+                oldest_ms = min(oldest_ms, event.occurred_ms - MAX_PAUSE_MS)
         if old:
             await _load(partition, chunk, store, oldest_ms, sorted(old))
 
@@ -168,7 +167,7 @@ def _is_new(meta: CollectMeta, event: CollectedEvent, seen: dict[tuple[int, int]
 def _place(visits: Visits, meta: CollectMeta, event: CollectedEvent) -> Visit:
     key: Key = (meta.site_id, event.session or event.visitor)
     before = (meta.site_id, event.before) if event.before else None
-    return visits.place(key, before, event.occurred_ms, is_session=event.session != 0)
+    return visits.assign(key, before, event.occurred_ms, is_session=event.session != 0)
 
 
 async def _load(
@@ -183,4 +182,4 @@ async def _load(
     )
     for stored in found:
         visit = Visit(stored.visit_id, stored.first_ms, stored.last_ms)
-        partition.visits.add([(stored.site_id, key) for key in stored.keys], visit)
+        partition.visits.add_stored([(stored.site_id, key) for key in stored.keys], visit)

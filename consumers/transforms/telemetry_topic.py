@@ -7,9 +7,8 @@ from operator import attrgetter
 import msgspec
 
 from analytics_queries.stored_receipts import stored_receipts
-from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows
-from consumers.deep_json import read_deep
-from consumers.transforms.rows_only import RowsOnly
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows, RowsOnly
+from consumers.deep_json import call_with_deeper_stack
 from consumers.transforms.telemetry import telemetry_rows
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
@@ -48,7 +47,7 @@ class TelemetryTopic(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_meta, attrgetter("events"))
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
         events = result.tables[EVENTS] = []
         receipts = result.tables[RECEIPTS] = []
@@ -64,7 +63,9 @@ class TelemetryTopic(RowsOnly):
                 receipts.append(_receipt(record, name, meta, chunk.log, "duplicate"))
                 continue
             try:
-                rows = read_deep(partial(telemetry_rows, record.value, meta, name, chunk.log, record.offset))
+                rows = call_with_deeper_stack(
+                    partial(telemetry_rows, record.value, meta, name, chunk.log, record.offset)
+                )
             except (msgspec.DecodeError, RecursionError) as error:
                 del stored_from[name]
                 reason = f"The body cannot be read: {error}"
@@ -79,7 +80,7 @@ class TelemetryTopic(RowsOnly):
                 await asyncio.sleep(0)
         return result
 
-    def refused(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
         told = f"The column store refused the rows: {reason[:300]}"
         return RECEIPTS, _receipt(
             record, record.key.decode(), decode_meta(record.meta), log, "failed", errors=[told]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from consumers import blocks
-from consumers.blocks import blocks_of, missing_of
+from consumers.blocks import find_missing, split_into_blocks
 from consumers.chunk import RecordRows
 
 
@@ -46,19 +46,19 @@ def test_blocks(
     expected: list[list[tuple[int, int, int]]],
 ) -> None:
     monkeypatch.setattr(blocks, "MAX_BYTES", 100)
-    monkeypatch.setattr(blocks, "MOST_MADE_BYTES", 40)
-    cut = list(blocks_of(parts))
-    assert [[(piece.offset, piece.first, piece.rows) for piece in block] for block in cut] == expected
+    monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 40)
+    cut = list(split_into_blocks(parts))
+    assert [[(piece.offset, piece.first_row, piece.rows) for piece in block] for block in cut] == expected
     assert all(piece.lines == b"123456789\n" * piece.rows for block in cut for piece in block)
 
 
 def test_a_block_has_no_more_rows_than_the_store_takes_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "MAX_ROWS", 5)
-    cut = [[piece.offset for piece in block] for block in blocks_of([held(n, 2) for n in range(5)])]
+    cut = [[piece.offset for piece in block] for block in split_into_blocks([held(n, 2) for n in range(5)])]
     assert cut == [[0, 1], [2, 3], [4]]
 
 
-_PIECE = RecordRows(7, b"a\nb\nc\n", 3, is_splittable=True, first=10)
+_PIECE = RecordRows(7, b"a\nb\nc\n", 3, is_splittable=True, first_row=10)
 # Page views can become more rows when they are read again. Telemetry can have line breaks in a row.
 _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
 
@@ -69,8 +69,8 @@ _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
         (_PIECE, {}, [_PIECE]),
         (_PIECE, {6: 99}, [_PIECE]),
         (_PIECE, {7: 10}, [_PIECE]),
-        (_PIECE, {7: 11}, [_PIECE._replace(first=11, lines=b"b\nc\n", rows=2)]),
-        (_PIECE, {7: 12}, [_PIECE._replace(first=12, lines=b"c\n", rows=1)]),
+        (_PIECE, {7: 11}, [_PIECE._replace(first_row=11, lines=b"b\nc\n", rows=2)]),
+        (_PIECE, {7: 12}, [_PIECE._replace(first_row=12, lines=b"c\n", rows=1)]),
         (_PIECE, {7: 13}, []),
         (_PIECE, {7: 99}, []),
         # Never inserted in parts: any row means all of them.
@@ -81,4 +81,4 @@ _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
 def test_what_is_missing_of_a_piece(
     piece: RecordRows, stored: dict[int, int], expected: list[RecordRows]
 ) -> None:
-    assert missing_of([piece], stored) == expected
+    assert find_missing([piece], stored) == expected

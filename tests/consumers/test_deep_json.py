@@ -72,7 +72,7 @@ async def _rows(transform: TelemetryTopic, chunk: Chunk) -> tuple[list[object], 
 
             return Result()
 
-    result = _below(_FRAMES, lambda: _run(transform.rows(chunk, NoReceipts())))  # type: ignore[arg-type]
+    result = _below(_FRAMES, lambda: _run(transform.make_rows(chunk, NoReceipts())))  # type: ignore[arg-type]
     return list(result.tables.items()), list(result.dead)
 
 

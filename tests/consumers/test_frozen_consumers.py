@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 import consumers.loop
-from consumers.chunk import Chunk, ChunkLimits, ChunkRows, RecordRows
+from consumers.chunk import Chunk, ChunkLimits, ChunkRows, RecordRows, RowsOnly
 from consumers.insert_lease import LEASE_SECONDS, StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
-from consumers.transforms.rows_only import RowsOnly
 from pipeline_contracts.errors import InsertTooLate, PartitionLost
 from pipeline_contracts.records import LogRecord, Position
 from storage_backends.column_store.interface import QueryResult
@@ -154,7 +153,7 @@ class _Transform(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return 1, 0
 
-    async def rows(self, chunk: Chunk, store: Any) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: Any) -> ChunkRows:
         parts = [RecordRows(record.offset, b"%d\n" % record.offset, 1) for record in chunk.records]
         return ChunkRows(tables={table: list(parts) for table in _TABLES})
 

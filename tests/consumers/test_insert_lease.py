@@ -36,7 +36,7 @@ class _SlowStore:
 async def test_what_waits_for_a_slow_store_is_not_late() -> None:
     """Chunks of all topics share the store; each insert takes a third of a lease."""
     store: Any = _SlowStore()
-    clock = StoreClock(store, monotonic=lambda: store.now, inserts_at_once=1)
+    clock = StoreClock(store, monotonic=lambda: store.now, max_concurrent_inserts=1)
 
     async def insert(partition: int) -> None:
         lease = InsertLease(store, partition, Position(0, 1), clock)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from analytics_queries.receipt_status import ReceiptStatus, receipt_status
-from consumers.assemble import no_step
+from consumers.assemble import ignore_step
 from consumers.chunk import ChunkLimits
-from consumers.dead_letters import read_dead_letter
+from consumers.dead_letters import decode_dead_letter
 from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
@@ -101,7 +101,7 @@ class Bench:
             limits=self.limits,
             metrics=self.metrics,
             stop=stop,
-            on_step=no_step,
+            on_step=ignore_step,
             draining=True,
         )
         limit = asyncio.get_running_loop().call_later(60, stop.set)
@@ -287,7 +287,7 @@ async def test_dead_letters_go_round_again_when_they_are_replayed(bench: Bench) 
     await bench.consume()
     assert await bench.stored() == ["poison", "b"]
     assert (await bench.receipt(name)).status == "stored"
-    assert read_dead_letter((await _dead_metas(bench))[0]).offset == second.offset
+    assert decode_dead_letter((await _dead_metas(bench))[0]).offset == second.offset
 
 
 async def _dead_metas(bench: Bench) -> list[bytes]:

@@ -112,9 +112,9 @@ async def test_the_same_chunk_again(line: Line) -> None:
     consumer = SqliteLogConsumer(line.log, "group", topics.HEARTBEATS)
     records = await consumer.read(0, 0, None, 10**6, 1)
     chunk = Chunk("log", 0, 2, records)
-    await topic.apply(chunk, 0)
+    await topic.update_state(chunk, 0)
     before = await line.monitored.state_of(heartbeat)
-    await topic.apply(chunk, 0)
+    await topic.update_state(chunk, 0)
     assert await line.monitored.state_of(heartbeat) == before
     assert (before["failures_in_row"], before["version"]) == (1, 1)
 
@@ -148,7 +148,7 @@ async def test_pings_become_runs(line: Line) -> None:
     ]
     # As one chunk, in two, and all of it again.
     for begin, end in ((0, 5), (4, 8), (0, 8)):
-        await topic.apply(Chunk("log", begin, end, records[begin:end]), 0)
+        await topic.update_state(Chunk("log", begin, end, records[begin:end]), 0)
         if end == 8:
             rows = await line.monitored.rows(f"{sql} ORDER BY heartbeat_id")
             assert [tuple(row.values()) for row in rows] == expected

@@ -16,7 +16,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.clickhouse_server import open_clickhouse_server
 from storage_backends.column_store.interface import ColumnStore
 from tests.analytics_queries.oracle.sent import Sent
-from tests.support.site_traffic import no_step, records_of
+from tests.support.site_traffic import ignore_step, records_of
 
 _NOON_MS = 20_778 * 86_400_000 + 43_200_000
 _MINUTE_MS = 60_000
@@ -33,8 +33,8 @@ def chunk_of(log: str, records: Sequence[LogRecord]) -> Chunk:
 
 
 async def store(topic: PageviewsTopic, chunk: Chunk, into: ColumnStore) -> ChunkRows:
-    rows = await topic.rows(chunk, into)
-    await insert_chunk(into, chunk, rows.tables, topic, tried_before=False, on_step=no_step)
+    rows = await topic.make_rows(chunk, into)
+    await insert_chunk(into, chunk, rows.tables, topic, tried_before=False, on_step=ignore_step)
     return rows
 
 
@@ -137,15 +137,15 @@ async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_stor
     topic = PageviewsTopic()
     first, second = chunk_of(log, records[:2]), chunk_of(log, records[2:])
     await store(topic, first, column_store)
-    made = [(await topic.rows(second, column_store)).tables for _ in range(3)]
-    made.append((await PageviewsTopic().rows(second, column_store)).tables)
-    await insert_chunk(column_store, second, made[0], topic, tried_before=False, on_step=no_step)
-    made.append((await topic.rows(second, column_store)).tables)
-    made.append((await PageviewsTopic().rows(second, column_store)).tables)
+    made = [(await topic.make_rows(second, column_store)).tables for _ in range(3)]
+    made.append((await PageviewsTopic().make_rows(second, column_store)).tables)
+    await insert_chunk(column_store, second, made[0], topic, tried_before=False, on_step=ignore_step)
+    made.append((await topic.make_rows(second, column_store)).tables)
+    made.append((await PageviewsTopic().make_rows(second, column_store)).tables)
     assert all(tables == made[0] for tables in made)
     # Carried out once more, whole, by another process: nothing is added.
-    rows = await PageviewsTopic().rows(second, column_store)
-    await insert_chunk(column_store, second, rows.tables, topic, tried_before=True, on_step=no_step)
+    rows = await PageviewsTopic().make_rows(second, column_store)
+    await insert_chunk(column_store, second, rows.tables, topic, tried_before=True, on_step=ignore_step)
     count = await column_store.query(
         "SELECT count(), uniqExact(id) FROM pharos.pageviews WHERE site_id = {site:UInt64}", {"site": site_id}
     )

@@ -66,7 +66,7 @@ async def test_a_clock_that_was_set_makes_no_lease_longer() -> None:
     store = _SlowStore(1.0)
     clock = StoreClock(store, monotonic=lambda: store.now)  # type: ignore[arg-type]  # Asked for its time only.
     await store.insert_chunk(clock, 1)
-    clock._ahead -= 3600
+    clock._offset_seconds -= 3600
     assert await store.insert_chunk(clock, 2) == 2
     assert clock.lease_seconds == LEASE_SECONDS
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from consumers import blocks, loop
-from consumers.assemble import assemble_loop, no_step
+from consumers.assemble import assemble_loop, ignore_step
 from consumers.chunk import Chunk
 from consumers.insert_chunk import insert_chunk
 from consumers.transforms.otlp import shared_columns, topic
@@ -88,7 +88,7 @@ class Split:
             consumer=SqliteLogConsumer(self.log, "group", transform.topic),
             log=self.log,
             store=self.store,
-            on_step=no_step,
+            on_step=ignore_step,
         )
         worker.draining = True
         await asyncio.wait_for(worker.run(), 60)
@@ -104,7 +104,7 @@ async def split(
 ) -> AsyncIterator[Split]:
     """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve may be held in memory."""
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 7 * _SHARED)
-    monkeypatch.setattr(blocks, "MOST_MADE_BYTES", 14 * _SHARED)
+    monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 14 * _SHARED)
     monkeypatch.setattr(topic, "_MOST_HELD_BYTES", 16 * _SHARED)
     monkeypatch.setattr(loop, "_FIRST_PAUSE", 0.0)
     path = tmp_path / "log.sqlite"
@@ -188,15 +188,15 @@ async def test_a_record_that_was_cut_elsewhere_goes_on_where_it_ended(
     records = await consumer.read(0, 0, 1, 10**6, 0)
     chunk = Chunk(f"{topics.LOGS}/{split.log.log_id}/0", 0, 1, records)
     transform = logs_topic()
-    tables = (await transform.rows(chunk, split.store)).tables
+    tables = (await transform.make_rows(chunk, split.store)).tables
     split.store.fail_before = 2
     with pytest.raises(StorageUnavailable):
-        await insert_chunk(split.store, chunk, tables, transform, tried_before=False, on_step=no_step)
+        await insert_chunk(split.store, chunk, tables, transform, tried_before=False, on_step=ignore_step)
     before = await split.stored()
     assert 0 < len(before) < 40
     split.store.fail_before = None
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 4 * _SHARED)
-    monkeypatch.setattr(blocks, "MOST_MADE_BYTES", 4 * _SHARED)
+    monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 4 * _SHARED)
     await split.consume()
     assert await split.stored() == numbers(40)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from consumers import loop as loop_module
-from consumers.assemble import no_step
+from consumers.assemble import ignore_step
 from consumers.chunk import ChunkLimits
 from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
@@ -90,19 +90,19 @@ async def test_what_hangs_is_named(log: SqliteEventLog, hangs_in: str, expected:
         limits=ChunkLimits(rows=1000, bytes=10**6, seconds=0.02),
         metrics=ConsumerMetrics(topics.TELEMETRY),
         stop=asyncio.Event(),
-        on_step=no_step,
+        on_step=ignore_step,
         draining=True,
     )
     async with asyncio.timeout(60):
         working = asyncio.create_task(loop.run())
         await hanging.asked.wait()
-        assert loop.failing is None
+        assert loop.failure_reason is None
         # Longer than that ago, for the step that hangs only.
         place = None if hangs_in == "claim" else 0
-        loop._moved[place] -= loop_module._STILL_SECONDS
-        told = loop.failing
+        loop._step_began[place] -= loop_module._STALLED_SECONDS
+        told = loop.failure_reason
         hanging.answered.set()
         await working
     assert told is not None and told.startswith(expected)
     assert store.rows
-    assert loop._moved.keys() <= {None}
+    assert loop._step_began.keys() <= {None}

@@ -74,7 +74,7 @@ def visits(events: list[CollectedEvent]) -> list[list[CollectedEvent]]:
     known, found = Visits(), defaultdict(list)
     for event in events:
         before = (SITE, event.before) if event.before else None
-        visit = known.place((SITE, event.visitor), before, event.occurred_ms, is_session=False)
+        visit = known.assign((SITE, event.visitor), before, event.occurred_ms, is_session=False)
         found[visit].append(event)
     return [sorted(visit, key=lambda event: event.occurred_ms) for visit in found.values()]
 

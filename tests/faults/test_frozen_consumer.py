@@ -32,7 +32,8 @@ _LEASE_MS = 2000
 @pytest.mark.full
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize(
-    ("step", "told"), [(IN_THE_BODY, "came too late"), ("after plan", "left to another consumer")]
+    ("step", "told"),
+    [(IN_THE_BODY, "came too late"), ("after plan", "another consumer has the partition now")],
 )
 async def test_a_consumer_that_wakes_late_doubles_nothing(
     tmp_path: Path, kafka_bootstrap: str, step: str, told: str

@@ -74,7 +74,7 @@ async def test_both_inserts_arrive_and_one_counts(
             await log.close()
     assert report["stored"] == {"one": [40 * _EVENTS, 40 * _EVENTS]}
     assert report["double"] == []
-    assert "carrying out the open plan" in consumers.log.read_text()
+    assert "finishing the open plan" in consumers.log.read_text()
 
 
 async def _until_held(front: FrontServer, inserts: int) -> None:

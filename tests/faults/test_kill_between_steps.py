@@ -106,6 +106,6 @@ def test_a_kill_between_the_blocks_of_one_record(tmp_path: Path) -> None:
         platform.wait_until_consumed()
         assert platform.query(_LARGE_STORED) == [{"rows": _LARGE_RECORDS, "records": _LARGE_RECORDS}]
         log = platform.log.read_text()
-        assert "carrying out the open plan" in log
+        assert "finishing the open plan" in log
     finally:
         platform.kill()

@@ -76,7 +76,7 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
         await log.close()
     assert report["stored"] == {step: [_EVENTS * n, _EVENTS * n] for step, n in sender.sent.items()}
     assert report["double"] == []
-    replays = (tmp_path / "consumer.log").read_text().count("carrying out the open plan")
+    replays = (tmp_path / "consumer.log").read_text().count("finishing the open plan")
     # Of those that were killed after the plan and before the last commit.
     assert replays >= len(set(steps) - {"before plan", "after commit"})
 

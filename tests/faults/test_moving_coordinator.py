@@ -162,7 +162,7 @@ async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -
     assert report["double"] == []
     for partition, meta in plans.items():
         end = meta.partition("@")[0]
-        assert f"{topic}/{partition}: carrying out the open plan {before[partition][0]}-{end}" in text
+        assert f"{topic}/{partition}: finishing the open plan {before[partition][0]}-{end}" in text
     for partition, (offset, _) in before.items():
         # Each chunk begins with the commit of its plan: none began before what was stored.
         commits = [at for name, where, at in proxy.commits if (name, where) == (topic, partition)]

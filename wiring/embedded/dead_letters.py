@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumers.dead_letters import read_dead_letter
+from consumers.dead_letters import decode_dead_letter
 from pipeline_contracts.topics import dead_letter_topic
 from storage_backends.event_log.sqlite_offline import read_topic, requeue
 
@@ -27,7 +27,7 @@ def list_dead_letters(path: Path, topic: str) -> list[Buried]:
     """
     letters: dict[tuple[str, int], Buried] = {}
     for record in read_topic(path, dead_letter_topic(topic)):
-        letter = read_dead_letter(record.meta)
+        letter = decode_dead_letter(record.meta)
         letters.setdefault(
             (letter.log, letter.offset),
             Buried(record.offset, letter.log, letter.offset, letter.reason, letter.died_ms, record.value),
@@ -43,7 +43,7 @@ def replay_dead_letters(path: Path, topic: str, ids: set[int]) -> int:
     chosen = {(b.log, b.offset) for b in list_dead_letters(path, topic) if not ids or b.id in ids}
 
     def original(meta: bytes) -> tuple[tuple[str, int], bytes]:
-        letter = read_dead_letter(meta)
+        letter = decode_dead_letter(meta)
         return (letter.log, letter.offset), letter.meta
 
     return requeue(path, dead_letter_topic(topic), topic, original, chosen)

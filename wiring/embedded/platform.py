@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
+from consumers.assemble import MONITOR_TRANSFORMS, TRANSFORMS, assemble_loop, ignore_step
 from consumers.chunk import OnStep, Transform
 from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
@@ -85,7 +85,7 @@ async def run_platform(
     settings: Settings,
     *,
     apps_port: int | None = None,
-    on_step: OnStep = no_step,
+    on_step: OnStep = ignore_step,
 ) -> AsyncIterator[Platform]:
     """The whole platform, from ready to drained. `port` 0 takes a free one; `apps_port`, where the applications that it
     deploys answer, is the 90th behind it.
@@ -245,12 +245,12 @@ async def _start_consumers(
 ) -> dict[str, ReadinessCheck]:
     """Start a consumer of each topic, and the scan of heartbeats; gives what tells how they are."""
     transforms = {name: make() for name, make in TRANSFORMS.items()}
-    transforms |= {name: make_of(states) for name, make_of in MONITORS.items()}
+    transforms |= {name: make_of(states) for name, make_of in MONITOR_TRANSFORMS.items()}
     counters = ConsumersCollector()
     registry.register(counters)
     consumers: dict[str, _Consumer] = {}
     # The embedded engine inserts one at a time.
-    clock = StoreClock(store, inserts_at_once=1)
+    clock = StoreClock(store, max_concurrent_inserts=1)
     for name, transform in transforms.items():
         loop = _assemble(settings, transform, log, store, on_step, clock)
         counters.add(loop.metrics)
@@ -260,7 +260,7 @@ async def _start_consumers(
     checks: dict[str, ReadinessCheck] = {
         f"{name} consumer": partial(_consumer_state, *consumer) for name, consumer in consumers.items()
     }
-    return {**checks, "heartbeat scan": lambda: scan.failing}
+    return {**checks, "heartbeat scan": lambda: scan.failure_reason}
 
 
 async def _list_partitions(topic: str) -> Sequence[int]:
@@ -283,7 +283,7 @@ def _assemble(
 
 
 def _consumer_state(loop: ConsumerLoop, working: "asyncio.Task[None]") -> str | None:
-    return "the consumer has ended" if working.done() else loop.failing
+    return "the consumer has ended" if working.done() else loop.failure_reason
 
 
 async def _drain(consumers: Sequence[_Consumer], seconds: float) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from consumers.assemble import MONITORS, TRANSFORMS, assemble_loop, no_step
+from consumers.assemble import MONITOR_TRANSFORMS, TRANSFORMS, assemble_loop, ignore_step
 from consumers.chunk import OnStep, Transform
 from consumers.insert_lease import StoreClock
 from consumers.loop import ConsumerLoop
@@ -32,11 +32,12 @@ from wiring.processes.patience import when_there
 
 @asynccontextmanager
 async def run_consumers(
-    settings: Settings, names: Sequence[str], server: socket.socket, *, on_step: OnStep = no_step
+    settings: Settings, names: Sequence[str], server: socket.socket, *, on_step: OnStep = ignore_step
 ) -> AsyncIterator[None]:
-    """The consumers of these names (`TRANSFORMS` and `MONITORS`), with their health on a bound socket. At the end each
-    finishes the chunk that it works on and leaves its group, so that others take over at once. Raises `BadSettings`."""
-    monitors = [name for name in names if name in MONITORS]
+    """The consumers of these names (`TRANSFORMS` and `MONITOR_TRANSFORMS`), with their health on a bound socket. At the
+    end each finishes the chunk that it works on and leaves its group, so that others take over at once. Raises
+    `BadSettings`."""
+    monitors = [name for name in names if name in MONITOR_TRANSFORMS]
     _, clickhouse_url, *_ = need(
         settings, "kafka_bootstrap", "clickhouse_url", *(["database_url"] if monitors else [])
     )
@@ -66,7 +67,7 @@ async def run_consumers(
         transforms: list[Transform] = [TRANSFORMS[name]() for name in names if name in TRANSFORMS]
         if monitors:
             states = await _open_states(stack, settings, registry, connection)
-            transforms += [MONITORS[name](states) for name in monitors]
+            transforms += [MONITOR_TRANSFORMS[name](states) for name in monitors]
         clock = StoreClock(store)
         for transform in transforms:
             consumer = KafkaLogConsumer(
@@ -93,8 +94,8 @@ def _state(loops: Mapping["asyncio.Task[None]", ConsumerLoop]) -> str | None:
     for task, loop in loops.items():
         if task.done():
             return f"the consumer of {loop.transform.topic} has ended"
-        if loop.failing is not None:
-            return loop.failing
+        if loop.failure_reason is not None:
+            return loop.failure_reason
     return None
 
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import msgspec
 
-from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows
-from consumers.deep_json import read_deep
+from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows, RowsOnly
+from consumers.deep_json import call_with_deeper_stack
 from consumers.transforms.otlp.logs import log_rows
 from consumers.transforms.otlp.metrics import metric_rows
 from consumers.transforms.otlp.shared_columns import Place, TablePiece
 from consumers.transforms.otlp.traces import trace_rows
-from consumers.transforms.rows_only import RowsOnly
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.otlp.logs import LogsRequest
@@ -68,7 +67,7 @@ class OtlpTopic(RowsOnly):
     def weight(self, record: LogRecord) -> tuple[int, int]:
         return weigh(record, decode_otlp_meta, attrgetter("records"))
 
-    async def rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
+    async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
         left = _MOST_HELD_BYTES
         breath = 0
@@ -90,7 +89,7 @@ class OtlpTopic(RowsOnly):
             for table, (parts, count) in held.tables.items():
                 rows = RecordRows(record.offset, b"".join(parts), count, is_splittable=True)
                 if held.given_up:
-                    rows = rows._replace(lines=b"", make=partial(self._again, record, place, table))
+                    rows = rows._replace(lines=b"", generate=partial(self._again, record, place, table))
                 result.tables.setdefault(table, []).append(rows)
         return result
 
@@ -102,7 +101,9 @@ class OtlpTopic(RowsOnly):
                 given += 1
         except RecursionError:
             # All at once: while pieces were awaited, the higher limit would be everybody's.
-            pieces = read_deep(lambda: list(self._rows(self._request(place.meta, record.value), place)))
+            pieces = call_with_deeper_stack(
+                lambda: list(self._rows(self._request(place.meta, record.value), place))
+            )
             yield from pieces[given:]
 
     def _again(self, record: LogRecord, place: Place, table: str) -> Iterator[Piece]:
