@@ -1,4 +1,4 @@
-"""What the telemetry topic becomes: events, and a report on each batch."""
+"""The transform of telemetry: rows of events, and a receipt for each batch."""
 
 import asyncio
 from functools import partial
@@ -9,7 +9,7 @@ import msgspec
 from analytics_queries.stored_receipts import stored_receipts
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows, RowsOnly
 from consumers.deep_json import call_with_deeper_stack
-from consumers.transforms.telemetry import telemetry_rows
+from consumers.transforms.telemetry_rows import telemetry_rows
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.records import BatchMeta, LogRecord, decode_meta
@@ -19,7 +19,7 @@ from storage_backends.column_store.interface import ColumnStore
 EVENTS = "pharos.telemetry_events"
 RECEIPTS = "pharos.ingest_receipts"
 
-# Between so many events the event loop serves others: an edge may live in the same process.
+# After so many events the transform yields to the event loop: an edge may run in the same process.
 _BREATH_EVENTS = 500
 
 
@@ -56,7 +56,7 @@ class TelemetryTopic(RowsOnly):
         stored_from = await stored_receipts(store, names)
         breath = 0
         for record, name, meta in readable:
-            # The first record of a batch stands; it is this one itself when the chunk is carried out again.
+            # The first record of a batch counts; on a second attempt at the chunk it is this record itself.
             first = stored_from.setdefault(name, (chunk.log, record.offset))
             if first != (chunk.log, record.offset):
                 result.duplicates += 1
@@ -81,9 +81,9 @@ class TelemetryTopic(RowsOnly):
         return result
 
     def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
-        told = f"The column store refused the rows: {reason[:300]}"
+        error = f"The column store refused the rows: {reason[:300]}"
         return RECEIPTS, _receipt(
-            record, record.key.decode(), decode_meta(record.meta), log, "failed", errors=[told]
+            record, record.key.decode(), decode_meta(record.meta), log, "failed", errors=[error]
         )
 
 

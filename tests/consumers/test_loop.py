@@ -202,7 +202,7 @@ async def test_of_a_chunk_that_is_there_in_part_only_the_rest_is_inserted(bench:
 async def _line_of(bench: Bench, offset: int) -> bytes:
     consumer = SqliteLogConsumer(bench.log, "group", topics.TELEMETRY)
     (record,) = await consumer.read(0, offset, offset + 1, 10**6, 0)
-    from consumers.transforms.telemetry import telemetry_rows
+    from consumers.transforms.telemetry_rows import telemetry_rows
     from pipeline_contracts.records import decode_meta
 
     log = f"{topics.TELEMETRY}/{bench.log.log_id}/0"

@@ -105,7 +105,7 @@ async def split(
     """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve may be held in memory."""
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 7 * _SHARED)
     monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 14 * _SHARED)
-    monkeypatch.setattr(topic, "_MOST_HELD_BYTES", 16 * _SHARED)
+    monkeypatch.setattr(topic, "_MAX_BUFFERED_BYTES", 16 * _SHARED)
     monkeypatch.setattr(loop, "_FIRST_PAUSE", 0.0)
     path = tmp_path / "log.sqlite"
     log = await open_sqlite_log(path, 10**8)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from consumers.transforms.telemetry import telemetry_rows
+from consumers.transforms.telemetry_rows import telemetry_rows
 from tests.support.telemetry_records import meta
 
 EVENT: dict[str, Any] = {

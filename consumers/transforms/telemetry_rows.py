@@ -1,4 +1,4 @@
-"""Rows of `telemetry_events` from the body of one ingest request."""
+"""Makes the rows of `telemetry_events` from the body of one ingest request."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +12,12 @@ from pipeline_contracts.times import AHEAD, EARLIEST, format_time, from_epoch_ms
 
 
 class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
-    """An event with what the edge knew of it, in the column names of the table.
+    """An event with the metadata from the edge, in the column names of the table.
 
-    The added members take any JSON so that a client's member of the same name decodes without harm;
-    each of them is overwritten.
+    The added members accept any JSON, because a client may send a member of the same name; each is overwritten.
     """
 
-    # The edge has seen that these are objects, or null.
+    # The edge has checked that these are objects or null.
     attributes: Raw | UnsetType = UNSET  # type: ignore[assignment]
     payload: Raw | UnsetType = UNSET  # type: ignore[assignment]
     account_id: Any = msgspec.field(default=None)
@@ -42,7 +41,7 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 
 @dataclass(frozen=True, slots=True)
 class TelemetryRows:
-    """JSON lines of the table, how many, and how many of them had their time clamped."""
+    """JSON lines, their number, and the number of rows whose time was clamped."""
 
     lines: bytes
     rows: int
@@ -50,10 +49,10 @@ class TelemetryRows:
 
 
 def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset: int) -> TelemetryRows:
-    """The rows of one batch.
+    """Return the rows of one batch.
 
-    `log` and `offset` name the record. A time over 24 h ahead of the receipt, or before 1900, becomes the time
-    of receipt. Raises `msgspec.DecodeError` (a `ValidationError` among it) for a body that no edge has let in.
+    `log` and `offset` identify the record. A time over 24 h after the receipt, or before 1900, becomes the time of
+    receipt. Raises `msgspec.DecodeError` for a body that no edge accepts.
     """
     events = _decode(body).events
     received = from_epoch_ms(meta.received_ms)
