@@ -61,13 +61,13 @@ async def test_a_salt_is_never_handed_out_unless_it_is_written(tmp_path: Path) -
     """Otherwise a restart would count the day's visitors anew."""
     path = tmp_path / "salts.json"
     salts = FileSalts(path)
-    first = await salts.find_or_make(1, DAY_MS)
+    first = await salts.find_or_create(1, DAY_MS)
     # Where the file is written before it takes the old one's place: every write finds a full disk.
     path.with_suffix(".new").symlink_to("/dev/full")
     for _ in range(2):
         with pytest.raises(StorageUnavailable, match="No space left"):
-            await salts.find_or_make(2, 2 * DAY_MS)
-    assert await salts.find_or_make(1, DAY_MS) == first == await FileSalts(path).find_or_make(1, DAY_MS)
+            await salts.find_or_create(2, 2 * DAY_MS)
+    assert await salts.find_or_create(1, DAY_MS) == first == await FileSalts(path).find_or_create(1, DAY_MS)
     path.with_suffix(".new").unlink()
-    second = await salts.find_or_make(2, 2 * DAY_MS)
-    assert second is not None and second == await FileSalts(path).find_or_make(2, 2 * DAY_MS)
+    second = await salts.find_or_create(2, 2 * DAY_MS)
+    assert second is not None and second == await FileSalts(path).find_or_create(2, 2 * DAY_MS)

@@ -229,12 +229,12 @@ async def test_many_keys_at_once_are_not_taken_for_a_redis_that_is_away(director
     keys, edge = [entry() for _ in range(400)], directories.edges[0]
     await directories.control.publish_all(listing(keys))
     assert await asyncio.gather(*(edge.find(key.digest) for key in keys)) == keys
-    assert not edge.away
-    assert edge.kept() == (400, 0)
+    assert not edge.is_away
+    assert edge.cache_sizes() == (400, 0)
 
 
 async def test_what_is_kept_is_bounded(server: RedisServer, directories: Directories) -> None:
-    edge = RedisKeyDirectory(server.url, follow=True, most_known=50)
+    edge = RedisKeyDirectory(server.url, follow=True, max_known=50)
     try:
         keys = [entry() for _ in range(200)]
         await directories.control.publish_all(listing(keys))
@@ -463,7 +463,7 @@ async def test_an_answer_that_a_change_has_overtaken_is_not_kept(directories: Di
     asking = asyncio.create_task(edge.find(key.digest))
     await asyncio.sleep(0)
     # The change arrives between the question and its answer.
-    edge._take_change({b"revoked": key.digest})
+    edge._apply_change({b"revoked": key.digest})
     await asking
     assert key.digest not in edge._known
 

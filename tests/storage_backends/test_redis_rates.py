@@ -166,7 +166,7 @@ async def test_many_accounts_at_once_are_not_taken_for_a_redis_that_is_away(serv
     limit = RateLimit(rate=1000, burst=100)
     leases = await asyncio.gather(*(counter.lease(f"a{n}", 1, 1, limit) for n in range(400)))
     assert [lease.granted for lease in leases] == [1] * 400
-    assert not counter.away
+    assert not counter.is_away
     await counter.close()
 
 
@@ -176,10 +176,10 @@ async def test_before_redis_was_heard_of_the_rate_is_divided_as_expected(server:
     server.stop()
     with pytest.raises(StorageUnavailable):
         await counter.lease("a", 1, 1, limit)
-    assert (counter.share(), counter.away) == (0.25, True)
+    assert (counter.share(), counter.is_away) == (0.25, True)
     server.start()
     await leased(counter, "a", limit)
-    assert (counter.share(), counter.away) == (1.0, False)
+    assert (counter.share(), counter.is_away) == (1.0, False)
     await counter.close()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from consumers.dead_letters import decode_dead_letter
 from pipeline_contracts.topics import dead_letter_topic
-from storage_backends.event_log.sqlite_offline import read_topic, requeue
+from storage_backends.event_log.sqlite_offline import read_topic, requeue_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +46,4 @@ def replay_dead_letters(path: Path, topic: str, ids: set[int]) -> int:
         letter = decode_dead_letter(meta)
         return (letter.log, letter.offset), letter.meta
 
-    return requeue(path, dead_letter_topic(topic), topic, original, chosen)
+    return requeue_records(path, dead_letter_topic(topic), topic, original, chosen)
