@@ -25,17 +25,17 @@ class GrowingBatch(BatchBuilder):  # type: ignore[misc]
         super().__init__(max_bytes, DefaultRecordBatch.CODEC_ZSTD)
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        # aiokafka has counted the records, and encodes the batch in a later turn of the loop. A record that is appended
-        # in between shifts the sequence numbers, and the brokers refuse the next batch.
+        # aiokafka has counted the records, and encodes the batch in a later iteration of the event loop. A record that
+        # is appended in between shifts the sequence numbers, and the brokers refuse the next batch.
         self.close()
         super()._set_producer_state(producer_id, producer_epoch, base_sequence)
 
 
 def set_compression() -> None:
-    """Let aiokafka compress with a zstd context that is kept, at `_LEVEL`, in this whole process.
+    """Make aiokafka reuse one zstd context, at `_LEVEL`, in this whole process.
 
-    aiokafka makes a context for each batch and works at level 3, which costs more than all the rest of a produce
-    request. Without effect where aiokafka no longer calls the replaced function: batches are then valid, and slower.
+    aiokafka creates a context for each batch and compresses at level 3, which costs more than the rest of a produce
+    request. If a version of aiokafka no longer calls the replaced function, batches are valid but slower.
     """
     compressor = zstd.ZstdCompressor(level=_LEVEL)
 

@@ -1,6 +1,6 @@
-"""Starts clients of aiokafka so that giving up leaves nothing open, and explains why brokers let nobody in.
+"""Starts clients of aiokafka without leaking connections, and explains why brokers refuse a connection.
 
-aiokafka reports each refusal as "unable to bootstrap".
+aiokafka reports every refusal as "unable to bootstrap".
 """
 
 import asyncio
@@ -30,11 +30,11 @@ async def start_client(
     stop: Callable[[], Coroutine[Any, Any, None]],
     seconds: float | None = None,
 ) -> None:
-    """Start a client, within so many seconds; one that did not start is stopped. Raises what `start` raises, and
-    TimeoutError.
+    """Start a client within so many seconds; stop it if it does not start. Raises `TimeoutError`, and what `start`
+    raises.
 
-    aiokafka never closes the connection over which it asks for the cluster's metadata when it is cancelled in that.
-    A start that is given up goes on by itself, for as long as its requests may take, and then is stopped.
+    A cancelled start of aiokafka never closes its connection for the cluster's metadata. An abandoned start therefore
+    continues in the background, until its requests time out, and is stopped then.
     """
     starting = asyncio.ensure_future(start())
     try:
@@ -51,7 +51,7 @@ async def start_client(
 
 
 async def _stop(starting: Awaitable[None], stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    # Also where the loop ends before it: that cancels both.
+    # `finally` also covers the end of the event loop, which cancels both tasks.
     try:
         with contextlib.suppress(Exception):
             await starting
@@ -66,11 +66,11 @@ async def describe_failure(connection: KafkaConnection, error: Exception) -> str
     """
     if isinstance(error, KafkaConnectionError):
         with contextlib.suppress(OSError, TimeoutError):
-            return f"Kafka at {connection.bootstrap} {await _ask_for_reason(connection)}"
+            return f"Kafka at {connection.bootstrap} {await _find_reason(connection)}"
     return f"Kafka at {connection.bootstrap}: {error!r}"
 
 
-async def _ask_for_reason(connection: KafkaConnection) -> str:
+async def _find_reason(connection: KafkaConnection) -> str:
     """Connect to the first broker. Raises `OSError` and `TimeoutError` if the broker cannot be reached."""
     options = connection.client_options()
     for name in ("retry_backoff_ms", "metadata_max_age_ms"):
@@ -79,7 +79,7 @@ async def _ask_for_reason(connection: KafkaConnection) -> str:
     try:
         reached = await create_conn(host, port, **options, request_timeout_ms=_CONNECT_MS)
         try:
-            # A broker that wants another protocol may answer which versions it knows, and closes only at this.
+            # A broker that expects another protocol may answer the version request, and close only at this one.
             await reached.send(MetadataRequest([]))
         finally:
             reached.close()

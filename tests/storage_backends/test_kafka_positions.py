@@ -8,7 +8,7 @@ from aiokafka.protocol.commit import OffsetFetchResponse_v1, OffsetFetchResponse
 
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.records import Position
-from storage_backends.event_log.kafka_positions import encode_position, fetch_positions, positions_in
+from storage_backends.event_log.kafka_positions import encode_position, fetch_positions, parse_positions
 
 TOPIC, LOG = "t", "0a1b2c3d4e5f"
 LOADING, AWAY, MOVED, NOT_ALLOWED, UNSTABLE = 14, 15, 16, 29, 88
@@ -52,15 +52,15 @@ def answer(*partitions: tuple[int, int, str, int], error: int = 0, topic: str = 
 def test_only_a_clean_answer_is_a_position(response: Any, expected: dict[int, Position] | None) -> None:
     if expected is None:
         with pytest.raises(StorageUnavailable, match=TOPIC):
-            positions_in(response, TOPIC, [0, 1], LOG)
+            parse_positions(response, TOPIC, [0, 1], LOG)
     else:
-        assert positions_in(response, TOPIC, [0, 1], LOG) == expected
+        assert parse_positions(response, TOPIC, [0, 1], LOG) == expected
 
 
 @pytest.mark.parametrize("position", [Position(0), Position(7), Position(5, 9), Position(2**40, 2**41)])
 def test_a_position_comes_back_as_it_was_committed(position: Position) -> None:
     sent = encode_position(position, LOG)
-    assert positions_in(answer((0, sent.offset, sent.metadata, 0)), TOPIC, [0], LOG) == {0: position}
+    assert parse_positions(answer((0, sent.offset, sent.metadata, 0)), TOPIC, [0], LOG) == {0: position}
 
 
 async def test_a_coordinator_that_moves_is_no_group_without_positions() -> None:
