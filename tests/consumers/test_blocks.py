@@ -40,7 +40,7 @@ def made(offset: int, *pieces: int) -> RecordRows:
         ([made(1, 1, 9, 1)], [[(1, 0, 1)], [(1, 1, 9)], [(1, 10, 1)]]),
     ],
 )
-def test_blocks(
+def test_rows_are_split_into_blocks_of_bounded_size(
     monkeypatch: pytest.MonkeyPatch,
     parts: Sequence[RecordRows],
     expected: list[list[tuple[int, int, int]]],
@@ -52,7 +52,7 @@ def test_blocks(
     assert all(piece.lines == b"123456789\n" * piece.rows for block in cut for piece in block)
 
 
-def test_a_block_has_no_more_rows_than_the_store_takes_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_has_at_most_max_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "MAX_ROWS", 5)
     cut = [[piece.offset for piece in block] for block in split_into_blocks([held(n, 2) for n in range(5)])]
     assert cut == [[0, 1], [2, 3], [4]]
@@ -78,7 +78,7 @@ _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
         (_WHOLE, {7: 1}, []),
     ],
 )
-def test_what_is_missing_of_a_piece(
+def test_find_missing_returns_the_rows_that_are_not_stored(
     piece: RecordRows, stored: dict[int, int], expected: list[RecordRows]
 ) -> None:
     assert find_missing([piece], stored) == expected

@@ -86,7 +86,7 @@ def _run(coroutine):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("kind", ["batch", "traces", "signal"])
-async def test_the_deepest_body_that_the_edge_takes_becomes_rows(kind: str) -> None:
+async def test_the_deepest_body_that_the_edge_accepts_becomes_rows(kind: str) -> None:
     limit = sys.getrecursionlimit()
     if kind == "batch":
         body = _deepest(_batch, lambda body: decode_batch(body, _LIMITS))

@@ -208,7 +208,7 @@ async def _freeze(case: _Case) -> None:
         assert world.stored[table] == Counter(range(world.records)), table
 
 
-async def test_a_frozen_consumer_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_frozen_consumer_stores_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers.loop, "_FIRST_PAUSE", 0.0)
     for step, from_offset, seconds, machine_too, (taken_over, goes_back) in itertools.product(
         _STEPS,

@@ -33,7 +33,7 @@ class _SlowStore:
         return None
 
 
-async def test_what_waits_for_a_slow_store_is_not_late() -> None:
+async def test_an_insert_that_waits_for_a_slow_store_is_not_late() -> None:
     """Chunks of all topics share the store; each insert takes a third of a lease."""
     store: Any = _SlowStore()
     clock = StoreClock(store, monotonic=lambda: store.now, max_concurrent_inserts=1)

@@ -127,7 +127,7 @@ async def bench(tmp_path: Path, column_store: ChdbColumnStore) -> AsyncIterator[
     await log.close()
 
 
-async def test_batches_are_stored_once_and_leave_the_log(bench: Bench) -> None:
+async def test_batches_are_stored_once_and_removed_from_the_log(bench: Bench) -> None:
     first = await bench.send("1", ["a", "b"])
     await bench.send("2", ["c"])
     await bench.consume()
@@ -137,7 +137,7 @@ async def test_batches_are_stored_once_and_leave_the_log(bench: Bench) -> None:
     assert bench.log.stored_bytes() == 0
 
 
-async def test_repeats_in_the_same_chunk_and_in_a_later_one_are_counted(bench: Bench) -> None:
+async def test_duplicates_in_the_same_chunk_and_in_a_later_one_are_counted(bench: Bench) -> None:
     name = await bench.send("1", ["a", "b"])
     await bench.send("1", ["a", "b"])
     await bench.consume()
@@ -159,7 +159,9 @@ async def test_the_same_batch_id_of_another_environment_is_another_batch(bench: 
 
 @pytest.mark.parametrize("at", ["before", "after"])
 @pytest.mark.parametrize("insert", [0, 1])
-async def test_a_store_that_goes_away_gets_the_chunk_again_once(bench: Bench, at: str, insert: int) -> None:
+async def test_a_chunk_is_stored_once_after_the_store_was_unavailable(
+    bench: Bench, at: str, insert: int
+) -> None:
     faults: list[Exception | None] = [None] * insert + [StorageUnavailable("away")]
     setattr(bench.store, at, faults)
     name = await bench.send("1", ["a", "b"])
@@ -170,7 +172,7 @@ async def test_a_store_that_goes_away_gets_the_chunk_again_once(bench: Bench, at
     assert bench.metrics.retries == 1
 
 
-async def test_an_open_plan_is_carried_out_with_its_own_bounds(bench: Bench) -> None:
+async def test_an_open_plan_is_finished_with_its_own_bounds(bench: Bench) -> None:
     for n in range(5):
         await bench.send(str(n), [str(n)])
     consumer = SqliteLogConsumer(bench.log, "group", topics.TELEMETRY)
@@ -182,7 +184,7 @@ async def test_an_open_plan_is_carried_out_with_its_own_bounds(bench: Bench) -> 
     assert bench.metrics.replayed_chunks == 1
 
 
-async def test_of_a_chunk_that_is_there_in_part_only_the_rest_is_inserted(bench: Bench) -> None:
+async def test_only_the_missing_rows_of_a_partly_stored_chunk_are_inserted(bench: Bench) -> None:
     """Another attempt has stored the first record under a token that nobody remembers."""
     for n in range(3):
         await bench.send(str(n), [str(n)])
@@ -209,7 +211,7 @@ async def _line_of(bench: Bench, offset: int) -> bytes:
     return telemetry_rows(record.value, decode_meta(record.meta), record.key.decode(), log, offset).lines
 
 
-async def test_a_token_without_its_part_does_not_lose_the_chunk(bench: Bench) -> None:
+async def test_a_known_token_without_its_rows_does_not_lose_the_chunk(bench: Bench) -> None:
     """The engine was killed after it wrote the token and before the part was there."""
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
@@ -219,7 +221,7 @@ async def test_a_token_without_its_part_does_not_lose_the_chunk(bench: Bench) ->
     assert await bench.stored() == ["a", "b"]
 
 
-async def test_a_retried_insert_does_not_trust_a_token_either(bench: Bench) -> None:
+async def test_a_retried_insert_checks_the_table_despite_a_known_token(bench: Bench) -> None:
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
     await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
@@ -231,7 +233,7 @@ async def test_a_retried_insert_does_not_trust_a_token_either(bench: Bench) -> N
     assert await bench.stored() == ["a", "b"]
 
 
-async def test_a_body_that_cannot_be_read_is_put_aside_and_told(bench: Bench) -> None:
+async def test_an_unreadable_body_becomes_a_dead_letter_and_a_failed_receipt(bench: Bench) -> None:
     bad = await bench.send("bad", ["x"], body=b'{"events": [{"type": "nonsense"}]}')
     await bench.send("good", ["a"])
     await bench.consume()
@@ -243,7 +245,7 @@ async def test_a_body_that_cannot_be_read_is_put_aside_and_told(bench: Bench) ->
     assert letter.body == b'{"events": [{"type": "nonsense"}]}'
 
 
-async def test_a_batch_is_stored_after_its_first_copy_could_not_be_read(bench: Bench) -> None:
+async def test_a_batch_is_stored_after_its_first_copy_was_unreadable(bench: Bench) -> None:
     for batch in ("same chunk", "later chunk"):
         await bench.send(batch, ["x"], body=b"{")
     names = [await bench.send("same chunk", ["a"])]
@@ -254,7 +256,7 @@ async def test_a_batch_is_stored_after_its_first_copy_could_not_be_read(bench: B
     assert [(await bench.receipt(name)).status for name in names] == ["stored", "stored"]
 
 
-async def test_a_head_that_cannot_be_read_is_put_aside(bench: Bench) -> None:
+async def test_a_record_with_an_unreadable_head_becomes_a_dead_letter(bench: Bench) -> None:
     await bench.log.append(topics.TELEMETRY, b"\xff", b"\xff", b"{}")
     await bench.send("good", ["a"])
     await bench.consume()
@@ -262,7 +264,7 @@ async def test_a_head_that_cannot_be_read_is_put_aside(bench: Bench) -> None:
     assert len(list_dead_letters(bench.path, topics.TELEMETRY)) == 1
 
 
-async def test_rows_that_the_store_refuses_are_found_by_halving(bench: Bench) -> None:
+async def test_refused_rows_are_isolated_by_halving_the_block(bench: Bench) -> None:
     # It relies on its tokens alone.
     bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     names = [await bench.send(str(n), [f"poison{n}" if n in (2, 6) else str(n)]) for n in range(9)]
@@ -275,7 +277,7 @@ async def test_rows_that_the_store_refuses_are_found_by_halving(bench: Bench) ->
     assert sorted(letter.offset for letter in list_dead_letters(bench.path, topics.TELEMETRY)) == [2, 6]
 
 
-async def test_dead_letters_go_round_again_when_they_are_replayed(bench: Bench) -> None:
+async def test_replayed_dead_letters_are_stored(bench: Bench) -> None:
     name = await bench.send("1", ["poison", "b"])
     await bench.send("2", ["poison too"])
     bench.store.refuse = lambda lines: b"poison" in lines
@@ -295,7 +297,7 @@ async def _dead_metas(bench: Bench) -> list[bytes]:
     return [record.meta for record in records]
 
 
-async def test_a_chunk_keeps_to_one_day_of_receipt_and_to_its_limits(bench: Bench) -> None:
+async def test_a_chunk_has_one_day_of_receipt_and_obeys_its_limits(bench: Bench) -> None:
     for n in range(4):
         await bench.send(str(n), [str(n)] * 4, received_ms=RECEIVED_MS + (n // 2) * DAY_MS)
     bench.limits = ChunkLimits(rows=1000, bytes=10**6, seconds=0.02)

@@ -87,7 +87,7 @@ async def line(tmp_path: Path, monitored: Monitored) -> AsyncIterator[Line]:
     await log.close()
 
 
-async def test_signals_while_the_column_store_is_away(line: Line) -> None:
+async def test_signals_are_applied_while_the_column_store_is_unavailable(line: Line) -> None:
     """Jobs are watched all the same; what is read twice counts once."""
     first, second = await line.monitored.add_heartbeats(2)
     a, b = uuid.uuid4(), uuid.uuid4()
@@ -102,7 +102,7 @@ async def test_signals_while_the_column_store_is_away(line: Line) -> None:
     assert (states[0]["open_runs"], states[0]["oldest_start_ms"]) == (1, T0 + 5)
 
 
-async def test_the_same_chunk_again(line: Line) -> None:
+async def test_a_repeated_chunk_changes_nothing(line: Line) -> None:
     """As after a crash before the commit: nothing changes."""
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     run = uuid.uuid4()
@@ -119,7 +119,7 @@ async def test_the_same_chunk_again(line: Line) -> None:
     assert (before["failures_in_row"], before["version"]) == (1, 1)
 
 
-async def test_pings_become_runs(line: Line) -> None:
+async def test_pings_are_paired_into_runs(line: Line) -> None:
     """Paired without IDs and with them, once however often a chunk is read; with what the job has written."""
     alone, paired, named = await line.monitored.add_heartbeats(3, failures_before_down=2)
     rid = str(uuid.uuid4())
@@ -159,7 +159,7 @@ async def test_pings_become_runs(line: Line) -> None:
     assert [state["last_signal_ms"] - T0 for state in states] == [1000, 6000, 7000]
 
 
-async def test_a_signal_that_was_on_its_way_while_it_was_due(line: Line) -> None:
+async def test_a_late_signal_corrects_a_missed_deadline(line: Line) -> None:
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     states = line.monitored.states
     deadline = T0 + HOUR + 5 * 60_000
@@ -174,7 +174,7 @@ async def test_a_signal_that_was_on_its_way_while_it_was_due(line: Line) -> None
     assert (state["state"], state["failures_in_row"], state["missed_ms"]) == ("running", 0, None)
 
 
-async def test_what_cannot_be_read_is_put_aside(line: Line) -> None:
+async def test_unreadable_records_become_dead_letters(line: Line) -> None:
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     await line.append("heartbeat", heartbeat, b"{")
     await line.log.append(topics.HEARTBEATS, b"key", b"\xff", b"{}")
@@ -186,7 +186,9 @@ async def test_what_cannot_be_read_is_put_aside(line: Line) -> None:
     assert (await line.monitored.state_of(heartbeat))["state"] == "up"
 
 
-async def test_queues_into_the_database_and_the_history(line: Line, column_store: ChdbColumnStore) -> None:
+async def test_queue_reports_update_the_current_state_and_the_history(
+    line: Line, column_store: ChdbColumnStore
+) -> None:
     """The newest by `observed_at` stands; all join the history, and a worker's old update too."""
     queue = await line.monitored.add_queue()
     worker, job = str(uuid.uuid4()), str(uuid.uuid4())
@@ -227,7 +229,7 @@ async def test_queues_into_the_database_and_the_history(line: Line, column_store
     assert [None if found is None else str(found) for _, _, found in updates] == [job, None, None]
 
 
-async def test_an_idle_partition_moves_the_clock_on(line: Line) -> None:
+async def test_an_idle_partition_advances_the_clock(line: Line) -> None:
     """Nothing comes in, and what is due is found all the same."""
     (heartbeat,) = await line.monitored.add_heartbeats(1, period_seconds=1, grace_seconds=1)
     import time
@@ -258,7 +260,7 @@ class LogGone(SqliteLogConsumer):
         raise StorageUnavailable("away")
 
 
-async def test_an_empty_read_of_a_log_that_is_away_moves_no_clock(line: Line) -> None:
+async def test_an_empty_read_of_an_unavailable_log_does_not_advance_the_clock(line: Line) -> None:
     """What it took before lies in it unread: a clock that went on would call the job late."""
     topic = HeartbeatsTopic(line.monitored.states)
     loop = line.loop(topic, ColumnStoreAway())
@@ -270,7 +272,7 @@ async def test_an_empty_read_of_a_log_that_is_away_moves_no_clock(line: Line) ->
     assert await line.monitored.states.read_progress(topics.HEARTBEATS) == {}
 
 
-async def test_a_backlog_is_no_false_alarm(line: Line) -> None:
+async def test_a_backlog_raises_no_false_alarm(line: Line) -> None:
     """The job reports in time, but we are an hour behind: unknown meanwhile, up once the signals are worked off."""
     good, bad = await line.monitored.add_heartbeats(2)
     states = line.monitored.states
@@ -294,7 +296,7 @@ async def test_a_backlog_is_no_false_alarm(line: Line) -> None:
     assert (metrics["unknown"], metrics["down"]) == (2, 1)
 
 
-async def test_the_slowest_partition_is_the_clock(line: Line) -> None:
+async def test_the_slowest_partition_determines_the_clock(line: Line) -> None:
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     states = line.monitored.states
     await line.signal(heartbeat, uuid.uuid4(), "success", T0)
@@ -310,7 +312,7 @@ async def test_the_slowest_partition_is_the_clock(line: Line) -> None:
     assert (await line.monitored.state_of(heartbeat))["state"] == "late"
 
 
-async def test_only_partitions_that_there_are_hold_the_clock(line: Line) -> None:
+async def test_only_existing_partitions_determine_the_clock(line: Line) -> None:
     """One of a topic that had more held it for good; one that is new may hold signals that nobody has read."""
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     states = line.monitored.states
@@ -336,7 +338,7 @@ async def test_only_partitions_that_there_are_hold_the_clock(line: Line) -> None
     assert await states.read_progress(topics.QUEUES) == {}
 
 
-async def test_a_log_that_lists_no_partitions_leaves_those_that_were_applied(line: Line) -> None:
+async def test_progress_is_kept_while_the_partitions_cannot_be_listed(line: Line) -> None:
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     states = line.monitored.states
     await line.signal(heartbeat, uuid.uuid4(), "success", T0)
@@ -349,7 +351,7 @@ async def test_a_log_that_lists_no_partitions_leaves_those_that_were_applied(lin
     assert (await line.monitored.state_of(heartbeat))["state"] == "unknown"
 
 
-async def test_nothing_is_judged_before_anything_was_read(line: Line) -> None:
+async def test_no_heartbeat_changes_before_the_first_signal_is_applied(line: Line) -> None:
     await line.monitored.add_heartbeats(1)
     await HeartbeatScan(line.monitored.states, asyncio.Event(), lambda: T0 + 9 * HOUR).scan_once()
     (state,) = await line.monitored.rows("SELECT state FROM heartbeat_states")
@@ -370,7 +372,7 @@ def _progress(through_ms: int, partition: int = 0) -> Progress:
         "9999-12-31T23:59:59.999999Z",
     ],
 )
-async def test_a_snapshot_of_a_clock_that_cannot_be_right_is_of_its_receipt(
+async def test_a_snapshot_with_an_implausible_time_gets_the_time_of_receipt(
     line: Line, column_store: ChdbColumnStore, told: str
 ) -> None:
     """It had been a dead letter where ClickHouse has no such time, and the present one for good where it was ahead."""

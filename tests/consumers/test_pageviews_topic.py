@@ -48,7 +48,7 @@ async def visits_of(store: ChdbColumnStore, site_id: int) -> list[list[int]]:
     return [list(offsets) for (offsets,) in result.rows]
 
 
-async def test_an_event_that_comes_again_is_stored_once(column_store: ChdbColumnStore) -> None:
+async def test_a_repeated_event_is_stored_once(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     same = str(uuid.uuid4())
     hour_ms = 60 * _MINUTE_MS
@@ -69,7 +69,7 @@ async def test_an_event_that_comes_again_is_stored_once(column_store: ChdbColumn
     assert await visits_of(column_store, site_id) == [[0], [4]]
 
 
-async def test_a_large_chunk_finds_all_its_repeats_on_a_server_too(
+async def test_all_duplicates_of_a_large_chunk_are_found_on_either_store(
     column_store: ChdbColumnStore, clickhouse_url: str
 ) -> None:
     server = await open_clickhouse_server(clickhouse_url)
@@ -94,7 +94,7 @@ async def test_a_large_chunk_finds_all_its_repeats_on_a_server_too(
         await server.close()
 
 
-async def test_a_restart_goes_on_with_the_visits_of_before(column_store: ChdbColumnStore) -> None:
+async def test_a_restart_continues_earlier_visits(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     traffic = [sent(_NOON_MS + minutes * _MINUTE_MS) for minutes in (0, 20, 45, 80)]
     records = records_of(site_id, (), traffic)
@@ -119,7 +119,7 @@ async def test_a_late_event_joins_a_visit_that_is_no_longer_in_memory(column_sto
     assert await visits_of(column_store, site_id) == [[0, 2], [1]]
 
 
-async def test_a_session_goes_on_after_hours(column_store: ChdbColumnStore) -> None:
+async def test_a_session_continues_after_hours(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     traffic = [sent(_NOON_MS + hours * 60 * _MINUTE_MS, session="s") for hours in (0, 5, 11)]
     records = records_of(site_id, (), traffic)
@@ -129,7 +129,7 @@ async def test_a_session_goes_on_after_hours(column_store: ChdbColumnStore) -> N
     assert await visits_of(column_store, site_id) == [[0, 1, 2]]
 
 
-async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
+async def test_a_repeated_chunk_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     minutes = (0, 40, 25, 70, 71, 10)
     records = records_of(site_id, (), [sent(_NOON_MS + one * _MINUTE_MS) for one in minutes])
@@ -152,7 +152,7 @@ async def test_a_chunk_that_is_carried_out_again_gives_the_same_rows(column_stor
     assert count.rows == [[len(records), len(records)]]
 
 
-async def test_what_was_dropped_is_counted_by_reason(column_store: ChdbColumnStore) -> None:
+async def test_dropped_events_are_counted_by_reason(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     meta = encode_collected(CollectMeta(site_id, _NOON_MS, 2, "dropped"))
     record = LogRecord(0, b"", meta, encode_collected(Dropped({"bot": 7, "opted_out": 2})))
@@ -165,7 +165,7 @@ async def test_what_was_dropped_is_counted_by_reason(column_store: ChdbColumnSto
     assert result.rows == [["bot", 7], ["opted_out", 2]]
 
 
-async def test_a_record_that_cannot_be_read_is_put_aside_and_the_rest_stored(
+async def test_an_unreadable_record_becomes_a_dead_letter_and_the_rest_is_stored(
     column_store: ChdbColumnStore,
 ) -> None:
     site_id = next(_sites)

@@ -97,7 +97,7 @@ async def _stored(store: ChdbColumnStore, environment: str) -> list[list[int]]:
     return [list(row) for count in counts for row in count.rows]
 
 
-async def test_a_position_that_went_back_doubles_nothing(
+async def test_a_position_that_was_reset_stores_no_duplicates(
     logged: LogUnderTest, column_store: ChdbColumnStore
 ) -> None:
     """The rows of the first records are removed: their retention is over, in one table before the other."""

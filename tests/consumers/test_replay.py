@@ -82,7 +82,9 @@ async def _replay(
         pytest.param(42, _ALL, id="six weeks", marks=pytest.mark.full),
     ],
 )
-async def test_the_reports_are_the_same_to_the_byte(tmp_path: Path, days: int, reports: list[Report]) -> None:
+async def test_a_replayed_topic_gives_identical_reports(
+    tmp_path: Path, days: int, reports: list[Report]
+) -> None:
     log_file = tmp_path / "log.sqlite"
     assert await _fill(log_file, days) > 10_000
     first = await _replay(log_file, tmp_path / "first", 50_000, reports)

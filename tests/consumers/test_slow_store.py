@@ -62,7 +62,7 @@ async def test_a_slow_store_gets_more_time_after_each_refusal() -> None:
     assert store.leases[0] <= LEASE_SECONDS
 
 
-async def test_a_clock_that_was_set_makes_no_lease_longer() -> None:
+async def test_a_changed_clock_does_not_extend_the_lease() -> None:
     store = _SlowStore(1.0)
     clock = StoreClock(store, monotonic=lambda: store.now)  # type: ignore[arg-type]  # Asked for its time only.
     await store.insert_chunk(clock, 1)
@@ -71,7 +71,7 @@ async def test_a_clock_that_was_set_makes_no_lease_longer() -> None:
     assert clock.lease_seconds == LEASE_SECONDS
 
 
-async def test_the_time_is_bounded() -> None:
+async def test_the_lease_is_bounded() -> None:
     """The store remembers a bounded number of tokens: nobody may insert so late that a token is forgotten."""
     store = _SlowStore(10_000.0)
     clock = StoreClock(store, monotonic=lambda: store.now)  # type: ignore[arg-type]  # Asked for its time only.

@@ -139,7 +139,7 @@ async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> No
 
 
 @pytest.mark.parametrize("fault", ["fail_before", "fail_after"])
-async def test_a_fault_at_each_block(split: Split, fault: str) -> None:
+async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fault: str) -> None:
     """A chunk that looks first, since it may have been tried before, and one that does not."""
     await split.append(large(0, 40), 40)
     await split.consume()
@@ -162,7 +162,7 @@ async def test_a_fault_at_each_block(split: Split, fault: str) -> None:
     assert await split.stored() == numbers(count)
 
 
-async def test_a_token_without_its_rows_at_each_block(split: Split) -> None:
+async def test_a_known_token_without_its_rows_at_each_block_loses_no_rows(split: Split) -> None:
     """The engine was killed after it wrote a block's token and before its part was there."""
     await split.append(large(0, 40), 40)
     await split.consume()
@@ -179,7 +179,7 @@ async def test_a_token_without_its_rows_at_each_block(split: Split) -> None:
     assert await split.stored() == numbers(40 * (len(tokens) + 1))
 
 
-async def test_a_record_that_was_cut_elsewhere_goes_on_where_it_ended(
+async def test_a_record_that_was_split_with_other_limits_is_completed(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer with other limits has stored some blocks of it."""
@@ -201,7 +201,7 @@ async def test_a_record_that_was_cut_elsewhere_goes_on_where_it_ended(
     assert await split.stored() == numbers(40)
 
 
-async def test_of_a_record_that_is_refused_in_the_middle_no_more_is_stored(split: Split) -> None:
+async def test_no_rows_are_stored_after_a_refused_block_of_a_record(split: Split) -> None:
     await split.append(large(0, 40), 40)
     await split.append(large(40, 3), 3)
     split.store.refuse = b'"Body":"020"'
@@ -213,7 +213,7 @@ async def test_of_a_record_that_is_refused_in_the_middle_no_more_is_stored(split
     assert letter.reason == f"these rows are refused The {len(stored) - 3} rows before them are stored."
 
 
-async def test_data_points_of_several_tables(split: Split) -> None:
+async def test_data_points_of_several_tables_are_split(split: Split) -> None:
     kinds = ("gauge", "sum")
     body = metrics(
         *[

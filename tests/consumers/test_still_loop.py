@@ -75,7 +75,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteEventLog]:
         ("insert", f"{topics.TELEMETRY}/0: nothing has moved"),
     ],
 )
-async def test_what_hangs_is_named(log: SqliteEventLog, hangs_in: str, expected: str) -> None:
+async def test_readiness_names_the_step_that_hangs(log: SqliteEventLog, hangs_in: str, expected: str) -> None:
     await append_batch(log, "env_1", "1", [{"type": "log", "id": "a"}])
     store, consumer = HangingStore(), HangingConsumer(log, hangs_in)
     hanging: HangingStore | HangingConsumer = store if hangs_in == "insert" else consumer

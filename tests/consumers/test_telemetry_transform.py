@@ -111,7 +111,7 @@ def test_the_same_record_gives_the_same_bytes() -> None:
     assert first == second
 
 
-def test_a_body_that_no_edge_has_let_in_is_an_error() -> None:
+def test_a_body_that_no_edge_accepts_is_an_error() -> None:
     for body in (b"", b"{", b'{"events": [{"type": "nonsense"}]}', b'{"batch_id": "x"}'):
         with pytest.raises(msgspec.DecodeError):
             transform(body=body)

@@ -16,7 +16,7 @@ async def _on_step(step: str) -> None:
     """Nothing happens between the steps."""
 
 
-async def test_a_chunk_that_is_tried_again_completes_the_times_of_its_traces(
+async def test_a_retried_chunk_completes_the_times_of_its_traces(
     column_store: ChdbColumnStore,
 ) -> None:
     log = secrets.token_hex(8)

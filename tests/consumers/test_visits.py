@@ -23,7 +23,7 @@ def test_events_within_half_an_hour_are_one_visit_and_later_ones_another() -> No
     assert place(visits, 8, 0) is not first
 
 
-def test_a_late_event_joins_the_visit_that_it_is_near_to() -> None:
+def test_a_late_event_joins_a_visit_within_half_an_hour() -> None:
     visits = Visits()
     first = place(visits, 7, 10 * MAX_PAUSE_MS)
     assert place(visits, 7, 9 * MAX_PAUSE_MS) is first
@@ -38,7 +38,7 @@ def test_between_two_visits_an_event_joins_the_newer_one_and_neither_is_merged()
     assert place(visits, 7, MAX_PAUSE_MS // 2) is newer
 
 
-def test_a_visit_goes_on_over_midnight() -> None:
+def test_a_visit_continues_over_midnight() -> None:
     visits = Visits()
     evening = place(visits, 7, 0)
     assert place(visits, 70, 60_000, before=7) is evening
@@ -46,7 +46,7 @@ def test_a_visit_goes_on_over_midnight() -> None:
     assert place(visits, 70, 60_000 + MAX_PAUSE_MS) is evening
 
 
-def test_an_event_of_before_midnight_that_comes_late_finds_the_visit_after_it() -> None:
+def test_a_late_event_before_midnight_joins_the_visit_after_midnight() -> None:
     visits = Visits()
     after = place(visits, 70, 60_000, before=7)
     assert place(visits, 7, -60_000) is after
@@ -69,7 +69,7 @@ def test_no_visit_lasts_longer_than_24_hours() -> None:
     assert place(visits, 7, at_ms + 60_000) is not first
 
 
-def test_the_same_events_have_the_same_visits_again() -> None:
+def test_repeated_events_get_the_same_visit_ids() -> None:
     made = [
         [place(visits, 7, at_ms).visit_id for at_ms in (0, 60_000, 10 * MAX_PAUSE_MS)]
         for visits in (Visits(), Visits())
@@ -78,7 +78,7 @@ def test_the_same_events_have_the_same_visits_again() -> None:
     assert made[0][0] != made[0][2]
 
 
-def test_a_chunk_that_is_undone_leaves_nothing_behind() -> None:
+def test_undo_restores_the_state_before_the_chunk() -> None:
     visits = Visits()
     stays = place(visits, 7, 0)
     visits.begin_chunk()
@@ -90,7 +90,7 @@ def test_a_chunk_that_is_undone_leaves_nothing_behind() -> None:
     assert place(visits, 7, MAX_PAUSE_MS + 60_000) is not stays
 
 
-def test_what_was_stored_is_known_once_under_all_its_keys() -> None:
+def test_a_stored_visit_is_known_once_under_all_its_keys() -> None:
     visits = Visits()
     kept = place(visits, 7, 0)
     visits.add_stored([key(7), key(70)], Visit(kept.visit_id, _T0 - 5, _T0 + 5))
@@ -98,7 +98,7 @@ def test_what_was_stored_is_known_once_under_all_its_keys() -> None:
     assert place(visits, 70, 60_000) is kept
 
 
-def test_old_visits_are_forgotten() -> None:
+def test_old_visits_are_dropped() -> None:
     visits = Visits()
     place(visits, 7, 0)
     place(visits, 8, MAX_PAUSE_MS)

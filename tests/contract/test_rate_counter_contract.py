@@ -32,7 +32,9 @@ def account() -> str:
     return secrets.token_hex(6)
 
 
-async def test_a_bucket_begins_full_and_says_how_long_it_takes(counter: RateCounter, account: str) -> None:
+async def test_a_bucket_begins_full_and_returns_the_wait_for_tokens(
+    counter: RateCounter, account: str
+) -> None:
     begun = time.monotonic()
     lease = await counter.lease(account, 1000, 1000, SLOW)
     assert (lease.granted, lease.remaining, lease.retry_after) == (1000, 0, 0)
@@ -66,22 +68,22 @@ async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, a
     assert least - 1 <= granted <= most
 
 
-async def test_a_lease_gives_what_is_there_between_its_bounds(counter: RateCounter, account: str) -> None:
+async def test_a_lease_grants_available_tokens_between_its_bounds(counter: RateCounter, account: str) -> None:
     assert (await counter.lease(account, 1, 5000, SLOW)).granted == 1000
     assert (await counter.lease(account, 1, 5000, SLOW)).granted == 0
 
 
-async def test_a_lease_takes_no_more_than_was_asked_for(counter: RateCounter, account: str) -> None:
+async def test_a_lease_grants_at_most_the_requested_tokens(counter: RateCounter, account: str) -> None:
     lease = await counter.lease(account, 10, 300, SLOW)
     assert (lease.granted, lease.remaining) == (300, 700)
 
 
-async def test_accounts_do_not_share(counter: RateCounter, account: str) -> None:
+async def test_accounts_have_separate_buckets(counter: RateCounter, account: str) -> None:
     assert (await counter.lease(account, 1000, 1000, SLOW)).granted == 1000
     assert (await counter.lease(f"{account}-other", 1000, 1000, SLOW)).granted == 1000
 
 
-async def test_another_limit_counts_from_the_next_lease_on(counter: RateCounter, account: str) -> None:
+async def test_a_changed_limit_applies_from_the_next_lease(counter: RateCounter, account: str) -> None:
     await counter.lease(account, 1000, 1000, SLOW)
     lease = await counter.lease(account, 10, 10, RateLimit(rate=1e9, burst=50))
     if not lease.granted:
@@ -94,7 +96,7 @@ async def test_one_edge_alone_has_the_whole_share(counter: RateCounter) -> None:
     assert counter.share() == 1.0
 
 
-def test_over_a_minute_no_more_than_rate_and_burst_pass() -> None:
+def test_at_most_rate_and_burst_are_granted_over_a_minute() -> None:
     class Clock:
         now = 5.0
 

@@ -42,7 +42,7 @@ async def _empty(url: str) -> None:
             await client.delete(*keys)
 
 
-async def test_a_day_has_one_salt_over_a_restart(open_salts: Open) -> None:
+async def test_a_day_keeps_its_salt_over_a_restart(open_salts: Open) -> None:
     first = await open_salts()
     salt = await first.find_or_create(_TODAY, _NOW_MS)
     assert salt is not None and len(salt) == SALT_BYTES
@@ -50,13 +50,13 @@ async def test_a_day_has_one_salt_over_a_restart(open_salts: Open) -> None:
     assert await (await open_salts()).find_or_create(_TODAY, _NOW_MS) == salt
 
 
-async def test_every_day_has_another(open_salts: Open) -> None:
+async def test_every_day_has_a_salt_of_its_own(open_salts: Open) -> None:
     salts = await open_salts()
     found = {await salts.find_or_create(day, _NOW_MS) for day in (_TODAY - 1, _TODAY, _TODAY + 1)}
     assert len(found) == 3
 
 
-async def test_a_salt_is_gone_48_hours_after_its_day_began(open_salts: Open) -> None:
+async def test_a_salt_is_deleted_48_hours_after_its_day_began(open_salts: Open) -> None:
     salts = await open_salts()
     kept = await salts.find_or_create(_TODAY, _NOW_MS)
     end_ms = _TODAY * DAY_MS + LIFETIME_MS
@@ -68,14 +68,14 @@ async def test_a_salt_is_gone_48_hours_after_its_day_began(open_salts: Open) -> 
     assert await (await open_salts()).find_or_create(_TODAY, _NOW_MS) != kept
 
 
-async def test_what_an_edge_has_is_taken_where_the_engine_was_emptied(open_salts: Open) -> None:
+async def test_an_emptied_engine_takes_the_salt_of_an_edge(open_salts: Open) -> None:
     salts = await open_salts()
     offered = uuid.uuid4().bytes
     assert await salts.find_or_create(_TODAY, _NOW_MS, offered) == offered
     assert await salts.find_or_create(_TODAY, _NOW_MS, uuid.uuid4().bytes) == offered
 
 
-async def test_the_file_is_its_owners_alone_and_holds_no_old_salt(tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_file_and_it_has_no_old_salt(tmp_path: Path) -> None:
     path = tmp_path / "salts.json"
     salts = FileSalts(path)
     old = await salts.find_or_create(_TODAY, _NOW_MS)
@@ -85,7 +85,7 @@ async def test_the_file_is_its_owners_alone_and_holds_no_old_salt(tmp_path: Path
     assert old.hex() not in path.read_text()
 
 
-async def test_redis_deletes_a_salt_by_itself(redis_url: str) -> None:
+async def test_redis_expires_a_salt(redis_url: str) -> None:
     await _empty(redis_url)
     salts = await open_redis_salts(redis_url)
     begun = time.monotonic()

@@ -18,7 +18,7 @@ _HOST = "staging.shop.localhost"
 _WAITING = f"sleep {10_000 + os.getpid()}"
 
 
-async def test_a_third_kill_in_one_build_has_it_given_up(at_work: Killed) -> None:
+async def test_a_deployment_fails_after_the_third_kill_in_one_build(at_work: Killed) -> None:
     stage, deployer = at_work.stage, at_work.deployer
     number = 0
     stage.commit("shop")
@@ -36,7 +36,7 @@ async def test_a_third_kill_in_one_build_has_it_given_up(at_work: Killed) -> Non
     await stage.settle(deployer)
 
 
-async def test_a_deployment_that_is_canceled_while_no_deployer_lives_is_not_gone_on_with(
+async def test_a_deployment_canceled_while_no_deployer_runs_is_not_continued(
     at_work: Killed,
 ) -> None:
     stage, deployer = at_work.stage, at_work.deployer
@@ -52,7 +52,7 @@ async def test_a_deployment_that_is_canceled_while_no_deployer_lives_is_not_gone
     assert (await stage.lines(number)) == before and before[-1] == "Canceled."
 
 
-async def test_a_kill_while_a_canceled_build_is_being_ended_leaves_nothing_of_it(at_work: Killed) -> None:
+async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(at_work: Killed) -> None:
     stage, deployer = at_work.stage, at_work.deployer
     stage.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
     number = await stage.deploy(at_work.staging)
@@ -82,7 +82,7 @@ _START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
         pytest.param(*_START_FAILS, "after record.fail", id="start-after", marks=pytest.mark.full),
     ],
 )
-async def test_a_kill_when_it_fails(
+async def test_a_kill_while_a_failure_is_recorded(
     at_work: Killed, point: str, commit: dict[str, str], told: str, reason: str
 ) -> None:
     stage, deployer = at_work.stage, at_work.deployer
@@ -98,14 +98,14 @@ async def test_a_kill_when_it_fails(
     await stage.settle(deployer)
 
 
-async def test_without_release_steps_a_kill_behind_the_build_costs_nothing(at_work: Killed) -> None:
+async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(at_work: Killed) -> None:
     at_work.deployer.order("after record.add_release")
     at_work.stage.commit("shop", release=None)
     number = await at_work.stage.deploy(at_work.staging)
     await at_work.survive(number, STARTS, at_work.staging)
 
 
-async def test_what_runs_outlives_a_kill_and_is_taken_over(at_work: Killed) -> None:
+async def test_running_processes_outlive_a_kill_and_are_adopted(at_work: Killed) -> None:
     stage, deployer = at_work.stage, at_work.deployer
     before = {mark: [each.pid for each in found] for mark, found in deployer.marked().items()}
     answered = ask(deployer.port, _HOST)
@@ -120,7 +120,7 @@ async def test_what_runs_outlives_a_kill_and_is_taken_over(at_work: Killed) -> N
     assert {mark: [each.pid for each in found] for mark, found in deployer.marked().items()} == before
 
 
-async def test_what_has_ended_while_no_deployer_lived_is_started_again(at_work: Killed) -> None:
+async def test_processes_that_ended_while_no_deployer_ran_are_restarted(at_work: Killed) -> None:
     stage, deployer = at_work.stage, at_work.deployer
     deployer.kill()
     for processes in deployer.marked().values():

@@ -85,7 +85,7 @@ def _answering(deployer: DeployerProcess) -> int | None:
 @pytest.mark.both_databases
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"])
-async def test_a_deployer_that_was_only_slow_changes_nothing(
+async def test_a_deployer_that_lost_its_lease_changes_nothing(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     short = ("--lease-seconds", str(_LEASE_SECONDS))

@@ -35,7 +35,7 @@ _LEASE_MS = 2000
     ("step", "told"),
     [(IN_THE_BODY, "came too late"), ("after plan", "another consumer has the partition now")],
 )
-async def test_a_consumer_that_wakes_late_doubles_nothing(
+async def test_a_consumer_that_wakes_late_stores_no_duplicates(
     tmp_path: Path, kafka_bootstrap: str, step: str, told: str
 ) -> None:
     topic = f"frozen.{secrets.token_hex(4)}"

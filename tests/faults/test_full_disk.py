@@ -124,7 +124,7 @@ class Senders:
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_a_full_disk_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_acknowledged_events(tmp_path: Path) -> None:
     """`tests/storage_backends/test_sqlite_log_faults.py` has a full disk for the log alone, in every run."""
     with _small_disk(tmp_path) as disk:
         platform = PlatformProcess(disk.folder / "data")
@@ -177,7 +177,7 @@ def _check(platform: PlatformProcess, senders: Senders) -> None:
 
 
 @pytest.mark.full
-async def test_the_log_alone_survives_any_moment_at_which_the_disk_is_full(tmp_path: Path) -> None:
+async def test_the_log_survives_a_full_disk_at_any_write(tmp_path: Path) -> None:
     """Write-ahead log, checkpoints and frames meet the end of the disk at other places in each round."""
     with _small_disk(tmp_path, "24m") as disk:
         log = await open_sqlite_log(disk.folder / "log.sqlite", Bounds(2**30, 2**20, 0))

@@ -27,7 +27,7 @@ _EVENTS = 20
 @pytest.mark.parametrize(
     "first_arrives", ["after the second", pytest.param("while the second one waits", marks=pytest.mark.full)]
 )
-async def test_both_inserts_arrive_and_one_counts(
+async def test_two_inserts_of_the_same_chunk_store_it_once(
     tmp_path: Path, kafka_bootstrap: str, first_arrives: str
 ) -> None:
     topic = f"outlived.{secrets.token_hex(4)}"

@@ -102,7 +102,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_all_keys_are_there_again_after_redis_was_emptied(
+async def test_all_keys_are_published_again_after_redis_was_emptied(
     server: RedisServer, control: Control
 ) -> None:
     await until(lambda: _is(control.is_complete(), True))
@@ -127,7 +127,7 @@ async def test_all_keys_are_there_again_after_redis_was_emptied(
 
 
 @pytest.mark.parametrize("outage", ["away", "set back"])
-async def test_a_key_that_was_revoked_during_an_outage_ends_when_redis_is_back_with_its_old_data(
+async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with_old_data(
     server: RedisServer, control: Control, outage: str
 ) -> None:
     """No repetition is due for a day: that Redis was away, or is another one, starts the publication."""
@@ -152,7 +152,7 @@ async def test_a_key_that_was_revoked_during_an_outage_ends_when_redis_is_back_w
     (server.folder / "dump.rdb").unlink(missing_ok=True)
 
 
-async def test_it_goes_on_through_outages_and_says_so_once_each(
+async def test_publishing_continues_through_outages_and_logs_each_once(
     server: RedisServer, control: Control, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "control_domain.published_keys")
@@ -185,7 +185,9 @@ async def _said(caplog: pytest.LogCaptureFixture, times: int) -> bool:
     return len([r for r in caplog.records if r.name == "control_domain.published_keys"]) >= times
 
 
-async def test_it_starts_without_redis_and_ends_when_told(server: RedisServer, tmp_path: Path) -> None:
+async def test_publishing_starts_without_redis_and_stops_on_request(
+    server: RedisServer, tmp_path: Path
+) -> None:
     server.stop()
     directory = await open_redis_key_directory(server.url, follow=False)
     database: Any = Database(async_sessionmaker())

@@ -82,7 +82,7 @@ def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps
 # tests/consumers/test_split_records.py has a fault at each block of smaller records.
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_a_kill_between_the_blocks_of_one_record(tmp_path: Path) -> None:
+def test_a_kill_between_the_blocks_of_one_record_stores_each_row_once(tmp_path: Path) -> None:
     """Its rows are more than one block holds: the next start inserts those that are missing."""
     # As from an edge that did not bound what a request becomes.
     variables = {"PHAROS_MAX_EXPANDED_BYTES": str(2**30)}

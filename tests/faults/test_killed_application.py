@@ -207,7 +207,7 @@ async def test_a_kill_at_every_step_of_each_operation(
 
 @pytest.mark.full
 @_on_sqlite
-async def test_a_kill_when_the_edges_were_just_told(
+async def test_a_kill_after_publishing_to_the_edges(
     prepared: Prepared, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     telling = prepared.telling

@@ -96,7 +96,7 @@ _STORED = " UNION ALL ".join(
 # More kills repeat the same race at other moments.
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.full)])
-def test_what_was_acknowledged_is_there_once(tmp_path: Path, kills: int) -> None:
+def test_acknowledged_records_are_stored_once(tmp_path: Path, kills: int) -> None:
     moments = random.Random(20261121)
     variables = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "1000000"}
     with platform_process(tmp_path / "data", env=variables) as platform:

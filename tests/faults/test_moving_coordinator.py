@@ -87,7 +87,7 @@ class Positions:
 # tests/storage_backends/test_kafka_positions.py has the answers alone.
 @pytest.mark.full
 @pytest.mark.timeout(500)
-async def test_positions_and_plan_outlive_a_moving_coordinator(tmp_path: Path) -> None:
+async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -> None:
     topic = f"moving.{secrets.token_hex(4)}"
     async with (
         broker_behind_proxy(tmp_path / "kafka") as (broker, proxy),

@@ -46,7 +46,7 @@ def _check_failed_at(application: Any, resource: str, error: str) -> Any:
     return failed
 
 
-async def test_what_was_scaled_meanwhile_is_not_scaled_back(shop: Shop) -> None:
+async def test_scaling_during_the_run_is_kept(shop: Shop) -> None:
     shop.people["begun", "environments.production"] = lambda: shop.scale("production", 7)
     async with shop.working():
         failed = _check_failed_at(
@@ -66,7 +66,7 @@ async def test_what_was_scaled_meanwhile_is_not_scaled_back(shop: Shop) -> None:
     await shop.check_as_wanted()
 
 
-async def test_a_new_review_goes_on_from_what_people_did(shop: Shop) -> None:
+async def test_a_new_review_starts_from_the_concurrent_changes(shop: Shop) -> None:
     shop.people["begun", "environments.production"] = lambda: shop.scale("production", 7)
     async with shop.working():
         failed = await shop.ended()
@@ -88,7 +88,7 @@ async def test_a_new_review_goes_on_from_what_people_did(shop: Shop) -> None:
     await shop.check_as_wanted()
 
 
-async def test_what_is_renamed_meanwhile_keeps_that_name(shop: Shop) -> None:
+async def test_a_rename_during_the_run_is_kept(shop: Shop) -> None:
     async def rename() -> None:
         # The configuration has another name for the one, and nothing to say of the other's.
         await shop.act("environments/set", id="qa", name="Trials")
@@ -109,7 +109,7 @@ async def test_what_is_renamed_meanwhile_keeps_that_name(shop: Shop) -> None:
     await shop.check_as_wanted()
 
 
-async def test_what_is_removed_meanwhile_does_not_come_back_by_itself(shop: Shop) -> None:
+async def test_a_removal_during_the_run_is_not_undone(shop: Shop) -> None:
     async def remove() -> None:
         # That one is to go anyway.
         await shop.act("environments/remove", id="old-2")
@@ -133,7 +133,7 @@ async def test_what_is_removed_meanwhile_does_not_come_back_by_itself(shop: Shop
     await shop.check_as_wanted()
 
 
-async def test_what_was_to_go_and_was_changed_meanwhile_stays(shop: Shop) -> None:
+async def test_a_resource_changed_during_the_run_is_not_removed(shop: Shop) -> None:
     shop.people["begun", "environments.old-2"] = lambda: shop.scale("old-2", 2)
     async with shop.working():
         failed = _check_failed_at(
@@ -149,7 +149,7 @@ async def test_what_was_to_go_and_was_changed_meanwhile_stays(shop: Shop) -> Non
     await shop.check_as_wanted()
 
 
-async def test_what_is_gone_already_is_done_and_what_is_called_off_in_time_is_left_out(shop: Shop) -> None:
+async def test_removals_that_already_happened_are_done_and_cancelled_ones_are_skipped(shop: Shop) -> None:
     resource = "environments.production.heartbeats.backup"
 
     async def remove() -> None:
@@ -177,7 +177,7 @@ async def test_what_is_gone_already_is_done_and_what_is_called_off_in_time_is_le
 @pytest.mark.both_databases
 @pytest.mark.parametrize("fifty", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"], indirect=True)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
-async def test_people_who_are_at_it_all_the_time(shop: Shop, seed: int) -> None:
+async def test_a_run_ends_despite_constant_concurrent_changes(shop: Shop, seed: int) -> None:
     did: Counter[str] = Counter()
     chances = [random.Random(2 * seed + one) for one in range(2)]
     errors = []

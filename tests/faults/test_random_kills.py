@@ -26,7 +26,7 @@ _DIFFERENCE = """
 @pytest.mark.parametrize(
     ("kills", "events"), [(4, 30_000), pytest.param(10, 120_000, marks=pytest.mark.full)]
 )
-def test_every_event_is_there_once_after_random_kills(tmp_path: Path, kills: int, events: int) -> None:
+def test_every_event_is_stored_once_after_random_kills(tmp_path: Path, kills: int, events: int) -> None:
     file = tmp_path / "events.ndjson"
     with file.open("w") as out:
         for number in range(events):

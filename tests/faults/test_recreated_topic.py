@@ -78,7 +78,7 @@ class Pipeline:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("partitions", [1, 5])
-async def test_what_is_acknowledged_after_a_recreation_is_stored_once(
+async def test_events_acknowledged_after_a_recreation_are_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     monkeypatch.setattr(parts, "_popen", fork_server.popen)

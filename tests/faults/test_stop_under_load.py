@@ -22,7 +22,7 @@ def _send(platform: PlatformProcess, sender: int, accepted: list[str]) -> None:
             assert answer.status in (429, 503)
 
 
-def test_what_was_accepted_before_a_stop_is_stored(tmp_path: Path) -> None:
+def test_events_accepted_before_a_stop_are_stored(tmp_path: Path) -> None:
     # Chunks so small that records are left when the stop comes, and a stop that is not pressed for time.
     with platform_process(
         tmp_path / "data", env={"PHAROS_CHUNK_ROWS": "15", "PHAROS_DRAIN_SECONDS": "100"}

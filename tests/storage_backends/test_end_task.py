@@ -5,7 +5,7 @@ import asyncio
 from storage_backends.end_task import end_task
 
 
-async def test_a_task_that_takes_a_cancellation_for_its_own_time_out_is_ended() -> None:
+async def test_a_task_that_mistakes_a_cancellation_for_its_timeout_is_ended() -> None:
     swallowed = 0
 
     async def stubborn() -> None:
@@ -24,7 +24,7 @@ async def test_a_task_that_takes_a_cancellation_for_its_own_time_out_is_ended() 
     assert task.cancelled() and swallowed == 2
 
 
-async def test_a_task_that_has_failed_is_no_reason_to_fail() -> None:
+async def test_the_exception_of_a_failed_task_is_ignored() -> None:
     async def fails() -> None:
         raise ValueError
 

@@ -28,7 +28,7 @@ async def _note_many(states: SqliteMonitorStates, topic: str) -> None:
         await states.note_progress(Progress(topic, partition, 5))
 
 
-async def test_monitor_states_work_again_once_there_is_room(states: SqliteMonitorStates) -> None:
+async def test_monitor_states_recover_when_the_disk_has_space(states: SqliteMonitorStates) -> None:
     connection = states._connection
     await states._call(lambda: connection.execute("PRAGMA max_page_count=1").fetchall())
     with pytest.raises(StorageUnavailable, match="full"):
@@ -38,7 +38,9 @@ async def test_monitor_states_work_again_once_there_is_room(states: SqliteMonito
     assert len(await states.read_progress("taken")) == 400
 
 
-async def test_a_commit_of_monitor_states_that_fails_leaves_nothing_open(states: SqliteMonitorStates) -> None:
+async def test_a_failed_commit_of_monitor_states_leaves_no_open_transaction(
+    states: SqliteMonitorStates,
+) -> None:
     connection = states._connection
     await states._call(lambda: connection.execute("CREATE TABLE leaders (id INTEGER PRIMARY KEY)"))
     await states._call(
@@ -57,7 +59,7 @@ async def test_a_commit_of_monitor_states_that_fails_leaves_nothing_open(states:
     assert await states.read_progress("topic") == {0: 7}
 
 
-async def test_a_salt_is_never_handed_out_unless_it_is_written(tmp_path: Path) -> None:
+async def test_a_salt_is_returned_only_after_it_is_written(tmp_path: Path) -> None:
     """Otherwise a restart would count the day's visitors anew."""
     path = tmp_path / "salts.json"
     salts = FileSalts(path)

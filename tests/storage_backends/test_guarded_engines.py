@@ -72,7 +72,7 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnecti
         yield connection
 
 
-async def test_the_parts_of_compose_write_and_read_with_the_password(composed: KafkaConnection) -> None:
+async def test_the_services_of_compose_write_and_read_with_the_password(composed: KafkaConnection) -> None:
     await write_and_read(composed)
 
 

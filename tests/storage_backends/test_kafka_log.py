@@ -88,7 +88,7 @@ async def append_patiently(log: KafkaEventLog, topic: str, value: bytes) -> None
                 await asyncio.sleep(0.1)
 
 
-async def test_a_log_without_brokers_refuses_and_says_so(exits: AsyncExitStack) -> None:
+async def test_a_log_without_brokers_refuses_appends_and_reports_why(exits: AsyncExitStack) -> None:
     log = await opened(exits, f"127.0.0.1:{free_port()}", "any")
     with pytest.raises(StorageUnavailable):
         await log.append("any", b"k", b"", b"x")
@@ -97,7 +97,9 @@ async def test_a_log_without_brokers_refuses_and_says_so(exits: AsyncExitStack) 
             await asyncio.sleep(0.05)
 
 
-async def test_a_missing_topic_is_named_with_what_to_do(exits: AsyncExitStack, broker: KafkaBroker) -> None:
+async def test_a_missing_topic_is_reported_with_the_remedy(
+    exits: AsyncExitStack, broker: KafkaBroker
+) -> None:
     log = await opened(exits, broker.bootstrap, "never.made")
     async with asyncio.timeout(120):
         while "pharos migrate" not in (log.stalled_reason() or ""):
@@ -109,7 +111,7 @@ async def test_a_missing_topic_is_named_with_what_to_do(exits: AsyncExitStack, b
         await read_topics(KafkaConnection(broker.bootstrap), ["never.made"])
 
 
-async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, topic: str) -> None:
+async def test_topics_are_created_once_with_an_identity_each(broker: KafkaBroker, topic: str) -> None:
     connection = KafkaConnection(broker.bootstrap)
     identity = (await read_identities(connection))[topic]
     other = f"{topic}.other"
@@ -122,7 +124,7 @@ async def test_topics_are_made_once_with_an_identity_each(broker: KafkaBroker, t
     assert list(await list_partitions(connection, other)) == [0, 1, 2]
 
 
-async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str) -> None:
+async def test_a_recreated_topic_is_another_log(broker: KafkaBroker, topic: str) -> None:
     connection = KafkaConnection(broker.bootstrap)
     before = (await read_identities(connection))[topic]
     async with admin_client(connection) as admin:
@@ -134,7 +136,7 @@ async def test_a_topic_made_anew_is_another_log(broker: KafkaBroker, topic: str)
     assert (await read_identities(connection))[topic] != before
 
 
-async def test_a_killed_broker_is_waited_for_with_bounded_memory(
+async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "aiokafka")
@@ -179,7 +181,7 @@ async def test_a_killed_broker_is_waited_for_with_bounded_memory(
     assert {b"before", b"after"} <= set(values)
 
 
-async def test_clients_close_in_time_without_the_broker_and_find_it_again(
+async def test_clients_close_in_time_without_the_broker_and_reconnect(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While the broker is away, one log and consumer are closed; another pair stays and works after the restart."""
@@ -216,7 +218,7 @@ async def test_clients_close_in_time_without_the_broker_and_find_it_again(
     assert found[0].value == b"x"
 
 
-async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition_came_back(
+async def test_a_commit_of_an_earlier_assignment_is_refused_even_if_the_partition_came_back(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str
 ) -> None:
     first, second = consuming(exits, broker, topic), consuming(exits, broker, topic)
@@ -251,7 +253,7 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_though_the_partition
     assert await claimed(first, 2) == {0: Position(0), 1: Position(0)}
 
 
-async def test_records_that_the_brokers_removed_are_told(
+async def test_records_that_the_brokers_removed_are_reported(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str
 ) -> None:
     from aiokafka import TopicPartition
@@ -281,7 +283,7 @@ async def test_records_that_the_brokers_removed_are_told(
     assert [r.value for r in records] == [b"%d" % n for n in range(4, 10)]
 
 
-async def test_the_password_is_in_no_text(tmp_path: Path) -> None:
+async def test_the_password_appears_in_no_text(tmp_path: Path) -> None:
     connection = KafkaConnection("h:1", "SASL_PLAINTEXT", "PLAIN", "pharos", "hush-hush")
     assert "hush" not in repr(connection)
     assert connection.client_options()["sasl_plain_password"] == "hush-hush"

@@ -49,7 +49,9 @@ def answer(*partitions: tuple[int, int, str, int], error: int = 0, topic: str = 
         (OffsetFetchResponse_v1([(TOPIC, [(0, -1, "", MOVED), (1, 7, "", 0)])]), None),
     ],
 )
-def test_only_a_clean_answer_is_a_position(response: Any, expected: dict[int, Position] | None) -> None:
+def test_only_a_response_without_errors_is_a_position(
+    response: Any, expected: dict[int, Position] | None
+) -> None:
     if expected is None:
         with pytest.raises(StorageUnavailable, match=TOPIC):
             parse_positions(response, TOPIC, [0, 1], LOG)
@@ -58,12 +60,12 @@ def test_only_a_clean_answer_is_a_position(response: Any, expected: dict[int, Po
 
 
 @pytest.mark.parametrize("position", [Position(0), Position(7), Position(5, 9), Position(2**40, 2**41)])
-def test_a_position_comes_back_as_it_was_committed(position: Position) -> None:
+def test_a_position_is_read_as_it_was_committed(position: Position) -> None:
     sent = encode_position(position, LOG)
     assert parse_positions(answer((0, sent.offset, sent.metadata, 0)), TOPIC, [0], LOG) == {0: position}
 
 
-async def test_a_coordinator_that_moves_is_no_group_without_positions() -> None:
+async def test_a_moving_coordinator_does_not_look_like_a_group_without_positions() -> None:
     """aiokafka's own question drops the error of the whole, and returns no positions."""
 
     class Moving:

@@ -16,7 +16,7 @@ from storage_backends.event_log import kafka, kafka_member
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_consumer import KafkaLogConsumer
-from storage_backends.event_log.kafka_identities import _write, choose_log_id, read_identities
+from storage_backends.event_log.kafka_identities import _write_values, choose_log_id, read_identities
 from storage_backends.event_log.kafka_topics import admin_client, create_topics, read_topics
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 
@@ -140,7 +140,7 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
     assert "deleted and created again" in caplog.text
 
 
-async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operator_gives_it(
+async def test_a_log_that_lost_records_is_read_under_a_new_log_id_of_the_operator(
     kafka_bootstrap: str, exits: AsyncExitStack
 ) -> None:
     """As docs/operation.md has it. Under its old ID new records would look like stored ones."""
@@ -162,7 +162,7 @@ async def test_a_log_that_has_lost_records_is_read_under_a_log_id_that_an_operat
                 await consumer.read(0, 10, None, MB, 0.2)
         await consumer.close()
 
-        await _write(connection, {topic: "0123456789ab"})
+        await _write_values(connection, {topic: "0123456789ab"})
         consumer = KafkaLogConsumer(connection, "group", topic, session_seconds=15.0)
         exits.push_async_callback(consumer.close)
         await claimed(consumer)

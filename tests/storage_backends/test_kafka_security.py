@@ -81,16 +81,16 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnectio
         yield connection
 
 
-async def test_records_go_through_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
+async def test_records_are_stored_with_the_right_password_and_authority(guarded: KafkaConnection) -> None:
     await write_and_read(guarded)
 
 
-async def test_a_wrong_password_is_told_without_showing_any(guarded: KafkaConnection) -> None:
+async def test_a_wrong_password_is_reported_without_showing_it(guarded: KafkaConnection) -> None:
     with pytest.raises(StorageUnavailable) as told:
         await read_topics(replace(guarded, password="wrong-one"), ["guarded"])
     assert "wrong-one" not in str(told.value) and "hush" not in str(told.value)
 
 
-async def test_a_broker_with_another_authority_is_not_spoken_to(guarded: KafkaConnection) -> None:
+async def test_a_broker_with_another_authority_is_refused(guarded: KafkaConnection) -> None:
     with pytest.raises(StorageUnavailable):
         await read_topics(replace(guarded, ca_file=None), ["guarded"])

@@ -60,7 +60,7 @@ def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-async def test_a_start_that_is_given_up_leaves_no_connection(
+async def test_an_abandoned_start_leaves_no_connection(
     hanging: tuple[_Hanging, str], hasty_client: None
 ) -> None:
     broker, address = hanging

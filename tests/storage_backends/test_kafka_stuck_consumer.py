@@ -65,7 +65,7 @@ def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
         (hang_fetching, "stands still"),
     ],
 )
-async def test_a_client_that_reads_nothing_more_is_replaced(
+async def test_a_client_that_stops_reading_is_replaced(
     kafka_bootstrap: str,
     exits: AsyncExitStack,
     monkeypatch: pytest.MonkeyPatch,

@@ -74,7 +74,7 @@ async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
     return False
 
 
-async def test_a_new_key_works_at_once_even_where_it_was_refused_before(directories: Directories) -> None:
+async def test_a_new_key_works_at_once_even_if_an_edge_refused_it_before(directories: Directories) -> None:
     key = entry()
     for edge in directories.edges:
         # The refusal is kept until it hears of the change: no time runs out.
@@ -107,7 +107,7 @@ async def test_a_change_and_a_revocation_reach_every_edge(directories: Directori
         print(f"revoked at an edge after {1000 * took:.0f} ms")
 
 
-async def test_known_keys_work_without_redis_and_others_cannot_be_told(
+async def test_known_keys_work_without_redis_and_unknown_ones_raise(
     server: RedisServer, directories: Directories
 ) -> None:
     key, edge = entry(), directories.edges[0]
@@ -127,7 +127,7 @@ async def test_known_keys_work_without_redis_and_others_cannot_be_told(
     server.start()
 
 
-async def test_an_emptied_redis_refuses_nobody_until_control_has_published_again(
+async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again(
     server: RedisServer, directories: Directories
 ) -> None:
     key, other, edge = entry(), entry(), directories.edges[0]
@@ -147,7 +147,7 @@ async def test_an_emptied_redis_refuses_nobody_until_control_has_published_again
     await until(lambda: unknown(edge, key))
 
 
-async def test_a_revocation_that_an_edge_could_not_hear_holds_once_it_hears_again(
+async def test_a_revocation_during_a_lost_connection_applies_after_reconnecting(
     server: RedisServer, directories: Directories
 ) -> None:
     key, edge = entry(), directories.edges[0]
@@ -161,7 +161,7 @@ async def test_a_revocation_that_an_edge_could_not_hear_holds_once_it_hears_agai
     assert took < 5.0, "that it was cut off has told it"
 
 
-async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key_alive(
+async def test_a_silently_dead_connection_does_not_keep_a_revoked_key_alive(
     server: RedisServer, directories: Directories
 ) -> None:
     key = entry()
@@ -185,7 +185,7 @@ async def test_a_connection_that_has_died_in_silence_does_not_keep_a_revoked_key
             await edge.close()
 
 
-async def test_a_revocation_that_was_trimmed_away_before_it_was_read_holds(directories: Directories) -> None:
+async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     client = directories.control._connection.client
     await directories.control.publish_all(listing([key]))
@@ -203,7 +203,7 @@ async def test_a_revocation_that_was_trimmed_away_before_it_was_read_holds(direc
     await until(lambda: unknown(edge, key))
 
 
-async def test_changes_are_followed_where_redis_was_emptied_and_its_clock_set_back(
+async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_back(
     directories: Directories,
 ) -> None:
     key, edge = entry(), directories.edges[0]
@@ -225,7 +225,7 @@ async def _position_is(edge: RedisKeyDirectory, change: bytes) -> bool:
     return edge._position == change
 
 
-async def test_many_keys_at_once_are_not_taken_for_a_redis_that_is_away(directories: Directories) -> None:
+async def test_many_concurrent_keys_do_not_look_like_an_unavailable_redis(directories: Directories) -> None:
     keys, edge = [entry() for _ in range(400)], directories.edges[0]
     await directories.control.publish_all(listing(keys))
     assert await asyncio.gather(*(edge.find(key.digest) for key in keys)) == keys
@@ -233,7 +233,7 @@ async def test_many_keys_at_once_are_not_taken_for_a_redis_that_is_away(director
     assert edge.cache_sizes() == (400, 0)
 
 
-async def test_what_is_kept_is_bounded(server: RedisServer, directories: Directories) -> None:
+async def test_the_caches_are_bounded(server: RedisServer, directories: Directories) -> None:
     edge = RedisKeyDirectory(server.url, follow=True, max_known=50)
     try:
         keys = [entry() for _ in range(200)]
@@ -271,7 +271,7 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
     assert await unknown(edge, key)
 
 
-async def test_what_the_database_does_not_have_ends_however_lately_it_was_published(
+async def test_a_key_missing_from_the_database_is_removed_even_if_published_recently(
     directories: Directories,
 ) -> None:
     """A revocation that Redis never heard of, and a limit that was changed while it was away."""
@@ -311,7 +311,7 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
 
 
 @pytest.mark.parametrize("loss", ["emptied", "set back"])
-async def test_a_list_is_not_put_in_place_in_a_redis_that_lost_data_meanwhile(
+async def test_a_list_does_not_replace_the_directory_of_a_redis_that_lost_data(
     directories: Directories, loss: str
 ) -> None:
     control, key = directories.control, entry()
@@ -332,7 +332,9 @@ async def test_a_list_is_not_put_in_place_in_a_redis_that_lost_data_meanwhile(
     await until(lambda: _finds(directories.edges[0], key))
 
 
-async def test_an_ended_key_ends_also_where_redis_lost_the_order_of_changes(directories: Directories) -> None:
+async def test_a_revoked_key_is_removed_even_if_redis_lost_the_order_of_changes(
+    directories: Directories,
+) -> None:
     """As by an eviction: the numbers of changes begin again."""
     ended, key = entry(), entry()
     for _ in range(5):
@@ -343,7 +345,7 @@ async def test_an_ended_key_ends_also_where_redis_lost_the_order_of_changes(dire
     assert await unknown(directories.control, ended) and await _finds(directories.control, key)
 
 
-async def test_a_user_who_may_not_ask_redis_about_itself_publishes_too(
+async def test_a_user_without_access_to_info_can_publish(
     server: RedisServer, directories: Directories
 ) -> None:
     rules = ("on", ">secret", "~*", "&*", "+@all", "-@dangerous")
@@ -357,7 +359,7 @@ async def test_a_user_who_may_not_ask_redis_about_itself_publishes_too(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
+async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key(
     server: RedisServer, directories: Directories, seed: int
 ) -> None:
     """Two control planes create, revoke and publish; some changes are never published, others late."""
@@ -424,7 +426,9 @@ async def test_no_order_of_commits_publications_and_failures_keeps_an_ended_key(
         await other.close()
 
 
-async def test_several_controls_may_publish_at_once(server: RedisServer, directories: Directories) -> None:
+async def test_several_control_planes_can_publish_concurrently(
+    server: RedisServer, directories: Directories
+) -> None:
     keys = [entry() for _ in range(3000)]
     others = [await open_redis_key_directory(server.url, follow=False) for _ in range(3)]
     await asyncio.gather(*(control.publish_all(listing(keys)) for control in [directories.control, *others]))
@@ -457,7 +461,7 @@ async def test_a_hundred_thousand_keys_are_published_in_seconds(
     assert await directories.edges[0].find(keys[-1].digest) == keys[-1]
 
 
-async def test_an_answer_that_a_change_has_overtaken_is_not_kept(directories: Directories) -> None:
+async def test_a_lookup_that_a_change_has_overtaken_is_not_cached(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     asking = asyncio.create_task(edge.find(key.digest))
@@ -468,7 +472,7 @@ async def test_an_answer_that_a_change_has_overtaken_is_not_kept(directories: Di
     assert key.digest not in edge._known
 
 
-async def test_requests_at_once_with_one_key_ask_once(directories: Directories) -> None:
+async def test_concurrent_requests_with_one_key_share_a_lookup(directories: Directories) -> None:
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     client = directories.control._connection.client

@@ -91,7 +91,7 @@ async def test_two_edges_share_an_account(server: RedisServer) -> None:
         await counter.close()
 
 
-async def test_tokens_come_by_the_clock_of_redis(server: RedisServer) -> None:
+async def test_tokens_refill_by_the_clock_of_redis(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     limit = RateLimit(rate=100, burst=200)
     account = secrets.token_hex(6)
@@ -135,7 +135,7 @@ async def test_the_script_counts_as_the_token_bucket_does(running: RedisServer, 
     await counter.close()
 
 
-async def test_after_a_failover_to_a_clock_that_is_behind_the_bucket_goes_on_filling(
+async def test_a_bucket_keeps_refilling_after_a_failover_to_a_slower_clock(
     server: RedisServer,
 ) -> None:
     limit, clock, account = RateLimit(rate=100, burst=1000), Clock(), secrets.token_hex(6)
@@ -161,7 +161,7 @@ async def test_after_a_failover_to_a_clock_that_is_behind_the_bucket_goes_on_fil
         await counter.close()
 
 
-async def test_many_accounts_at_once_are_not_taken_for_a_redis_that_is_away(server: RedisServer) -> None:
+async def test_many_concurrent_accounts_do_not_look_like_an_unavailable_redis(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     limit = RateLimit(rate=1000, burst=100)
     leases = await asyncio.gather(*(counter.lease(f"a{n}", 1, 1, limit) for n in range(400)))
@@ -170,7 +170,7 @@ async def test_many_accounts_at_once_are_not_taken_for_a_redis_that_is_away(serv
     await counter.close()
 
 
-async def test_before_redis_was_heard_of_the_rate_is_divided_as_expected(server: RedisServer) -> None:
+async def test_the_rate_is_divided_by_expected_edges_before_redis_responds(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url, expected_edges=4)
     limit = RateLimit(rate=1000, burst=100)
     server.stop()
@@ -192,7 +192,7 @@ async def leased(counter: RedisRateCounter, account: str, limit: RateLimit) -> i
                 await asyncio.sleep(0.05)
 
 
-async def test_without_redis_each_goes_on_with_its_share_and_comes_back(server: RedisServer) -> None:
+async def test_without_redis_each_edge_uses_its_share_until_redis_returns(server: RedisServer) -> None:
     limit = RateLimit(rate=1000, burst=100)
     clock = Clock()
     counters = [await open_redis_rate_counter(server.url) for _ in range(2)]
@@ -221,7 +221,7 @@ async def test_without_redis_each_goes_on_with_its_share_and_comes_back(server: 
         await counter.close()
 
 
-async def test_a_redis_that_hangs_is_away(server: RedisServer) -> None:
+async def test_a_redis_that_hangs_counts_as_unavailable(server: RedisServer) -> None:
     # As hasty as in the product.
     with hasty_redis():
         counter = await open_redis_rate_counter(server.url)
@@ -239,7 +239,7 @@ async def test_a_redis_that_hangs_is_away(server: RedisServer) -> None:
     await counter.close()
 
 
-async def test_a_bucket_that_nobody_asks_for_goes_by_itself(server: RedisServer) -> None:
+async def test_an_unused_bucket_expires(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     account = secrets.token_hex(6)
     await counter.lease(account, 1, 1, RateLimit(rate=1000, burst=5000))

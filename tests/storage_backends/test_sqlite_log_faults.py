@@ -57,7 +57,7 @@ async def limit_pages(log: SqliteEventLog, pages: int) -> None:
     await log.call(lambda connection: connection.execute(f"PRAGMA max_page_count={pages}").fetchall())
 
 
-async def test_a_full_disk_refuses_and_the_log_goes_on_once_there_is_room(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) -> None:
     async with opened(tmp_path, max_bytes=4 * MB) as log:
         await log.append(TOPIC, b"k", b"", b"before")
         await limit_pages(log, 1)
@@ -88,7 +88,7 @@ async def test_a_full_disk_refuses_and_the_log_goes_on_once_there_is_room(tmp_pa
         assert believed(log) == (0, 0) == held(tmp_path)
 
 
-async def test_a_disk_that_is_short_of_room_is_left_to_the_consumers(tmp_path: Path) -> None:
+async def test_a_disk_with_little_space_is_reserved_for_the_consumers(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", b"before")
     async with opened(tmp_path, min_free=2**62) as log:
@@ -106,7 +106,7 @@ async def test_a_disk_that_is_short_of_room_is_left_to_the_consumers(tmp_path: P
         await log.append(TOPIC, b"k", b"", b"after")
 
 
-async def test_a_full_disk_lets_the_consumer_empty_the_log(tmp_path: Path) -> None:
+async def test_the_consumer_can_empty_the_log_on_a_full_disk(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         for _ in range(3):
             await log.append(TOPIC, b"k", b"", os.urandom(200_000))
@@ -148,7 +148,7 @@ _OUTCOMES: dict[str, tuple[Callable[[sqlite3.Connection], object], type[Exceptio
 
 
 @pytest.mark.parametrize(("run", "raised"), _OUTCOMES.values(), ids=_OUTCOMES)
-async def test_whoever_is_canceled_the_others_of_the_commit_are_answered(
+async def test_a_cancelled_job_does_not_affect_the_others_of_its_commit(
     tmp_path: Path,
     run: Callable[[sqlite3.Connection], object],
     raised: type[Exception] | None,
@@ -205,7 +205,7 @@ async def _waited(one: Awaitable[object]) -> object:
     return await one
 
 
-async def test_a_consumer_that_is_canceled_in_its_commit_leaves_the_size_true(tmp_path: Path) -> None:
+async def test_a_consumer_canceled_in_its_commit_leaves_the_size_correct(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", os.urandom(100_000))
         go_on, holding = await _held_writer(log)
@@ -218,7 +218,7 @@ async def test_a_consumer_that_is_canceled_in_its_commit_leaves_the_size_true(tm
         assert believed(log) == held(tmp_path) == (0, 0)
 
 
-async def test_dead_letters_have_their_own_bound_and_the_oldest_leave(
+async def test_dead_letters_have_their_own_limit_and_the_oldest_are_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path, max_bytes=300_000, dead_bytes=300_000) as log:
@@ -246,7 +246,7 @@ async def test_dead_letters_have_their_own_bound_and_the_oldest_leave(
         assert believed(log) == held(tmp_path)
 
 
-async def test_a_replay_by_another_process_leaves_the_size_true(tmp_path: Path) -> None:
+async def test_a_replay_by_another_process_leaves_the_size_correct(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         for number in range(3):
             meta = msgspec.msgpack.encode(DeadLetter(log.log_id, number, "why", b"meta", 0))
@@ -259,7 +259,7 @@ async def test_a_replay_by_another_process_leaves_the_size_true(tmp_path: Path) 
         assert (believed(log)[0], held(tmp_path)[0]) == (0, 0)
 
 
-async def test_a_file_of_an_earlier_version_is_opened_with_its_size(tmp_path: Path) -> None:
+async def test_a_file_of_an_earlier_version_is_opened_with_the_correct_size(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", os.urandom(50_000))
         identity, before = log.log_id, believed(log)
