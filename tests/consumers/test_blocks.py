@@ -1,4 +1,4 @@
-"""How the rows of a chunk are cut into blocks, and what of a block is missing after another attempt."""
+"""Splitting the rows of a chunk into blocks, and finding the rows that an earlier attempt did not store."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,12 @@ from consumers.chunk import RecordRows
 
 
 def held(offset: int, rows: int) -> RecordRows:
-    """A record whose rows are in memory, ten bytes each."""
+    """Return a record whose rows are in memory, ten bytes each."""
     return RecordRows(offset, b"123456789\n" * rows, rows)
 
 
 def made(offset: int, *pieces: int) -> RecordRows:
-    """A record whose rows are made in pieces of so many rows."""
+    """Return a record whose rows are generated in pieces of so many rows."""
 
     def make() -> Iterator[tuple[bytes, int]]:
         for rows in pieces:
@@ -29,13 +29,13 @@ def made(offset: int, *pieces: int) -> RecordRows:
     [
         ([], []),
         ([held(1, 3), held(2, 7)], [[(1, 0, 3), (2, 0, 7)]]),
-        # Bytes: ten rows of records in memory, four of those that are made now.
+        # Bytes: ten rows in memory, four generated ones.
         ([held(1, 6), held(2, 5)], [[(1, 0, 6)], [(2, 0, 5)]]),
         ([made(1, 2, 2, 2)], [[(1, 0, 4)], [(1, 4, 2)]]),
         ([made(1, 3, 3, 3)], [[(1, 0, 3)], [(1, 3, 3)], [(1, 6, 3)]]),
         ([made(1, 1, 1), made(2, 1, 2)], [[(1, 0, 2), (2, 0, 1)], [(2, 1, 2)]]),
         ([held(1, 8), made(2, 1), held(3, 9)], [[(1, 0, 8)], [(2, 0, 1), (3, 0, 9)]]),
-        # What no block holds has one of its own, so that the store's refusal hits nothing else.
+        # A record that fits no block gets a block of its own, so that the store's refusal affects no other record.
         ([held(1, 1), held(2, 11), held(3, 1)], [[(1, 0, 1)], [(2, 0, 11)], [(3, 0, 1)]]),
         ([made(1, 1, 9, 1)], [[(1, 0, 1)], [(1, 1, 9)], [(1, 10, 1)]]),
     ],
@@ -59,7 +59,7 @@ def test_a_block_has_at_most_max_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _PIECE = RecordRows(7, b"a\nb\nc\n", 3, is_splittable=True, first_row=10)
-# Page views can become more rows when they are read again. Telemetry can have line breaks in a row.
+# Page views can become more rows at the next attempt, and telemetry can have line breaks in a row.
 _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
 
 
@@ -73,7 +73,7 @@ _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
         (_PIECE, {7: 12}, [_PIECE._replace(first_row=12, lines=b"c\n", rows=1)]),
         (_PIECE, {7: 13}, []),
         (_PIECE, {7: 99}, []),
-        # Never inserted in parts: any row means all of them.
+        # Never inserted in parts: any stored row means all of them.
         (_WHOLE, {7: 0}, [_WHOLE]),
         (_WHOLE, {7: 1}, []),
     ],

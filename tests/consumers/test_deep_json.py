@@ -1,4 +1,4 @@
-"""What the edge reads, the consumers read, however deep their stack is by then."""
+"""Consumers decode every body that the edge accepts, however deep their call stack is."""
 
 import sys
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def _traces(levels: int) -> bytes:
 
 
 def _deepest(body: Callable[[int], bytes], decode: Callable[[bytes], object]) -> bytes:
-    """The deepest body that the edge takes."""
+    """Return the deepest body that the edge accepts."""
     low, high = 1, 2000
     while low < high:
         middle = (low + high + 1) // 2
@@ -77,7 +77,7 @@ async def _rows(transform: TelemetryTopic, chunk: Chunk) -> tuple[list[object], 
 
 
 def _run(coroutine):  # type: ignore[no-untyped-def]
-    """Drive a coroutine that waits for nothing but `sleep(0)`, on the stack of the caller."""
+    """Run a coroutine that awaits only `sleep(0)` on the caller's stack."""
     while True:
         try:
             coroutine.send(None)

@@ -1,4 +1,4 @@
-"""A consumer that is frozen at any step doubles nothing and loses nothing, however long it is frozen.
+"""A consumer that is frozen at any step, for any time, repeats and loses no rows.
 
 The loop is the real one; log and store are models with a clock of their own, so that hours pass at once.
 """
@@ -40,7 +40,7 @@ _STEPS = (
 
 @dataclass
 class _World:
-    """What all consumers share: one partition of a log, a store with its clock, and who owns the partition."""
+    """Shared state of all consumers: a partition of a log with its owner, and a store with its clock."""
 
     records: int = 12
     now: float = 1_800_000_000.0
@@ -51,7 +51,7 @@ class _World:
 
 
 class _Consumer:
-    """One consumer's process: its membership in the group, its connection to the store, its monotonic clock."""
+    """A consumer process: its group membership, its connection to the store, its monotonic clock."""
 
     log_id = "model"
 
@@ -113,7 +113,7 @@ class _Consumer:
 
     async def end(self, partition: int) -> int:
         self._mine()
-        # What the victim works on is appended after its claim: it need not look at what is stored.
+        # The victim's records are appended after its claim, so it need not check what is stored.
         return 0 if self._victim else self.world.records
 
     async def backlog(self) -> int:
@@ -188,7 +188,7 @@ async def _freeze(case: _Case) -> None:
         world.owner = _Consumer(world)
         await _drain(world.owner)
         if case.seconds > LEASE_SECONDS:
-            # So many inserts may have passed that no token is known any more, and the oldest rows have expired.
+            # So many inserts may have passed that all tokens are forgotten and the oldest rows have expired.
             world.tokens.clear()
             if case.goes_back:
                 for below, table in enumerate(_TABLES, 3):

@@ -10,7 +10,7 @@ from storage_backends.column_store.interface import QueryResult
 
 
 class _SlowStore:
-    """A store that inserts one after the other, and a log that takes each commit; one clock for all."""
+    """A store that runs one insert at a time, and a log that accepts each commit, with one clock."""
 
     now = 1000.0
     inserted = 0

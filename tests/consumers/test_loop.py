@@ -1,4 +1,4 @@
-"""The loop on the real log and the real column store, with faults put between them."""
+"""The loop on the real log and the real column store, with faults in between."""
 
 import asyncio
 import json
@@ -28,14 +28,14 @@ from tests.support.telemetry_records import RECEIVED_MS, append_batch
 from wiring.embedded.dead_letters import list_dead_letters, replay_dead_letters
 
 DAY_MS = 86_400_000
-# In the table partition of most batches here: the engine keeps the tokens of each partition apart.
+# In the table partition of most batches here: the engine keeps separate tokens for each partition.
 _ROW_ELSEWHERE = (
     json.dumps({"environment_id": "env_elsewhere", "received_at": RECEIVED_MS / 1000}).encode() + b"\n"
 )
 
 
 class FaultyStore:
-    """The real store, with something that happens at chosen inserts."""
+    """The real store with faults at selected inserts."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
@@ -65,14 +65,14 @@ class FaultyStore:
 
 
 class ClaimedBefore(SqliteLogConsumer):
-    """Claims the partition, and only then the records are appended: nobody else can have inserted them."""
+    """Records are appended after its claim, so no other consumer can have inserted them."""
 
     async def end(self, partition: int) -> int:
         return 0
 
 
 class Bench:
-    """A log, a store and a loop, on an environment of their own."""
+    """A log, a store and a loop, with an environment of their own."""
 
     def __init__(self, log: SqliteEventLog, path: Path, real: ChdbColumnStore) -> None:
         self.log = log
@@ -90,7 +90,7 @@ class Bench:
         )
 
     async def consume(self) -> None:
-        """Run a loop until nothing is left. Fails after a minute."""
+        """Run a loop until no record is left. Fails after a minute."""
         stop = asyncio.Event()
         loop = ConsumerLoop(
             consumer=self.consumer,
@@ -185,7 +185,7 @@ async def test_an_open_plan_is_finished_with_its_own_bounds(bench: Bench) -> Non
 
 
 async def test_only_the_missing_rows_of_a_partly_stored_chunk_are_inserted(bench: Bench) -> None:
-    """Another attempt has stored the first record under a token that nobody remembers."""
+    """Another attempt stored the first record under a token that is forgotten."""
     for n in range(3):
         await bench.send(str(n), [str(n)])
     bench.limits = ChunkLimits(rows=1, bytes=10**6, seconds=0.02)
@@ -212,7 +212,7 @@ async def _line_of(bench: Bench, offset: int) -> bytes:
 
 
 async def test_a_known_token_without_its_rows_does_not_lose_the_chunk(bench: Bench) -> None:
-    """The engine was killed after it wrote the token and before the part was there."""
+    """The engine was killed between writing the token and writing the part."""
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
     await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
@@ -225,7 +225,7 @@ async def test_a_retried_insert_checks_the_table_despite_a_known_token(bench: Be
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
     await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
-    # Looked up in the table only because its insert failed.
+    # Only the failed insert makes the loop check the table.
     bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     bench.store.before = [StorageUnavailable("away")]
     await bench.consume()
@@ -265,7 +265,7 @@ async def test_a_record_with_an_unreadable_head_becomes_a_dead_letter(bench: Ben
 
 
 async def test_refused_rows_are_isolated_by_halving_the_block(bench: Bench) -> None:
-    # It relies on its tokens alone.
+    # The loop relies on tokens alone here.
     bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     names = [await bench.send(str(n), [f"poison{n}" if n in (2, 6) else str(n)]) for n in range(9)]
     bench.store.refuse = lambda lines: b"poison" in lines

@@ -1,4 +1,4 @@
-"""What consumers count, as Prometheus reads it."""
+"""The consumers' metrics in the Prometheus format."""
 
 import pytest
 from prometheus_client import CollectorRegistry

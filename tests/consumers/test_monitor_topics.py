@@ -1,4 +1,4 @@
-"""Signals and reports from the log into the database, and history into the column store."""
+"""Signals and reports are applied to the database, and history goes to the column store."""
 
 import asyncio
 import uuid
@@ -30,7 +30,7 @@ from wiring.embedded.dead_letters import list_dead_letters
 
 
 class ColumnStoreAway:
-    """Every call fails, as with a server that is not there."""
+    """Every call fails, as with an unavailable server."""
 
     async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
         raise StorageUnavailable("away")
@@ -46,7 +46,7 @@ class ColumnStoreAway:
 
 
 class Line:
-    """A log, and what is written into it as the edge does."""
+    """A log with helpers that append to it as the edge does."""
 
     def __init__(self, log: SqliteEventLog, path: Path, monitored: Monitored) -> None:
         self.log = log
@@ -72,7 +72,7 @@ class Line:
         )
 
     async def work(self, transform: Any, store: ColumnStore) -> ConsumerLoop:
-        """Work all off that is there."""
+        """Process all records."""
         loop = self.loop(transform, store)
         loop.draining = True
         await asyncio.wait_for(loop.run(), 60)
@@ -88,7 +88,7 @@ async def line(tmp_path: Path, monitored: Monitored) -> AsyncIterator[Line]:
 
 
 async def test_signals_are_applied_while_the_column_store_is_unavailable(line: Line) -> None:
-    """Jobs are watched all the same; what is read twice counts once."""
+    """Heartbeats need no column store; a signal that is read twice counts once."""
     first, second = await line.monitored.add_heartbeats(2)
     a, b = uuid.uuid4(), uuid.uuid4()
     await line.signal(first, a, "start", T0)
@@ -103,7 +103,7 @@ async def test_signals_are_applied_while_the_column_store_is_unavailable(line: L
 
 
 async def test_a_repeated_chunk_changes_nothing(line: Line) -> None:
-    """As after a crash before the commit: nothing changes."""
+    """As after a crash before the commit."""
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     run = uuid.uuid4()
     await line.signal(heartbeat, run, "start", T0)
@@ -120,7 +120,7 @@ async def test_a_repeated_chunk_changes_nothing(line: Line) -> None:
 
 
 async def test_pings_are_paired_into_runs(line: Line) -> None:
-    """Paired without IDs and with them, once however often a chunk is read; with what the job has written."""
+    """With and without run IDs, once however often a chunk is read, with the job's exit status and output."""
     alone, paired, named = await line.monitored.add_heartbeats(3, failures_before_down=2)
     rid = str(uuid.uuid4())
     for at, (heartbeat, ping) in enumerate(
@@ -146,7 +146,7 @@ async def test_pings_are_paired_into_runs(line: Line) -> None:
         (paired, str(uuid.UUID(int=3)), T0 + 2000, T0 + 5000, None, None, "done"),
         (named, rid, T0 + 4000, None, T0 + 7000, 1, "begun"),
     ]
-    # As one chunk, in two, and all of it again.
+    # As one chunk, as two, and all of it again.
     for begin, end in ((0, 5), (4, 8), (0, 8)):
         await topic.update_state(Chunk("log", begin, end, records[begin:end]), 0)
         if end == 8:
@@ -155,7 +155,7 @@ async def test_pings_are_paired_into_runs(line: Line) -> None:
     states = [await line.monitored.state_of(heartbeat) for heartbeat in (alone, paired, named)]
     found = [(state["state"], state["failures_in_row"], state["open_runs"]) for state in states]
     assert found == [("up", 1, 0), ("up", 0, 0), ("up", 1, 0)]
-    # What was sent again says that the job is there.
+    # A repeated ping shows that the job is alive.
     assert [state["last_signal_ms"] - T0 for state in states] == [1000, 6000, 7000]
 
 
@@ -189,7 +189,7 @@ async def test_unreadable_records_become_dead_letters(line: Line) -> None:
 async def test_queue_reports_update_the_current_state_and_the_history(
     line: Line, column_store: ChdbColumnStore
 ) -> None:
-    """The newest by `observed_at` stands; all join the history, and a worker's old update too."""
+    """The newest report by `observed_at` is the current state; all reports join the history."""
     queue = await line.monitored.add_queue()
     worker, job = str(uuid.uuid4()), str(uuid.uuid4())
     for number, second in ((1, 10), (3, 30), (2, 20)):
@@ -230,7 +230,7 @@ async def test_queue_reports_update_the_current_state_and_the_history(
 
 
 async def test_an_idle_partition_advances_the_clock(line: Line) -> None:
-    """Nothing comes in, and what is due is found all the same."""
+    """Deadlines are found although no signal arrives."""
     (heartbeat,) = await line.monitored.add_heartbeats(1, period_seconds=1, grace_seconds=1)
     import time
 
@@ -250,7 +250,7 @@ async def test_an_idle_partition_advances_the_clock(line: Line) -> None:
 
 
 class LogGone(SqliteLogConsumer):
-    """A log whose brokers went away after they took records: reads come back empty, as if nothing were there."""
+    """A log whose brokers became unavailable after they accepted records: reads are empty."""
 
     async def read(self, *arguments: Any) -> Any:
         await asyncio.sleep(0.01)
@@ -261,7 +261,7 @@ class LogGone(SqliteLogConsumer):
 
 
 async def test_an_empty_read_of_an_unavailable_log_does_not_advance_the_clock(line: Line) -> None:
-    """What it took before lies in it unread: a clock that went on would call the job late."""
+    """The log has unread records: an advancing clock would call the job late."""
     topic = HeartbeatsTopic(line.monitored.states)
     loop = line.loop(topic, ColumnStoreAway())
     loop.consumer = LogGone(line.log, "group", topics.HEARTBEATS)
@@ -273,7 +273,7 @@ async def test_an_empty_read_of_an_unavailable_log_does_not_advance_the_clock(li
 
 
 async def test_a_backlog_raises_no_false_alarm(line: Line) -> None:
-    """The job reports in time, but we are an hour behind: unknown meanwhile, up once the signals are worked off."""
+    """The job reports in time, but the pipeline is an hour behind: unknown meanwhile, up after the backlog."""
     good, bad = await line.monitored.add_heartbeats(2)
     states = line.monitored.states
     for heartbeat in (good, bad):
@@ -282,7 +282,7 @@ async def test_a_backlog_raises_no_false_alarm(line: Line) -> None:
     await states.note_progress(_progress(T0 + 1000))
     wall = T0 + HOUR + 20 * 60_000
     scan = HeartbeatScan(states, asyncio.Event(), lambda: wall)
-    # This one lies in the log, not yet read.
+    # In the log, but not read yet.
     await line.signal(good, uuid.uuid4(), "success", T0 + HOUR - 1000)
     await scan.scan_once()
     assert [(await line.monitored.state_of(h))["state"] for h in (good, bad)] == ["unknown", "unknown"]
@@ -313,7 +313,7 @@ async def test_the_slowest_partition_determines_the_clock(line: Line) -> None:
 
 
 async def test_only_existing_partitions_determine_the_clock(line: Line) -> None:
-    """One of a topic that had more held it for good; one that is new may hold signals that nobody has read."""
+    """A deleted partition must not stop the clock for ever, and a new one may hold unread signals."""
     (heartbeat,) = await line.monitored.add_heartbeats(1)
     states = line.monitored.states
     await line.signal(heartbeat, uuid.uuid4(), "success", T0)
@@ -334,7 +334,7 @@ async def test_only_existing_partitions_determine_the_clock(line: Line) -> None:
     assert await state(0, 1) == "up"
     assert await state(0) == "late"
     assert await states.read_progress(topics.HEARTBEATS) == {0: wall}
-    # Workers of queues are lost by the same kind of clock.
+    # The same kind of clock decides that the workers of queues are lost.
     assert await states.read_progress(topics.QUEUES) == {}
 
 
@@ -375,7 +375,7 @@ def _progress(through_ms: int, partition: int = 0) -> Progress:
 async def test_a_snapshot_with_an_implausible_time_gets_the_time_of_receipt(
     line: Line, column_store: ChdbColumnStore, told: str
 ) -> None:
-    """It had been a dead letter where ClickHouse has no such time, and the present one for good where it was ahead."""
+    """Such a snapshot would become a dead letter in ClickHouse, or stay the current one for ever."""
     assert await _observed(line, column_store, told) == [T0 * 1000]
 
 
@@ -389,7 +389,7 @@ async def test_an_old_snapshot_keeps_its_time(line: Line, column_store: ChdbColu
 
 
 async def _observed(line: Line, store: ChdbColumnStore, told: str) -> list[int]:
-    """Microseconds of the only snapshot, in the history; the present state has the same."""
+    """Return the time of the only snapshot in the history, in microseconds; the current state has the same."""
     queue = await line.monitored.add_queue()
     snapshot = str(uuid.uuid4())
     body = {"snapshot_id": snapshot, "observed_at": told, "pending": 1}

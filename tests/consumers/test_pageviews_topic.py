@@ -1,4 +1,4 @@
-"""Page views become rows: each event once, with its visit, whatever is carried out again."""
+"""Page views become rows: each event once, with its visit, also after repeated attempts."""
 
 import itertools
 import uuid
@@ -39,7 +39,7 @@ async def store(topic: PageviewsTopic, chunk: Chunk, into: ColumnStore) -> Chunk
 
 
 async def visits_of(store: ChdbColumnStore, site_id: int) -> list[list[int]]:
-    """The offsets of each visit's events."""
+    """Return the offsets of each visit's events."""
     result = await store.query(
         "SELECT arraySort(groupArray(log_offset)) AS offsets FROM pharos.pageviews WHERE site_id = {site:UInt64} "
         "GROUP BY visit_id ORDER BY offsets",
@@ -79,7 +79,7 @@ async def test_all_duplicates_of_a_large_chunk_are_found_on_either_store(
     try:
         for into in (column_store, server):
             site_id = next(_sites)
-            # Of as many visitors and sessions, some of them late: nothing that is looked up fits into one question.
+            # As many visitors and sessions, some of them late: the lookups need more than one query.
             traffic = [
                 sent(_NOON_MS + place, identity=one, address=f"10.0.{place >> 8}.{place & 255}", session=one)
                 for place, one in enumerate(identities)
@@ -143,7 +143,7 @@ async def test_a_repeated_chunk_gives_the_same_rows(column_store: ChdbColumnStor
     made.append((await topic.make_rows(second, column_store)).tables)
     made.append((await PageviewsTopic().make_rows(second, column_store)).tables)
     assert all(tables == made[0] for tables in made)
-    # Carried out once more, whole, by another process: nothing is added.
+    # Another process repeats the whole chunk: no rows are added.
     rows = await PageviewsTopic().make_rows(second, column_store)
     await insert_chunk(column_store, second, rows.tables, topic, tried_before=True, on_step=ignore_step)
     count = await column_store.query(

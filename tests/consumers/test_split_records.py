@@ -1,4 +1,4 @@
-"""A record whose rows are more than one block holds: all of them are stored, each once, whatever happens between."""
+"""A record with more rows than a block holds: all of its rows are stored once, whatever fails in between."""
 
 import asyncio
 import json
@@ -34,7 +34,8 @@ _SHARED = 1000
 
 
 class FaultyStore:
-    """The real store; the insert of a block may fail before or after it, or be dropped for a token that is known."""
+    """The real store; an insert may fail before or after it is stored, be refused, or be dropped because of its
+    token."""
 
     def __init__(self, store: ColumnStore) -> None:
         self._store = store
@@ -67,7 +68,7 @@ class FaultyStore:
 
 
 class Split:
-    """A log with records that split, and a consumer of them."""
+    """A log with records that are split, and their consumer."""
 
     def __init__(self, path: Path, log: SqliteEventLog, store: ChdbColumnStore) -> None:
         self.path = path
@@ -102,7 +103,7 @@ class Split:
 async def split(
     tmp_path: Path, column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Split]:
-    """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve may be held in memory."""
+    """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve fit into memory."""
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 7 * _SHARED)
     monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 14 * _SHARED)
     monkeypatch.setattr(topic, "_MAX_BUFFERED_BYTES", 16 * _SHARED)
@@ -114,7 +115,7 @@ async def split(
 
 
 def large(begin: int, count: int) -> Any:
-    """Log records that share an attribute, in two scopes."""
+    """Return log records that share an attribute, in two scopes."""
     records = [{"body": {"stringValue": f"{n:03d}"}} for n in range(begin, begin + count)]
     body = logs(*records[: count // 3])
     of_resource = body["resourceLogs"][0]
@@ -140,7 +141,7 @@ async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> No
 
 @pytest.mark.parametrize("fault", ["fail_before", "fail_after"])
 async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fault: str) -> None:
-    """A chunk that looks first, since it may have been tried before, and one that does not."""
+    """For a chunk that may have been tried before, and for one that was not."""
     await split.append(large(0, 40), 40)
     await split.consume()
     count = 40
@@ -163,7 +164,7 @@ async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fau
 
 
 async def test_a_known_token_without_its_rows_at_each_block_loses_no_rows(split: Split) -> None:
-    """The engine was killed after it wrote a block's token and before its part was there."""
+    """The engine was killed between writing a block's token and writing its part."""
     await split.append(large(0, 40), 40)
     await split.consume()
     tokens = list(split.store.tokens)
@@ -182,7 +183,7 @@ async def test_a_known_token_without_its_rows_at_each_block_loses_no_rows(split:
 async def test_a_record_that_was_split_with_other_limits_is_completed(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A consumer with other limits has stored some blocks of it."""
+    """A consumer with other limits has stored some of its blocks."""
     await split.append(large(0, 40), 40)
     consumer = SqliteLogConsumer(split.log, "group", topics.LOGS)
     records = await consumer.read(0, 0, 1, 10**6, 0)

@@ -1,4 +1,4 @@
-"""What readiness reports of a loop in which something hangs without an error."""
+"""Readiness of a loop in which a call hangs without an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from tests.support.telemetry_records import append_batch
 
 
 class HangingStore(NullColumnStore):
-    """An insert is not answered before `answered` is set."""
+    """An insert returns only after `answered` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class HangingStore(NullColumnStore):
 
 
 class HangingConsumer(SqliteLogConsumer):
-    """The first claim hangs, or the first read."""
+    """The first claim or the first read hangs."""
 
     def __init__(self, log: SqliteEventLog, hangs_in: str) -> None:
         super().__init__(log, "group", topics.TELEMETRY)
@@ -97,7 +97,7 @@ async def test_readiness_names_the_step_that_hangs(log: SqliteEventLog, hangs_in
         working = asyncio.create_task(loop.run())
         await hanging.asked.wait()
         assert loop.failure_reason is None
-        # Longer than that ago, for the step that hangs only.
+        # Move the beginning of the hanging step into the past.
         place = None if hangs_in == "claim" else 0
         loop._step_began[place] -= loop_module._STALLED_SECONDS
         told = loop.failure_reason

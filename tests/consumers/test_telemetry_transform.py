@@ -1,4 +1,4 @@
-"""Input → rows of the telemetry transform."""
+"""Rows of the telemetry transform."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which visit an event belongs to."""
+"""Assigning events to visits."""
 
 from consumers.visits import MAX_PAUSE_MS, MAX_VISIT_MS, Key, Visit, Visits
 
@@ -42,7 +42,7 @@ def test_a_visit_continues_over_midnight() -> None:
     visits = Visits()
     evening = place(visits, 7, 0)
     assert place(visits, 70, 60_000, before=7) is evening
-    # And after the half hour, by the day's own hash.
+    # Also after the half hour, by the day's own hash.
     assert place(visits, 70, 60_000 + MAX_PAUSE_MS) is evening
 
 
@@ -94,7 +94,7 @@ def test_a_stored_visit_is_known_once_under_all_its_keys() -> None:
     visits = Visits()
     kept = place(visits, 7, 0)
     visits.add_stored([key(7), key(70)], Visit(kept.visit_id, _T0 - 5, _T0 + 5))
-    # What is in memory is newer than what was stored.
+    # The visit in memory is newer than the stored one.
     assert place(visits, 70, 60_000) is kept
 
 

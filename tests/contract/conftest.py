@@ -9,14 +9,14 @@ from control_domain.database import postgres as control_postgres
 from storage_backends.event_log import kafka_consumer
 from storage_backends.monitor_states import postgres, sqlite
 
-# Seconds, more than any of these tests takes on a loaded machine.
+# Seconds: longer than any of these tests takes on a loaded machine.
 _PATIENCE = 120
 
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    """An engine that is slow because the machine is loaded is not taken for one that is away: what becomes of those
-    is tested elsewhere."""
+    """Lengthen the timeouts: an engine on a loaded machine must not look unavailable. Other tests cover
+    unavailability."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_BUSY_SECONDS", _PATIENCE)
         patch.setattr(sqlite, "_BUSY_SECONDS", _PATIENCE)

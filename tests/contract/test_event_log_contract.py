@@ -1,4 +1,4 @@
-"""What every event log does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every event log. A new engine is one more parameter of the fixture."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def logged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def read_all(logged: LogUnderTest, count: int, start: int = 0) -> list[LogRecord]:
-    """The next `count` records, however many reads they come in."""
+    """Return the next `count` records, from as many reads as they need."""
     records: list[LogRecord] = []
     async with asyncio.timeout(60):
         while len(records) < count:
@@ -64,7 +64,7 @@ async def test_concurrent_appends_keep_their_order(logged: LogUnderTest) -> None
 
 
 async def test_appends_in_every_iteration_of_the_event_loop_are_stored(logged: LogUnderTest) -> None:
-    # Whatever the log does in the meantime, there is an append right behind it.
+    # Each append follows immediately, whatever the log does meanwhile.
     waiting = []
     for n in range(3000):
         waiting.append(logged.log.append(logged.topic, b"k", b"", b"%d" % n))
@@ -168,7 +168,7 @@ async def test_the_backlog_counts_records_that_are_not_committed(logged: LogUnde
 
 
 async def test_the_end_is_the_offset_after_the_last_record(logged: LogUnderTest) -> None:
-    """Wherever the consumer stands, and whatever it has read."""
+    """Whatever the consumer's position, and whatever it has read."""
     await claimed(logged.consumer)
     ends = [await logged.consumer.end(0)]
     for _ in range(3):

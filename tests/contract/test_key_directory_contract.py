@@ -1,4 +1,4 @@
-"""What every key directory does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every key directory. A new engine is one more parameter of the fixture."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -18,14 +18,14 @@ from tests.support.redis_server import RedisServer, running_redis
 
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis of this file's own: its tests replace all keys."""
+    """A Redis for this file only: its tests replace all keys."""
     with or_skip(running_redis(tmp_path_factory.mktemp("keys-redis"))) as server:
         yield server
 
 
 @pytest.fixture(params=["in-process", "redis", "redis, not followed"])
 async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -> AsyncIterator[KeyDirectory]:
-    """Not followed: as control has it, and an edge until its connection for the changes stands."""
+    """Without following changes: as in the control plane, and in an edge before its connection for changes."""
     if request.param == "in-process":
         yield InProcessKeyDirectory()
         return
@@ -37,7 +37,7 @@ async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -
 
 
 def entry() -> KeyEntry:
-    """A key of its own."""
+    """Return a key that no other test has."""
     return KeyEntry(
         secrets.token_bytes(32),
         CredentialKind.INGEST_KEY,

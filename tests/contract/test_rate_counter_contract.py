@@ -1,4 +1,4 @@
-"""What every rate counter does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every rate counter. A new engine is one more parameter of the fixture."""
 
 import asyncio
 import secrets
@@ -12,9 +12,9 @@ from storage_backends.rate_counter.in_process import InProcessRateCounter
 from storage_backends.rate_counter.interface import RateCounter
 from storage_backends.rate_counter.redis import open_redis_rate_counter
 
-# So slow that nothing comes back while a test runs.
+# So slow that no token refills during a test.
 SLOW = RateLimit(rate=0.01, burst=1000)
-# By how many seconds the clock of Redis and this process's may part meanwhile.
+# Seconds by which the clock of Redis and this process's clock may differ.
 _CLOCKS = 0.02
 
 
@@ -45,11 +45,11 @@ async def test_a_bucket_begins_full_and_returns_the_wait_for_tokens(
 
 
 async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, account: str) -> None:
-    # So deep that nothing runs over, however long nobody asks.
+    # So large that the bucket never overflows.
     limit = RateLimit(rate=100, burst=1_000_000)
 
     async def ask() -> tuple[int, float, float]:
-        """How many were granted, and between which moments."""
+        """Return the number of granted tokens, and the time span."""
         before = time.monotonic()
         lease = await counter.lease(account, 1, limit.burst, limit)
         return lease.granted, before, time.monotonic()
@@ -58,13 +58,13 @@ async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, a
     assert emptied == limit.burst
     granted, end = 0, latest_begin
     while end < latest_begin + 1.0:
-        # Asked so often that each time only a fraction of a token has come.
+        # Called so often that only a fraction of a token refills each time.
         await asyncio.sleep(0.0005)
         more, begin, end = await ask()
         granted += more
     least = limit.rate * (begin - latest_begin - _CLOCKS)
     most = limit.rate * (end - earliest_begin + _CLOCKS)
-    # What has come of the next token is not granted yet.
+    # The fraction of the next token is not granted yet.
     assert least - 1 <= granted <= most
 
 

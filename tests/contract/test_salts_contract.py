@@ -1,4 +1,4 @@
-"""One behaviour of salts, whatever keeps them."""
+"""Behaviour of all stores of salts."""
 
 import time
 import uuid
@@ -20,7 +20,7 @@ _NOW_MS = _TODAY * DAY_MS + DAY_MS // 2
 
 @pytest.fixture(params=["file", "redis"])
 async def open_salts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
-    """Opens them again and again, as restarts or other edges do."""
+    """Opens the store again and again, as restarts and other edges do."""
     opened: list[Salts] = []
     url = None if request.param == "file" else request.getfixturevalue("redis_url")
     if url is not None:
@@ -64,7 +64,7 @@ async def test_a_salt_is_deleted_48_hours_after_its_day_began(open_salts: Open) 
     assert await salts.find_or_create(_TODAY, end_ms - 1) == kept
     await salts.delete_expired(end_ms)
     assert await salts.find_or_create(_TODAY, end_ms) is None
-    # Should a clock go back: it is another one by then.
+    # If the clock goes back, the day gets a new salt.
     assert await (await open_salts()).find_or_create(_TODAY, _NOW_MS) != kept
 
 

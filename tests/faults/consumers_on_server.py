@@ -1,4 +1,4 @@
-"""Consumers as processes, on Kafka and one ClickHouse server."""
+"""Consumer processes on Kafka and one ClickHouse server."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.support.clickhouse_front import FrontServer
 
 
 class ConsumersOnServer:
-    """Starts consumers on one topic and one column store; `more` are arguments of `killable_consumer`."""
+    """Starts consumers of one topic with one column store; `more` are arguments of `killable_consumer`."""
 
     def __init__(self, bootstrap: str, topic: str, folder: Path, front: FrontServer, *more: str) -> None:
         self._command = [
@@ -46,7 +46,7 @@ class ConsumersOnServer:
 
 
 async def until_stored(front: FrontServer, rows: int) -> None:
-    """Wait until the server has as many events."""
+    """Wait until the server has so many events."""
     store = await open_clickhouse_server(front.url)
     try:
         async with asyncio.timeout(120):

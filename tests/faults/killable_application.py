@@ -1,9 +1,9 @@
-"""A worker of applications that kills itself with SIGKILL when it reaches a step of an operation, such as `begun 7`,
-or that waits there for somebody to kill it: `wait 7`.
+"""A worker of configuration runs that kills itself with SIGKILL at a step of an operation, such as `begun 7`, or waits
+there to be killed: `wait 7`.
 
-The process itself only waits with all that is needed imported. Each line of its input, a step or nothing, is one life:
-a process that is forked off, so that it costs next to nothing, and that ends when no application is running any more.
-It prints the life's process ID when that has begun, and how it ended: the number of the signal, or 0.
+This process imports everything and waits. Each line of its input (a step, or empty) forks one cheap child process,
+which ends when no run is in progress. The process prints the child's process ID at its start, and at its end the number
+of the signal that killed it, or 0.
 """
 
 import argparse
@@ -35,7 +35,7 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
 
     engine = open_engine(arguments.database)
     sessions = open_sessions(engine)
-    # As the control plane has it.
+    # As in the control plane.
     directory = await open_redis_key_directory(arguments.redis, follow=False)
     worker = ConfigurationRunWorker(
         sessions,
@@ -45,14 +45,14 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
         on_step=die_at,
     )
     async with running_configuration_worker(worker, is_alone=arguments.alone):
-        # Woken: to look once a second is enough where nobody waits for it.
+        # The worker is woken for new runs: polling once a second is enough.
         await until_ended(sessions, look=worker.wake)
     await directory.close()
     await engine.dispose()
 
 
 def _begin_life(arguments: argparse.Namespace, order: str) -> int:
-    """The process ID."""
+    """Return the process ID."""
     number = os.fork()
     if number:
         return number
@@ -63,7 +63,7 @@ def _begin_life(arguments: argparse.Namespace, order: str) -> int:
     except BaseException:
         logger.exception("it broke")
     finally:
-        # Nothing that the waiting process has open is closed, or written, once more.
+        # The child must not close or flush a second time what the parent has open.
         os._exit(status)
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="there is no other worker")
     arguments = parser.parse_args()
     start_logs("info")
-    # What each life would begin with.
+    # Before the fork, so that no child has to do it.
     configure_mappers()
     for line in sys.stdin:
         number = _begin_life(arguments, line.strip())

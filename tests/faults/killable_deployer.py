@@ -1,7 +1,7 @@
-"""A deployer that kills itself with SIGKILL when it reaches the point that a file names.
+"""A deployer that kills itself with SIGKILL at the point that a file names.
 
-An order is a line such as `before driver.build`, `after record.begin_step 2` (the second time since the order was
-given) or `printed halfway` (a step has just printed a line with this text, which is not stored yet).
+An order is a line such as `before driver.build`, `after record.note 2` (the second time since the order) or `printed
+halfway` (a step has printed a line with this text, and the line is not stored yet).
 """
 
 import argparse
@@ -57,7 +57,7 @@ POINTS: dict[str, tuple[Any, str]] = {
 
 
 class _Orders:
-    """Follows the order in the file, if there is one."""
+    """Follow the order in the file, if there is one."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -144,7 +144,7 @@ def main() -> None:
     if arguments.lease_seconds is not None:
         leases.LEASE_SECONDS = arguments.lease_seconds
         run_deployer.RENEW_SECONDS = arguments.lease_seconds / 3
-        # Only in tests do deployers of one database have leases of different lengths.
+        # Only tests give the deployers of one database leases of different lengths.
         run_deployer.shorten_leases = _leave_as_they_are
     start_logs("info")
     _follow(_Orders(arguments.order))

@@ -1,4 +1,4 @@
-"""`pharos up` that kills itself with SIGKILL when its consumer reaches the step that `DIR/kill-at` names."""
+"""`pharos up` that kills itself with SIGKILL when its consumer reaches the step in `DIR/kill-at`."""
 
 import argparse
 import asyncio

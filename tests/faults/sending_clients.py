@@ -1,4 +1,4 @@
-"""Clients that send to an edge without end and remember each answer."""
+"""Clients that send to an edge continuously and record each response."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ RECEIPT_KEY = secrets.token_urlsafe(32)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer of the edge."""
+    """A response of the edge."""
 
     batch: str
     status: int
@@ -30,7 +30,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Client:
-    """Sends small batches, one after the other; a batch that is refused is sent again, as senders do."""
+    """Sends small batches one after the other, and resends a refused batch as clients do."""
 
     session: aiohttp.ClientSession
     account: str
@@ -61,13 +61,13 @@ class Client:
         return self.answers[-1]
 
     def taken(self, since: float = 0.0) -> dict[str, str]:
-        """Receipts of the batches that were acknowledged after this time, by batch."""
+        """Return the receipts of the batches that were acknowledged after this time, by batch."""
         return {a.batch: a.receipt for a in self.answers if a.status == 202 and a.at > since}
 
 
 @dataclass(slots=True)
 class OtherTopicClient:
-    """Sends log records of OTLP, which have a topic of their own; each request once."""
+    """Sends OTLP log records, which have a topic of their own; each request once."""
 
     session: aiohttp.ClientSession
     answers: list[Answer] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What becomes of a deployment, and of what runs, when the deployer is killed again and again or at a bad moment."""
+"""Deployments and running processes when the deployer is killed repeatedly or at a bad moment."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from tests.support.deployer_process import until_equal
 from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, Killed
 
 _HOST = "staging.shop.localhost"
-# Nobody else on this machine sleeps so long.
+# No other process on this machine sleeps so long.
 _WAITING = f"sleep {10_000 + os.getpid()}"
 
 
@@ -59,7 +59,7 @@ async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(at_work
     async with asyncio.timeout(90):
         while "building" not in await stage.lines(number):
             await asyncio.sleep(0.05)
-    # Not before: what makes room for the build removes, too, and so does a sweep.
+    # Not earlier: the clean-up before the build and the sweeps remove files, too.
     deployer.order("before remove")
     await stage.cancel(number)
     await deployer.wait_killed()
@@ -72,7 +72,7 @@ _BUILD_FAILS = ({"build": "exit 3"}, CHECKS_OUT, "Build step 1 of 1")
 _START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
 
 
-# Each point and each failure once; the other two combinations are full.
+# Each point and each failure once; the other two combinations run with `full`.
 @pytest.mark.parametrize(
     ("commit", "told", "reason", "point"),
     [
@@ -125,7 +125,7 @@ async def test_processes_that_ended_while_no_deployer_ran_are_restarted(at_work:
     deployer.kill()
     for processes in deployer.marked().values():
         for each in processes:
-            # The end of a PID namespace's init is the end of all in it.
+            # The end of a PID namespace's init ends all processes in it.
             with suppress(ProcessLookupError):
                 os.kill(each.pid, signal.SIGKILL)
     deployer.start()

@@ -1,6 +1,6 @@
-"""A consumer is frozen with SIGSTOP in the middle of its insert. Another one stores the chunk, the server takes inserts
-until it has forgotten the token, and then the first one goes on: its insert comes too late and is refused.
-"""
+"""A consumer is frozen with SIGSTOP in the middle of its insert. Another consumer stores the chunk, and the server
+takes inserts until it has forgotten the token. Then the first consumer continues: its insert is too late and is
+refused."""
 
 import asyncio
 import secrets
@@ -70,7 +70,7 @@ async def test_a_consumer_that_wakes_late_stores_no_duplicates(
             await send(5, 15)
             await _until_stopped(victim)
             frozen_ms = await store_time_ms(server)
-            # Chunks after the one that is taken over: their tokens are the only ones that are known.
+            # Chunks after the one that is taken over push its token out of the server's memory.
             await asyncio.to_thread(consumers.report)
             await send(15, 25)
             await asyncio.to_thread(consumers.report)

@@ -1,7 +1,7 @@
-"""A consumer is killed while the server still works on its insert. The next one finds nothing stored yet, inserts,
-and then the first insert arrives as well: only the same chunk with the same token keeps them from both counting.
+"""A consumer is killed while the server still processes its insert. The next consumer finds no stored rows and inserts
+them, and then the first insert arrives too: both count once only because chunk and token are the same.
 
-Without the plan in the commit's metadata the next consumer would take more than that chunk, under another token.
+Without the plan in the commit's metadata, the next consumer would take a larger chunk with another token.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _EVENTS = 20
 
 
 @pytest.mark.timeout(500)
-# In either order the server tells the second from the first by the token of the chunk alone.
+# In either order, only the chunk's token makes the server drop the second insert.
 @pytest.mark.parametrize(
     "first_arrives", ["after the second", pytest.param("while the second one waits", marks=pytest.mark.full)]
 )
@@ -46,7 +46,7 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
         try:
             await until_connected(log)
             consumers = ConsumersOnServer(kafka_bootstrap, topic, tmp_path, front)
-            # Something is stored already: the consumer has stopped looking before it inserts.
+            # The consumer is past the records that may be stored already, and no longer checks the table.
             await send(0, 5)
             await asyncio.to_thread(consumers.report)
             victim = consumers.start()
@@ -57,7 +57,7 @@ async def test_two_inserts_of_the_same_chunk_store_it_once(
             await _until_held(front, 1)
             victim.kill()
             victim.wait()
-            # More than the chunk that is on its way: a consumer without its plan would take all of it at once.
+            # More records than the chunk in flight: a consumer without the plan would take all of them at once.
             await send(20, 40)
             if first_arrives == "after the second":
                 front.faults("none", 0)

@@ -1,4 +1,4 @@
-"""Control keeps the keys published, whichever of its two engines goes away meanwhile."""
+"""The control plane keeps the keys published, whichever of its two engines is unavailable meanwhile."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 class Database:
-    """Makes sessions, or fails as a database that is away does."""
+    """Makes sessions, or fails like an unavailable database."""
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self._sessions = sessions
@@ -46,7 +46,7 @@ class Database:
 
 
 class Control:
-    """What keeps publishing, and an edge that looks."""
+    """A control plane that publishes keys, and an edge."""
 
     def __init__(self, database: Any, directory: RedisKeyDirectory, edge: RedisKeyDirectory) -> None:
         self.database = database
@@ -58,14 +58,14 @@ class Control:
         return told["id"], digest_credential(told["ingest_key"])
 
     async def opens(self, digest: bytes) -> bool | None:
-        """Whether the key opens something at the edge; None while that cannot be told."""
+        """Return True if the edge accepts the key; None while that is unknown."""
         try:
             return await self.edge.find(digest) is not None
         except StorageUnavailable:
             return None
 
     async def is_complete(self) -> bool | None:
-        """Whether Redis has all keys; None while that cannot be told."""
+        """Return True if Redis has all keys; None while that is unknown."""
         try:
             return await self.directory.is_complete()
         except StorageUnavailable:
@@ -112,11 +112,11 @@ async def test_all_keys_are_published_again_after_redis_was_emptied(
     await until(lambda: _is(control.opens(used), True))
     await until(lambda: _is(control.opens(revoked), True))
     server.stop()
-    # Revoked while nobody could be told.
+    # Revoked while Redis was unavailable.
     told = await revoke_key(control.database, control.directory, revoked_id, NOW)
     assert "could not be told" in told["warning"]
     server.start()
-    # Never refused on the way: the keys are not there yet, which is not the same as unknown.
+    # Never refused meanwhile: missing keys are not the same as unknown keys.
     async with asyncio.timeout(60):
         while (found := await control.opens(unused)) is not True:
             assert found is None
@@ -130,7 +130,7 @@ async def test_all_keys_are_published_again_after_redis_was_emptied(
 async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with_old_data(
     server: RedisServer, control: Control, outage: str
 ) -> None:
-    """No repetition is due for a day: that Redis was away, or is another one, starts the publication."""
+    """The next regular publication is a day away: an outage or another run of Redis starts one."""
     await until(lambda: _is(control.is_complete(), True))
     kept_id, kept = await control.new_key()
     revoked_id, revoked = await control.new_key()
@@ -142,7 +142,7 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
         told = await revoke_key(control.database, control.directory, revoked_id, NOW)
         assert "They go on as before until a control plane has published all keys again" in told["warning"]
     else:
-        # As after a failover to a replica that did not have the last changes yet.
+        # As after a failover to a replica without the last changes.
         told = await revoke_key(control.database, control.directory, revoked_id, NOW)
         assert "warning" not in told
         server.stop()
@@ -173,7 +173,7 @@ async def test_publishing_continues_through_outages_and_logs_each_once(
     await until(lambda: _is(control.is_complete(), True))
     await until(lambda: _is(control.opens(digest), True))
     outages = [r for r in caplog.records if r.name == "control_domain.published_keys"]
-    # The second restart may be noticed as an outage of Redis first; never one line an attempt.
+    # The second restart may first look like an outage of Redis; there is never one log line per attempt.
     assert 2 <= len(outages) <= 3
 
 

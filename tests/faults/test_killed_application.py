@@ -1,7 +1,7 @@
-"""An application of fifty operations is killed with -9 at each of them, and ends as if nothing had been: all of it is
-there, and once.
+"""A configuration run of fifty operations is killed with -9 at each of them, and ends as if it had not been: each
+change is applied once.
 
-`make test` kills at each step and once per kind of resource. `make test-full` kills at every step of each operation.
+`make test` kills at each step, once per kind of resource. `make test-full` kills at every step of each operation.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from tests.support.listed_keys import listing
 from tests.support.redis_server import RedisServer, running_redis
 
 _STEPS = ("begun", "carried out", "told")
-# What another control plane waits for, where it cannot know that the one before is gone.
+# The lease that another control plane waits for, because it cannot know that the first has ended.
 _LEASE_SECONDS = 0.1
 _MOST_LIVES = 1000
 _FEWEST_KILLS = 3
@@ -54,7 +54,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The database to copy, and what comes of it where nobody is killed."""
+    """A database to copy, and the result of the run without kills."""
 
     fifty: Fifty
     undisturbed: Outcome
@@ -79,7 +79,7 @@ async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The application in a database and a key directory of its own, and the workers that carry it out."""
+    """A configuration run in a database and a key directory of its own, and its workers."""
 
     prepared: Prepared
     sessions: Sessions
@@ -87,13 +87,13 @@ class Stage:
     workers: Sequence[Lives]
 
     async def attempts(self) -> list[int]:
-        """How often each operation was begun."""
+        """Return how often each operation was begun."""
         async with self.sessions() as session:
             operations = await operations_of(session, self.prepared.fifty.application_id)
             return [operation.attempts for operation in operations]
 
     async def check_complete(self) -> None:
-        """All is as if nobody had been killed, and the edges know it."""
+        """Check that the result is that of a run without kills, and that the edges have it."""
         fifty = self.prepared.fifty
         outcome = await read_outcome(self.sessions, fifty)
         assert outcome == self.prepared.undisturbed
@@ -117,7 +117,7 @@ async def _stage(
         stack.push_async_callback(directory.close)
         entries = await live_entries(sessions)
         await directory.publish_all(listing(entries))
-        # Each was published alone as well when it was made.
+        # Each key was also published on its own at its creation.
         for entry in entries:
             await directory.publish(entry)
         alone = ["--alone"] if url.startswith("sqlite") else []
@@ -131,7 +131,7 @@ async def _stage(
 
 
 async def _kill_at(stage: Stage, steps: Sequence[tuple[str, int]]) -> None:
-    """One life for each of the steps, and a last one that nobody ends."""
+    """Run one child process for each of the steps, and a last one that is not killed."""
     (lives,) = stage.workers
     for step, position in steps:
         await lives.begin(f"{step} {position}")
@@ -151,7 +151,7 @@ def test_fifty_operations_of_all_kinds_are_applied(prepared: Prepared) -> None:
         (action, kind) for action in ("create", "delete") for kind in others
     }
     assert {status for _, _, status, _ in operations} == {"succeeded"}
-    # Each has left its trace; those of environments, more than one where variables or a lock are part of it.
+    # Each operation has written its audit entries: more than one for environments with variables or a lock.
     assert len(prepared.undisturbed.audited) >= COUNT
 
 
@@ -242,7 +242,7 @@ async def test_kills_on_postgres(prepared: Prepared, redis_server: RedisServer, 
         await stage.check_complete()
 
 
-# Two workers at once, below, are killed at random moments in every run.
+# The next test kills two concurrent workers at random moments in every run.
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 @_on_sqlite
@@ -267,14 +267,14 @@ async def test_two_workers_that_are_killed_at_random_moments(
 
 
 async def _kill_at_random(lives: Lives, moments: random.Random, longest: float) -> int:
-    """Until nothing is left to do, each after `longest` seconds at most; gives how often it was killed."""
+    """Kill workers after at most `longest` seconds until the run is done; return the number of kills."""
     for count in range(_MOST_LIVES):
-        # The first lives get no further than this, however late the kill comes.
+        # The first workers get no further than this, however late the kill comes.
         await lives.begin(
             f"wait {COUNT * (count + 1) // (_FEWEST_KILLS + 1)}" if count < _FEWEST_KILLS else ""
         )
         ending = asyncio.create_task(lives.end())
-        # Longer by and by, so that it comes to an end on any machine.
+        # Longer each time, so that the run ends on any machine.
         await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 20))
         lives.kill()
         if not await ending:

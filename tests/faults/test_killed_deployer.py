@@ -1,9 +1,8 @@
-"""`kill -9` of the deployer at each step: every deployment ends in a final state, one release is live, nothing is left.
+"""`kill -9` of the deployer at each step: every deployment reaches a final state, one release is live, and nothing is
+left over: `Stage.settle` compares processes, folders and listeners with the database.
 
-Not a process, not a folder, not a listener: `Stage.settle` compares all there is with what the rows say.
-
-`make test` kills at one point per recovery path and per kind of remains (a running step, an artefact without
-a row, an instance without a row, two releases at once). `make test-full` kills at every point.
+`make test` kills at one point per recovery path and per kind of remains (a running step, an artefact without a row, an
+instance without a row, two releases at once). `make test-full` kills at every point.
 """
 
 from collections.abc import Collection, Iterable
@@ -77,7 +76,7 @@ _ON_POSTGRES = ["printed building", "after record.add_release", "after instance"
 
 
 def _points(points: Iterable[str], always: Collection[str]) -> list[Any]:
-    """All points as parameters; those that are not in `always` are `full`."""
+    """Return all points as parameters; those that are not in `always` are `full`."""
     assert set(always) <= set(points)
     return [point if point in always else pytest.param(point, marks=pytest.mark.full) for point in points]
 
@@ -110,7 +109,7 @@ async def _deploy_and_kill(at_work: Killed, point: str) -> None:
     await at_work.survive(number, _DEPLOY[point], at_work.staging)
 
 
-# Nothing is live before: the one point at which that makes a difference is a failure.
+# Without a live release, only the point of a failure behaves differently.
 @pytest.mark.parametrize("point", _points(_FIRST, {"printed releasing"}))
 async def test_a_first_deploy(at_work: Killed, point: str) -> None:
     stage = at_work.stage
@@ -139,7 +138,7 @@ async def test_a_promotion(at_work: Killed, point: str) -> None:
     await at_work.survive(number, _PROMOTION[point], at_work.production)
 
 
-# A decorator of its own: one fixture serves all points then.
+# A decorator of its own, so that one fixture serves all points.
 @pytest.mark.parametrize("killed", ["postgres"], indirect=True)
 @pytest.mark.parametrize("point", _points(_ON_POSTGRES, {"after record.make_live"}))
 async def test_a_deploy_on_postgres(at_work: Killed, point: str) -> None:

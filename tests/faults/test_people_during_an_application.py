@@ -1,5 +1,5 @@
-"""People change what an application of fifty operations is about while it runs: what they did stays, the operation in
-whose way it is fails and says so, and all of the rest can be carried out."""
+"""People change a project during a configuration run of fifty operations: their changes stay, the conflicting operation
+fails with a reason, and the rest can be applied."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ def _statuses(application: Any) -> Counter[str]:
 
 
 def _check_failed_at(application: Any, resource: str, error: str) -> Any:
-    """That this operation alone has failed, what was before it is done, and what is behind it waits."""
+    """Check that only this operation has failed, that earlier ones are done, and that later ones wait."""
     failed = _find(application, resource)
     place = application["operations"].index(failed)
     assert (application["status"], failed["status"], failed["error"]) == ("failed", "failed", error)
@@ -54,7 +54,7 @@ async def test_scaling_during_the_run_is_kept(shop: Shop) -> None:
             "environments.production",
             "environments.production was changed meanwhile: replicas; make a new review.",
         )
-        # Nothing of it was done: it has other settings as well.
+        # None of its settings was changed: it has other settings as well.
         assert (await shop.shown("production"))["name"] == "Production"
         await shop.operate(failed, "retry")
         again = _find(await shop.ended(), "environments.production")
@@ -78,7 +78,7 @@ async def test_a_new_review_starts_from_the_concurrent_changes(shop: Shop) -> No
         one for one in _find(applied, "environments.production")["changes"] if one["field"] == "replicas"
     ]
     assert scaled == [{"field": "replicas", "from": 7, "to": 3}]
-    # The earlier one has left what it had not begun to the new one, for good.
+    # The earlier run has left its remaining operations to the new run.
     assert _statuses(before) == {"succeeded": done, "failed": 1, "canceled": COUNT - done - 1}
     errors = {one["error"] for one in before["operations"] if one["status"] == "canceled"}
     assert errors == {f"Called off: application {applied['id']} came first."}
@@ -90,7 +90,7 @@ async def test_a_new_review_starts_from_the_concurrent_changes(shop: Shop) -> No
 
 async def test_a_rename_during_the_run_is_kept(shop: Shop) -> None:
     async def rename() -> None:
-        # The configuration has another name for the one, and nothing to say of the other's.
+        # The configuration renames the one environment, and does not mention the name of the other.
         await shop.act("environments/set", id="qa", name="Trials")
         await shop.act("environments/set", id="staging", name="Rehearsal")
 
@@ -111,7 +111,7 @@ async def test_a_rename_during_the_run_is_kept(shop: Shop) -> None:
 
 async def test_a_removal_during_the_run_is_not_undone(shop: Shop) -> None:
     async def remove() -> None:
-        # That one is to go anyway.
+        # The document removes that environment anyway.
         await shop.act("environments/remove", id="old-2")
         await shop.act("environments/remove", id="staging")
 
@@ -173,7 +173,7 @@ async def test_removals_that_already_happened_are_done_and_cancelled_ones_are_sk
     await shop.check_as_wanted()
 
 
-# On Postgres people and the worker write at the same time, on SQLite one after the other.
+# People and the worker write concurrently on Postgres, and one after the other on SQLite.
 @pytest.mark.both_databases
 @pytest.mark.parametrize("fifty", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"], indirect=True)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
@@ -188,7 +188,7 @@ async def test_a_run_ends_despite_constant_concurrent_changes(shop: Shop, seed: 
             for chance in chances:
                 people.create_task(_meddle(shop, chance, did, enough, free))
             applied = 0
-            # Until people have done a few things among it, whoever comes to his turn more often.
+            # Wait until people have made a few changes in between, however writers are scheduled.
             while applied < 3 or not _is_lively(did):
                 ended = await _apply_among_people(shop, free)
                 errors += [one["error"] for one in ended["operations"] if one["status"] == "failed"]
@@ -208,7 +208,7 @@ def _is_lively(did: Counter[str]) -> bool:
 async def _meddle(
     shop: Shop, chance: random.Random, did: Counter[str], enough: asyncio.Event, free: asyncio.Event
 ) -> None:
-    """What is turned down is turned down."""
+    """Ignore refused changes."""
     while not enough.is_set():
         await free.wait()
         slug = chance.choice(["production", "staging", "qa", "careful", "canary", "old-1", "old-2"])
@@ -218,7 +218,7 @@ async def _meddle(
             did[deed.__name__] += 1
         except Refused:
             did["refused"] += 1
-        # People think between two deeds; without it they would leave the worker next to no time.
+        # People pause between two changes; otherwise the worker would get almost no time.
         await asyncio.sleep(0.02)
 
 
@@ -242,7 +242,7 @@ async def _lock(shop: Shop, slug: str, chance: random.Random) -> None:
 
 
 async def _remove(shop: Shop, slug: str, chance: random.Random) -> None:
-    # Of that one, the document wants a variable to be kept.
+    # The document needs a variable of that environment to be kept.
     if slug != "production":
         await shop.act("environments/remove", id=slug)
 
@@ -258,7 +258,7 @@ async def _operate(shop: Shop, slug: str, chance: random.Random) -> None:
 
 
 async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
-    """A new review, as often as the project has changed before it is applied; the application at its end."""
+    """Review again each time the project has changed before the apply; return the run at its end."""
     tries = 0
     try:
         async with asyncio.timeout(_SECONDS):
@@ -271,7 +271,7 @@ async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
                 assert status == 409, told
                 tries += 1
                 if tries == _MOST_TRIES:
-                    # Somebody always came first, and might forever: people finish what they are at, and wait.
+                    # Concurrent changes always came first, and might for ever: stop people after their current change.
                     free.clear()
     finally:
         free.set()

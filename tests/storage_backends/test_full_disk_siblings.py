@@ -1,4 +1,4 @@
-"""Files beside the event log on a disk that is full: they refuse, keep what they had, and work again with room."""
+"""Other files on the full disk of the event log: they refuse writes, keep their data, and recover with space."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def states(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def _note_many(states: SqliteMonitorStates, topic: str) -> None:
-    """More rows than the last page has room for."""
+    """Return more rows than the last page has space for."""
     for partition in range(400):
         await states.note_progress(Progress(topic, partition, 5))
 
@@ -60,11 +60,11 @@ async def test_a_failed_commit_of_monitor_states_leaves_no_open_transaction(
 
 
 async def test_a_salt_is_returned_only_after_it_is_written(tmp_path: Path) -> None:
-    """Otherwise a restart would count the day's visitors anew."""
+    """Otherwise a restart would count the day's visitors again."""
     path = tmp_path / "salts.json"
     salts = FileSalts(path)
     first = await salts.find_or_create(1, DAY_MS)
-    # Where the file is written before it takes the old one's place: every write finds a full disk.
+    # In the folder of the temporary file: every write finds a full disk.
     path.with_suffix(".new").symlink_to("/dev/full")
     for _ in range(2):
         with pytest.raises(StorageUnavailable, match="No space left"):

@@ -1,4 +1,4 @@
-"""Kafka and Postgres as docker-compose.yml configures them: who gets in, against the real engines."""
+"""Kafka and Postgres as docker-compose.yml configures them: access control, against the real engines."""
 
 import os
 import shutil
@@ -27,13 +27,13 @@ from tests.support.postgres_server import running_postgres
 from tests.support.reaper import run_folder
 
 _SECRETS = {"KAFKA_PASSWORD": "hush-hush"}
-# The first number that a deployer may give to an application.
+# The first user ID that a deployer may give to an application.
 _APPLICATION_UID = 100_000_000
 
 
 @contextmanager
 def _composed_broker(folder: Path) -> Iterator[KafkaConnection]:
-    """A broker with the options of docker-compose.yml at other ports; yields what the edge connects with."""
+    """Run a broker with the options of docker-compose.yml on other ports; yield the edge's connection settings."""
     port, local, controller = free_port(), free_port(), free_port()
 
     def moved(text: str) -> str:
@@ -96,12 +96,12 @@ async def test_other_passwords_users_and_protocols_are_refused_with_the_reason(
 async def test_the_deployer_reaches_postgres_over_a_socket_that_no_application_can_open(
     tmp_path: Path,
 ) -> None:
-    # As the image leaves the folder of the socket: everybody may enter.
+    # As the image creates the folder of the socket: every user may enter.
     folder = Path(tempfile.mkdtemp(prefix="socket-", dir=run_folder()))
     folder.chmod(0o1777)
     _, _, *flags = read_compose()["services"]["postgres"]["command"]
     options = dict(flag.split("=") for flag in flags)
-    # Without a port of the network, number 5432 is nothing but the name of the socket.
+    # Without a network port, 5432 is only part of the socket's name.
     options |= {"listen_addresses": "", "unix_socket_directories": str(folder)}
     url = interpolate(
         own_services()["deployer"]["environment"]["PHAROS_DATABASE_URL"], {"POSTGRES_PASSWORD": "hush-hush"}

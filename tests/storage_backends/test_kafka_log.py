@@ -1,4 +1,4 @@
-"""What only the log on Kafka does: brokers that go and come, topics that are missing or made anew."""
+"""Behaviour of the log on Kafka only: brokers that stop and return, topics that are missing or recreated."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ from tests.support.kafka_broker import KafkaBroker, running_kafka
 from tests.support.log_under_test import MB, claimed, topic_settings, until_connected
 from tests.support.own_time import own_time
 
-# A broker that is killed is started again within a test.
+# A killed broker must be found again within a test.
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker of this file's own: it is killed and started again."""
+    """A broker for this file only: it is killed and restarted."""
     with or_skip(running_kafka(tmp_path_factory.mktemp("killed-kafka"))) as running:
         yield running
 
@@ -79,7 +79,7 @@ async def read_values(consumer: KafkaLogConsumer, partition: int) -> list[bytes]
 
 
 async def append_patiently(log: KafkaEventLog, topic: str, value: bytes) -> None:
-    """As a client does that is told to come again."""
+    """Retry refused appends, as clients do."""
     async with asyncio.timeout(180):
         while True:
             try:
@@ -106,7 +106,7 @@ async def test_a_missing_topic_is_reported_with_the_remedy(
             await asyncio.sleep(0.05)
     with pytest.raises(StorageUnavailable, match=r"never\.made.*pharos migrate"):
         await consuming(exits, broker, "never.made").claim()
-    # Nobody has made it by asking.
+    # No request has created the topic.
     with pytest.raises(StorageUnavailable, match=r"never\.made"):
         await read_topics(KafkaConnection(broker.bootstrap), ["never.made"])
 
@@ -144,14 +144,14 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     await until_connected(log)
     await append_patiently(log, topic, b"before")
     broker.stop(signal.SIGKILL)
-    # Of what Python holds: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
+    # Python's memory only: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
     tracemalloc.start()
     try:
         refused = {StorageUnavailable: 0, LogFull: 0}
         waiting = []
         async with own_time() as had:
             while had() < 3.0:
-                # More at once than there is room for, however seldom this comes round.
+                # More appends per round than the buffer has space for, however rarely a round runs.
                 for _ in range(100):
                     try:
                         waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))
@@ -184,7 +184,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
 async def test_clients_close_in_time_without_the_broker_and_reconnect(
     exits: AsyncExitStack, broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While the broker is away, one log and consumer are closed; another pair stays and works after the restart."""
+    """One log and consumer are closed while the broker is down; another pair stays and works after the restart."""
     caplog.set_level(logging.CRITICAL, "aiokafka")
     closing, other = await opened(exits, broker.bootstrap, topic, seconds=2.0), f"{topic}.other"
     await until_connected(closing)
@@ -231,11 +231,11 @@ async def test_a_commit_of_an_earlier_assignment_is_refused_even_if_the_partitio
         await released.wait()
         await real_commit(offsets)
 
-    # As a client does whose first try failed: what it sends now would count in the next generation.
+    # Like the retry of a client whose first attempt failed: now it would be valid in the next generation.
     client.commit = late_commit
     committing = asyncio.create_task(first.commit(0, Position(0, 5)))
     await second.claim()
-    # The first one works on a chunk all the while and claims nothing.
+    # The first consumer processes a chunk meanwhile and claims nothing.
     await claimed(second, 1)
     await second.close()
     async with asyncio.timeout(120):
@@ -261,7 +261,7 @@ async def test_records_that_the_brokers_removed_are_reported(
 
     log = await opened(exits, broker.bootstrap, topic)
     await until_connected(log)
-    # All of one key, so of one partition.
+    # All with one key, and therefore in one partition.
     for n in range(10):
         await log.append(topic, b"k", b"", b"%d" % n)
     consumer = consuming(exits, broker, topic)

@@ -1,4 +1,4 @@
-"""Brokers that ask who is there, over TLS: the settings for them, against a real broker."""
+"""Brokers with authentication and TLS: their settings, against a real broker."""
 
 import shutil
 import signal
@@ -61,7 +61,7 @@ def guarded_broker(folder: Path) -> Iterator[KafkaConnection]:
 
 
 def _make_certificate(folder: Path) -> None:
-    """A certificate for the loopback address, signed by itself."""
+    """Create a self-signed certificate for the loopback address."""
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),

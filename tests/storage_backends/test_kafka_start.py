@@ -1,4 +1,4 @@
-"""Clients of a broker that takes connections and then hangs. A real one hangs at any moment, and not at this one."""
+"""Clients of a broker that accepts connections and then hangs. A fake one hangs at exactly the right moment."""
 
 import asyncio
 import struct
@@ -14,7 +14,7 @@ _API_VERSIONS, _METADATA = 18, 3
 
 
 class _Hanging:
-    """Tells which requests it understands, and answers no other one."""
+    """Answers the request for API versions, and no other."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -51,7 +51,7 @@ async def hanging() -> AsyncIterator[tuple[_Hanging, str]]:
 
 @pytest.fixture
 def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client gives up a request after half a second, in place of ten."""
+    """The client gives up a request after half a second instead of ten."""
     client = kafka_topics.AIOKafkaAdminClient
     monkeypatch.setattr(
         kafka_topics,
@@ -69,7 +69,7 @@ async def test_an_abandoned_start_leaves_no_connection(
     )
     async with asyncio.timeout(60):
         await broker.asked.wait()
-        # In the midst of it.
+        # In the middle of the start.
         await log.close()
         await broker.gone.wait()
     assert broker.connections == 0

@@ -1,4 +1,4 @@
-"""A consumer whose client has stopped reading, though its heartbeats keep its partitions."""
+"""A consumer whose client has stopped reading while its heartbeats keep its partitions."""
 
 import asyncio
 import secrets
@@ -26,7 +26,7 @@ async def exits() -> AsyncIterator[AsyncExitStack]:
 
 
 def end_fetching(client: AIOKafkaConsumer) -> None:
-    """The task that fetches ends, as after an exception that aiokafka does not expect."""
+    """The fetch task ends, as after an exception that aiokafka does not expect."""
     client._fetcher._fetch_task.cancel()
 
 
@@ -35,7 +35,7 @@ def end_metadata(client: AIOKafkaConsumer) -> None:
 
 
 def hang_fetching(client: AIOKafkaConsumer) -> None:
-    """A request that is never answered: nothing more is fetched from that broker."""
+    """A request is never answered, so nothing more is fetched from that broker."""
 
     class Always(set[int]):
         def discard(self, node: int) -> None:
@@ -45,7 +45,7 @@ def hang_fetching(client: AIOKafkaConsumer) -> None:
 
 
 def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
-    """What a coordinator answers that has only just started and reads its groups."""
+    """The response of a coordinator that has just started and is loading its groups."""
     coordinator = client._coordinator
     real_send = coordinator._send_req
 

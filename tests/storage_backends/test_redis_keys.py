@@ -1,4 +1,5 @@
-"""What only the key directory in Redis does: edges that keep keys, changes that reach them, Redis away or empty."""
+"""Behaviour of the key directory in Redis only: caches of edges, changes that reach them, Redis unavailable or
+empty."""
 
 import asyncio
 import contextlib
@@ -25,13 +26,13 @@ from tests.support.tcp_proxy import tcp_proxy
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis of this file's own: it is stopped, paused and emptied."""
+    """A Redis for this file only: it is stopped, paused and emptied."""
     with or_skip(running_redis(tmp_path_factory.mktemp("faulty-redis"))) as running:
         yield running
 
 
 class Directories:
-    """Control and two edges on one Redis."""
+    """A control plane and two edges on one Redis."""
 
     def __init__(self, control: RedisKeyDirectory, edges: list[RedisKeyDirectory]) -> None:
         self.control = control
@@ -52,7 +53,7 @@ async def directories(server: RedisServer) -> AsyncIterator[Directories]:
 
 
 async def until(holds: object) -> float:
-    """Wait until the condition holds; gives the seconds that this process has had by then."""
+    """Wait until the condition holds; return the seconds for which this process ran meanwhile."""
     async with own_time() as had, asyncio.timeout(60):
         while True:
             found = holds()  # type: ignore[operator]
@@ -68,7 +69,7 @@ def entry() -> KeyEntry:
 
 
 async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
-    """Whether it is told so; not while nothing can be told."""
+    """Return True if the edge refuses the key; False while that is unknown."""
     with contextlib.suppress(StorageUnavailable):
         return await edge.find(key.digest) is None
     return False
@@ -77,7 +78,7 @@ async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
 async def test_a_new_key_works_at_once_even_if_an_edge_refused_it_before(directories: Directories) -> None:
     key = entry()
     for edge in directories.edges:
-        # The refusal is kept until it hears of the change: no time runs out.
+        # The refusal is cached until the edge reads the change: no timeout is involved.
         stopped = edge._clock()
         edge._clock = lambda now=stopped: now
         assert await edge.find(key.digest) is None
@@ -118,7 +119,7 @@ async def test_known_keys_work_without_redis_and_unknown_ones_raise(
     while time.monotonic() < begun + 3.0:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.01)
-    # At once: nobody waits for what is known to be away, but one now and then.
+    # At once: while Redis is unavailable, only one call at a time waits for it.
     with noted_tries(edge._connection) as tries:
         for _ in range(50):
             with pytest.raises(StorageUnavailable):
@@ -141,7 +142,7 @@ async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again
     with pytest.raises(StorageUnavailable):
         await edge.find(other.digest)
     assert not await directories.control.is_complete()
-    # In the meantime the first key was revoked in the database.
+    # Meanwhile the first key was revoked in the database.
     await directories.control.publish_all(listing([other]))
     await until(lambda: _finds(edge, other))
     await until(lambda: unknown(edge, key))
@@ -153,7 +154,7 @@ async def test_a_revocation_during_a_lost_connection_applies_after_reconnecting(
     key, edge = entry(), directories.edges[0]
     await directories.control.publish(key)
     assert await edge.find(key.digest) == key
-    # Every connection is cut while the revocation goes out.
+    # All connections are cut during the revocation.
     await directories.control.revoke(key.digest)
     client = directories.control._connection.client
     await client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
@@ -167,15 +168,15 @@ async def test_a_silently_dead_connection_does_not_keep_a_revoked_key_alive(
     key = entry()
     await directories.control.publish(key)
     async with tcp_proxy(server.port) as proxy:
-        # As hasty as in the product: it is about how soon such a connection is given up.
+        # With the product's short timeouts: the test is about how soon such a connection is dropped.
         with hasty_redis():
             edge = await open_redis_key_directory(f"redis://127.0.0.1:{proxy.port}/0")
         try:
             await until(lambda: edge.unready_reason() is None)
             await until(lambda: _finds(edge, key))
-            # One that follows, one that asks.
+            # One connection follows changes, one looks up keys.
             await until(lambda: proxy.open == 2)
-            # The edge's connections are open and say nothing, as behind a firewall that has forgotten them.
+            # The edge's connections are open but silent, as behind a firewall that has dropped their state.
             assert proxy.silence() == 2
             await directories.control.revoke(key.digest)
             took = await until(lambda: unknown(edge, key))
@@ -192,7 +193,7 @@ async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(director
     ((newest, _),) = await client.xrevrange("pharos:keys:changes", count=1)
     await until(lambda: _position_is(edge, newest))
     assert await edge.find(key.digest) == key
-    # So many changes that the one that matters is gone before the edge comes to read.
+    # So many changes that the relevant one is trimmed before the edge reads.
     flood = """
         redis.call('HDEL', 'pharos:keys', ARGV[1])
         redis.call('XADD', 'pharos:keys:changes', '*', 'revoked', ARGV[1])
@@ -208,13 +209,13 @@ async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_ba
 ) -> None:
     key, edge = entry(), directories.edges[0]
     client = directories.control._connection.client
-    # The last change that the edge has seen is of the year 2286.
+    # The last change that the edge has read is of the year 2286.
     await client.xadd("pharos:keys:changes", {"published": b"x"}, id="9999999999999-0")
     await until(lambda: _position_is(edge, b"9999999999999-0"))
     await client.flushall()
     await directories.control.publish_all(listing([key]))
     await until(lambda: _finds(edge, key))
-    # Longer than a reading: no gap is still to be noticed.
+    # Longer than a read: no gap remains to be noticed.
     await asyncio.sleep(1.5)
     assert await edge.find(key.digest) == key
     await directories.control.revoke(key.digest)
@@ -245,7 +246,7 @@ async def test_the_caches_are_bounded(server: RedisServer, directories: Director
             assert await edge.find(secrets.token_bytes(32)) is None
         assert len(edge._known) == 50
         assert len(edge._unknown) <= 10_000
-        # The first ones have to be asked for again, and are found.
+        # The first keys must be looked up again, and are found.
         assert await edge.find(keys[0].digest) == keys[0]
     finally:
         await edge.close()
@@ -257,7 +258,7 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
     await control.publish(key)
 
     async def read() -> list[KeyEntry]:
-        # Between the reading and the list's being in place one key goes, another comes, a third does both.
+        # While the list is written, one key is revoked, another created, and a third revoked and created again.
         await control.revoke(key.digest)
         await control.publish(new)
         await control.revoke(again.digest)
@@ -274,7 +275,7 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
 async def test_a_key_missing_from_the_database_is_removed_even_if_published_recently(
     directories: Directories,
 ) -> None:
-    """A revocation that Redis never heard of, and a limit that was changed while it was away."""
+    """A revocation that Redis missed, and a limit that was changed while it was unavailable."""
     revoked, limited, edge = entry(), entry(), directories.edges[0]
     for key in (revoked, limited):
         await directories.control.publish(key)
@@ -294,7 +295,7 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
         await other.publish(revoked)
 
         async def read_slowly() -> list[KeyEntry]:
-            # Another control plane publishes all that changes meanwhile, and forgets what came before its list.
+            # Another control plane publishes all concurrent changes, and deletes the changes before its list.
             await other.revoke(revoked.digest)
             await other.publish(new)
             await other.publish_all(listing([new]))
@@ -303,7 +304,7 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
         await directories.control.publish_all(read_slowly)
         await until(lambda: _finds(directories.edges[0], new))
         assert await unknown(directories.edges[0], revoked)
-        # The next round of the slow one counts again.
+        # The next publication of the slow control plane counts again.
         await directories.control.publish_all(listing([]))
         await until(lambda: unknown(directories.edges[0], new))
     finally:
@@ -335,7 +336,7 @@ async def test_a_list_does_not_replace_the_directory_of_a_redis_that_lost_data(
 async def test_a_revoked_key_is_removed_even_if_redis_lost_the_order_of_changes(
     directories: Directories,
 ) -> None:
-    """As by an eviction: the numbers of changes begin again."""
+    """As after an eviction: the numbers of changes restart."""
     ended, key = entry(), entry()
     for _ in range(5):
         await directories.control.publish(key)
@@ -416,7 +417,7 @@ async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key
             await task
         for change in late:
             await tell(*change)
-        # One round with all that the database says, whatever was published before.
+        # One publication with all keys of the database, whatever was published before.
         await other.publish_all(listing(list(database.values())))
         client = other._connection.client
         assert set(await client.hkeys("pharos:keys")) == set(database)
@@ -445,8 +446,8 @@ async def test_a_hundred_thousand_keys_are_published_in_seconds(
     server: RedisServer, directories: Directories
 ) -> None:
     keys = [entry() for _ in range(100_000)]
-    # No call of it may take longer than the product waits for one, unless the machine is slow at that moment: then it
-    # is done again, as control does.
+    # No call may exceed the product's timeout. On a slow machine the publication is repeated, as the control plane
+    # does.
     with hasty_redis():
         control = await open_redis_key_directory(server.url, follow=False)
 
@@ -466,7 +467,7 @@ async def test_a_lookup_that_a_change_has_overtaken_is_not_cached(directories: D
     await directories.control.publish(key)
     asking = asyncio.create_task(edge.find(key.digest))
     await asyncio.sleep(0)
-    # The change arrives between the question and its answer.
+    # The change arrives between the request and its response.
     edge._apply_change({b"revoked": key.digest})
     await asking
     assert key.digest not in edge._known

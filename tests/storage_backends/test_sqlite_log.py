@@ -1,4 +1,4 @@
-"""What only the log in a file does; what every log does stands in tests/contract."""
+"""Behaviour of the log in a file only; tests/contract covers the behaviour of all logs."""
 
 import asyncio
 import sqlite3

@@ -1,5 +1,5 @@
-"""The log in a file when the disk is full, a commit fails or a task is canceled: its count is what the file holds,
-every request gets its answer, and it goes on by itself."""
+"""The log in a file with a full disk, failed commits and cancelled tasks: its size stays correct, every request
+completes, and it recovers by itself."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ async def opened(
 
 
 def held(path: Path) -> tuple[int, int]:
-    """Bytes of waiting records and of dead letters in the file."""
+    """Return the bytes of waiting records and of dead letters in the file."""
     sql = "SELECT coalesce(sum(size), 0) FROM frames WHERE topic"
     with closing(sqlite3.connect(path / "log.sqlite")) as other:
         counts = [other.execute(f"{sql} {choice} LIKE '%.dead'").fetchone()[0] for choice in ("NOT", "")]
@@ -53,7 +53,7 @@ def consumer(log: SqliteEventLog) -> SqliteLogConsumer:
 
 
 async def limit_pages(log: SqliteEventLog, pages: int) -> None:
-    """Give the file room for so many pages, or for those that it has: more is what a full disk answers."""
+    """Limit the file to so many pages, or to its current ones: SQLite then reports a full disk."""
     await log.call(lambda connection: connection.execute(f"PRAGMA max_page_count={pages}").fetchall())
 
 
@@ -63,7 +63,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) 
         await limit_pages(log, 1)
         refused = 0
         acknowledged = [b"before"]
-        # Far more than the log may hold, if it counted what it refused.
+        # Far more than the log may store, if it counted refused appends.
         for number in range(12):
             value = b"%d" % number + os.urandom(600_000)
             try:
@@ -76,7 +76,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) 
         assert refused > 9
         assert "full" in (log.stalled_reason() or "")
         await limit_pages(log, 2**30)
-        # Readiness comes back though nobody appends.
+        # Readiness returns without any append.
         async with asyncio.timeout(60):
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)
@@ -99,7 +99,7 @@ async def test_a_disk_with_little_space_is_reserved_for_the_consumers(tmp_path: 
         await consumer(log).commit(0, Position(1))
         assert "MiB free" in (log.stalled_reason() or "")
         object.__setattr__(log._bounds, "min_free_bytes", 0)
-        # The writer looks again by itself.
+        # The writer checks the disk again by itself.
         async with asyncio.timeout(60):
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)
@@ -124,7 +124,7 @@ def _fail(connection: sqlite3.Connection) -> None:
 
 
 def _fail_at_commit(connection: sqlite3.Connection) -> None:
-    """The constraint is looked at when the transaction commits, and leaves it open."""
+    """SQLite checks the constraint at the commit, and leaves the transaction open."""
     connection.execute("PRAGMA defer_foreign_keys=1")
     connection.execute("INSERT INTO followers VALUES (1)")
 
@@ -132,7 +132,7 @@ def _fail_at_commit(connection: sqlite3.Connection) -> None:
 async def _prepare_constraint(log: SqliteEventLog) -> None:
     await log.call(lambda c: c.execute("CREATE TABLE leaders (id INTEGER PRIMARY KEY)"))
     await log.call(lambda c: c.execute("CREATE TABLE followers (leader REFERENCES leaders (id))"))
-    # Has an effect outside of a transaction only.
+    # Takes effect only outside of a transaction.
     await log.call(lambda c: (c.execute("COMMIT"), c.execute("PRAGMA foreign_keys=1"), c.execute("BEGIN")))
 
 
@@ -189,7 +189,7 @@ async def test_a_cancelled_job_does_not_affect_the_others_of_its_commit(
 
 
 async def _held_writer(log: SqliteEventLog) -> tuple[threading.Event, "asyncio.Task[None]"]:
-    """The writer waits for the event: whatever comes until then is in one commit, the next."""
+    """Block the writer until the event is set: all jobs until then share the next commit."""
     started, go_on = threading.Event(), threading.Event()
 
     def hold(connection: sqlite3.Connection) -> None:
@@ -222,21 +222,21 @@ async def test_dead_letters_have_their_own_limit_and_the_oldest_are_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path, max_bytes=300_000, dead_bytes=300_000) as log:
-        # More dead letters than the whole log may hold: nothing of it counts towards the log's limit.
+        # More dead letters than the whole log may hold: they do not count towards the log's limit.
         for number in range(8):
             await log.append(DEAD, b"k", b"", b"%d" % number + os.urandom(90_000))
             assert believed(log) == held(tmp_path)
             await log.append(TOPIC, b"k", b"", b"waiting")
         assert log.dead_letters_removed == 5
-        # Said once for many: a flood of bad records must not become one of lines.
+        # Logged once for many: a flood of dead letters must not become a flood of log lines.
         assert caplog.text.count("dead letters: the oldest 1 were removed") == 1
         kept = [record.value[:1] for record in await log.read_frames(DEAD, 0, 100 * MB)]
         assert kept == [b"5", b"6", b"7"]
-        # One that is larger than the bound stays until the next comes.
+        # A dead letter above the limit stays until the next one arrives.
         await log.append(DEAD, b"k", b"", b"8" + os.urandom(400_000))
         assert [record.offset for record in await log.read_frames(DEAD, 0, 100 * MB)] == [8]
         assert log.stalled_reason() is None
-        # A full log buries what keeps it from emptying.
+        # A full log still accepts dead letters.
         with pytest.raises(LogFull):
             while True:
                 await log.append(TOPIC, b"k", b"", os.urandom(90_000))
