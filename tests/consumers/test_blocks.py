@@ -9,35 +9,35 @@ from consumers.blocks import find_missing, split_into_blocks
 from consumers.chunk import RecordRows
 
 
-def held(offset: int, rows: int) -> RecordRows:
+def buffered(offset: int, rows: int) -> RecordRows:
     """Return a record whose rows are in memory, ten bytes each."""
     return RecordRows(offset, b"123456789\n" * rows, rows)
 
 
-def made(offset: int, *pieces: int) -> RecordRows:
+def generated(offset: int, *pieces: int) -> RecordRows:
     """Return a record whose rows are generated in pieces of so many rows."""
 
-    def make() -> Iterator[tuple[bytes, int]]:
+    def generate() -> Iterator[tuple[bytes, int]]:
         for rows in pieces:
             yield b"123456789\n" * rows, rows
 
-    return RecordRows(offset, b"", sum(pieces), make, is_splittable=True)
+    return RecordRows(offset, b"", sum(pieces), generate, is_splittable=True)
 
 
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
         ([], []),
-        ([held(1, 3), held(2, 7)], [[(1, 0, 3), (2, 0, 7)]]),
+        ([buffered(1, 3), buffered(2, 7)], [[(1, 0, 3), (2, 0, 7)]]),
         # Bytes: ten rows in memory, four generated ones.
-        ([held(1, 6), held(2, 5)], [[(1, 0, 6)], [(2, 0, 5)]]),
-        ([made(1, 2, 2, 2)], [[(1, 0, 4)], [(1, 4, 2)]]),
-        ([made(1, 3, 3, 3)], [[(1, 0, 3)], [(1, 3, 3)], [(1, 6, 3)]]),
-        ([made(1, 1, 1), made(2, 1, 2)], [[(1, 0, 2), (2, 0, 1)], [(2, 1, 2)]]),
-        ([held(1, 8), made(2, 1), held(3, 9)], [[(1, 0, 8)], [(2, 0, 1), (3, 0, 9)]]),
+        ([buffered(1, 6), buffered(2, 5)], [[(1, 0, 6)], [(2, 0, 5)]]),
+        ([generated(1, 2, 2, 2)], [[(1, 0, 4)], [(1, 4, 2)]]),
+        ([generated(1, 3, 3, 3)], [[(1, 0, 3)], [(1, 3, 3)], [(1, 6, 3)]]),
+        ([generated(1, 1, 1), generated(2, 1, 2)], [[(1, 0, 2), (2, 0, 1)], [(2, 1, 2)]]),
+        ([buffered(1, 8), generated(2, 1), buffered(3, 9)], [[(1, 0, 8)], [(2, 0, 1), (3, 0, 9)]]),
         # A record that fits no block gets a block of its own, so that the store's refusal affects no other record.
-        ([held(1, 1), held(2, 11), held(3, 1)], [[(1, 0, 1)], [(2, 0, 11)], [(3, 0, 1)]]),
-        ([made(1, 1, 9, 1)], [[(1, 0, 1)], [(1, 1, 9)], [(1, 10, 1)]]),
+        ([buffered(1, 1), buffered(2, 11), buffered(3, 1)], [[(1, 0, 1)], [(2, 0, 11)], [(3, 0, 1)]]),
+        ([generated(1, 1, 9, 1)], [[(1, 0, 1)], [(1, 1, 9)], [(1, 10, 1)]]),
     ],
 )
 def test_rows_are_split_into_blocks_of_bounded_size(
@@ -47,15 +47,17 @@ def test_rows_are_split_into_blocks_of_bounded_size(
 ) -> None:
     monkeypatch.setattr(blocks, "MAX_BYTES", 100)
     monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 40)
-    cut = list(split_into_blocks(parts))
-    assert [[(piece.offset, piece.first_row, piece.rows) for piece in block] for block in cut] == expected
-    assert all(piece.lines == b"123456789\n" * piece.rows for block in cut for piece in block)
+    found = list(split_into_blocks(parts))
+    assert [[(piece.offset, piece.first_row, piece.rows) for piece in block] for block in found] == expected
+    assert all(piece.lines == b"123456789\n" * piece.rows for block in found for piece in block)
 
 
 def test_a_block_has_at_most_max_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "MAX_ROWS", 5)
-    cut = [[piece.offset for piece in block] for block in split_into_blocks([held(n, 2) for n in range(5)])]
-    assert cut == [[0, 1], [2, 3], [4]]
+    found = [
+        [piece.offset for piece in block] for block in split_into_blocks([buffered(n, 2) for n in range(5)])
+    ]
+    assert found == [[0, 1], [2, 3], [4]]
 
 
 _PIECE = RecordRows(7, b"a\nb\nc\n", 3, is_splittable=True, first_row=10)

@@ -25,7 +25,7 @@ from tests.support.telemetry_records import meta
 T = TypeVar("T")
 
 _LIMITS = Limits.from_settings(Settings())
-_FRAMES = 150
+_EXTRA_FRAMES = 150
 """More below the consumer's code than below the edge's."""
 
 
@@ -60,8 +60,8 @@ def _deepest(body: Callable[[int], bytes], decode: Callable[[bytes], object]) ->
     return body(low)
 
 
-def _below(frames: int, work: Callable[[], T]) -> T:
-    return work() if frames == 0 else _below(frames - 1, work)
+def _call_below(frames: int, function: Callable[[], T]) -> T:
+    return function() if frames == 0 else _call_below(frames - 1, function)
 
 
 async def _rows(transform: TelemetryTopic, chunk: Chunk) -> tuple[list[object], list[object]]:
@@ -72,7 +72,7 @@ async def _rows(transform: TelemetryTopic, chunk: Chunk) -> tuple[list[object], 
 
             return Result()
 
-    result = _below(_FRAMES, lambda: _run(transform.make_rows(chunk, NoReceipts())))  # type: ignore[arg-type]
+    result = _call_below(_EXTRA_FRAMES, lambda: _run(transform.make_rows(chunk, NoReceipts())))  # type: ignore[arg-type]
     return list(result.tables.items()), list(result.dead)
 
 

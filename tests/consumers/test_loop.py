@@ -29,7 +29,7 @@ from wiring.embedded.dead_letters import list_dead_letters, replay_dead_letters
 
 DAY_MS = 86_400_000
 # In the table partition of most batches here: the engine keeps separate tokens for each partition.
-_ROW_ELSEWHERE = (
+_ROW_OF_ANOTHER_ENVIRONMENT = (
     json.dumps({"environment_id": "env_elsewhere", "received_at": RECEIVED_MS / 1000}).encode() + b"\n"
 )
 
@@ -84,9 +84,9 @@ class Bench:
         self.metrics = ConsumerMetrics(topics.TELEMETRY)
         self.consumer = SqliteLogConsumer(log, "group", topics.TELEMETRY)
 
-    async def send(self, batch: str, ids: list[str], **more: Any) -> str:
+    async def send(self, batch: str, ids: list[str], **options: Any) -> str:
         return await append_batch(
-            self.log, self.environment, batch, [{"type": "log", "id": i} for i in ids], **more
+            self.log, self.environment, batch, [{"type": "log", "id": i} for i in ids], **options
         )
 
     async def consume(self) -> None:
@@ -215,7 +215,7 @@ async def test_a_known_token_without_its_rows_does_not_lose_the_chunk(bench: Ben
     """The engine was killed between writing the token and writing the part."""
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
-    await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
+    await bench.real.insert(EVENTS, _ROW_OF_ANOTHER_ENVIRONMENT, 1, token)
     await SqliteLogConsumer(bench.log, "group", topics.TELEMETRY).commit(0, Position(0, 1))
     await bench.consume()
     assert await bench.stored() == ["a", "b"]
@@ -224,7 +224,7 @@ async def test_a_known_token_without_its_rows_does_not_lose_the_chunk(bench: Ben
 async def test_a_retried_insert_checks_the_table_despite_a_known_token(bench: Bench) -> None:
     await bench.send("1", ["a", "b"])
     token = f"{topics.TELEMETRY}/{bench.log.log_id}/0/0-1/{EVENTS}"
-    await bench.real.insert(EVENTS, _ROW_ELSEWHERE, 1, token)
+    await bench.real.insert(EVENTS, _ROW_OF_ANOTHER_ENVIRONMENT, 1, token)
     # Only the failed insert makes the loop check the table.
     bench.consumer = ClaimedBefore(bench.log, "group", topics.TELEMETRY)
     bench.store.before = [StorageUnavailable("away")]
@@ -289,10 +289,10 @@ async def test_replayed_dead_letters_are_stored(bench: Bench) -> None:
     await bench.consume()
     assert await bench.stored() == ["poison", "b"]
     assert (await bench.receipt(name)).status == "stored"
-    assert decode_dead_letter((await _dead_metas(bench))[0]).offset == second.offset
+    assert decode_dead_letter((await _dead_letter_metas(bench))[0]).offset == second.offset
 
 
-async def _dead_metas(bench: Bench) -> list[bytes]:
+async def _dead_letter_metas(bench: Bench) -> list[bytes]:
     records = await bench.log.read_frames(topics.dead_letter_topic(topics.TELEMETRY), 0, 10**6)
     return [record.meta for record in records]
 

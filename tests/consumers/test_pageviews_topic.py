@@ -23,8 +23,10 @@ _MINUTE_MS = 60_000
 _sites = itertools.count(500)
 
 
-def sent(received_ms: int, *, identity: str | None = None, address: str = "203.0.113.7", **rest: Any) -> Sent:
-    event = {"id": identity or str(uuid.uuid4()), "type": "pageview", "path": "/", **rest}
+def sent(
+    received_ms: int, *, identity: str | None = None, address: str = "203.0.113.7", **fields: Any
+) -> Sent:
+    event = {"id": identity or str(uuid.uuid4()), "type": "pageview", "path": "/", **fields}
     return Sent(received_ms, address, "Firefox", "NO", event)
 
 
@@ -75,14 +77,19 @@ async def test_all_duplicates_of_a_large_chunk_are_found_on_either_store(
     server = await open_clickhouse_server(clickhouse_url)
     await apply_schema(server)
     number = 5000
-    identities = [str(uuid.UUID(int=place << 64 | 1)) for place in range(1, number + 1)]
+    identities = [str(uuid.UUID(int=index << 64 | 1)) for index in range(1, number + 1)]
     try:
         for into in (column_store, server):
             site_id = next(_sites)
             # As many visitors and sessions, some of them late: the lookups need more than one query.
             traffic = [
-                sent(_NOON_MS + place, identity=one, address=f"10.0.{place >> 8}.{place & 255}", session=one)
-                for place, one in enumerate(identities)
+                sent(
+                    _NOON_MS + index,
+                    identity=event_id,
+                    address=f"10.0.{index >> 8}.{index & 255}",
+                    session=event_id,
+                )
+                for index, event_id in enumerate(identities)
             ]
             records = records_of(site_id, (), [*traffic, *traffic])
             topic = PageviewsTopic()
@@ -132,7 +139,7 @@ async def test_a_session_continues_after_hours(column_store: ChdbColumnStore) ->
 async def test_a_repeated_chunk_gives_the_same_rows(column_store: ChdbColumnStore) -> None:
     site_id = next(_sites)
     minutes = (0, 40, 25, 70, 71, 10)
-    records = records_of(site_id, (), [sent(_NOON_MS + one * _MINUTE_MS) for one in minutes])
+    records = records_of(site_id, (), [sent(_NOON_MS + event_id * _MINUTE_MS) for event_id in minutes])
     log = f"same/{site_id}"
     topic = PageviewsTopic()
     first, second = chunk_of(log, records[:2]), chunk_of(log, records[2:])

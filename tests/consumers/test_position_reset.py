@@ -39,7 +39,7 @@ async def logged(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             yield under_test
 
 
-class _Store:
+class _ExpiringStore:
     """The store with merges that delete expired rows immediately after each insert."""
 
     def __init__(self, store: ChdbColumnStore) -> None:
@@ -75,7 +75,7 @@ async def _backlog(consumer: LogConsumer) -> int:
     return await consumer.end(0) - position.next_offset
 
 
-async def _go_back(logged: LogUnderTest) -> None:
+async def _reset_position(logged: LogUnderTest) -> None:
     await claimed(logged.consumer)
     await logged.consumer.commit(0, Position(0))
 
@@ -111,7 +111,7 @@ async def test_a_position_that_was_reset_stores_no_duplicates(
                 f"DELETE FROM {table} WHERE environment_id = {{env:String}} AND log_offset < {{below:UInt64}}",
                 {"env": environment, "below": below},
             )
-        await _go_back(logged)
+        await _reset_position(logged)
         await _consume(column_store, logged, chunk_rows)
         assert await _stored(column_store, environment) == [[16, 8], [8, 8]], chunk_rows
 
@@ -122,5 +122,5 @@ async def test_records_past_the_retention_do_not_stop_the_consumer(
 ) -> None:
     environment = f"env_{uuid.uuid4().hex}"
     await _send(logged, environment, [_EXPIRED_MS] * 2 + [RECEIVED_MS] * 2)
-    await _consume(_Store(column_store), logged, chunk_rows=4)
+    await _consume(_ExpiringStore(column_store), logged, chunk_rows=4)
     assert await _stored(column_store, environment) == [[4, 2], [2, 2]]

@@ -114,7 +114,7 @@ async def split(
     await log.close()
 
 
-def large(begin: int, count: int) -> Any:
+def large_request(begin: int, count: int) -> Any:
     """Return log records that share an attribute, in two scopes."""
     records = [{"body": {"stringValue": f"{n:03d}"}} for n in range(begin, begin + count)]
     body = logs(*records[: count // 3])
@@ -129,9 +129,9 @@ def numbers(count: int) -> list[str]:
 
 
 async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> None:
-    await split.append(large(0, 3), 3)
-    await split.append(large(3, 40), 40)
-    await split.append(large(43, 2), 2)
+    await split.append(large_request(0, 3), 3)
+    await split.append(large_request(3, 40), 40)
+    await split.append(large_request(43, 2), 2)
     await split.consume()
     assert await split.stored() == numbers(45)
     assert len(split.store.sizes) > 3
@@ -142,16 +142,16 @@ async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> No
 @pytest.mark.parametrize("fault", ["fail_before", "fail_after"])
 async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fault: str) -> None:
     """For a chunk that may have been tried before, and for one that was not."""
-    await split.append(large(0, 40), 40)
+    await split.append(large_request(0, 40), 40)
     await split.consume()
     count = 40
     blocks_of_a_chunk = len(split.store.tokens)
     assert blocks_of_a_chunk >= 4
-    for look in (False, True):
+    for is_planned in (False, True):
         for number in range(blocks_of_a_chunk):
-            await split.append(large(count, 40), 40)
+            await split.append(large_request(count, 40), 40)
             count += 40
-            if look:
+            if is_planned:
                 offset = count // 40 - 1
                 await SqliteLogConsumer(split.log, "group", topics.LOGS).commit(
                     0, Position(offset, offset + 1)
@@ -165,14 +165,14 @@ async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fau
 
 async def test_a_known_token_without_its_rows_at_each_block_loses_no_rows(split: Split) -> None:
     """The engine was killed between writing a block's token and writing its part."""
-    await split.append(large(0, 40), 40)
+    await split.append(large_request(0, 40), 40)
     await split.consume()
     tokens = list(split.store.tokens)
     elsewhere = {"EnvironmentId": "elsewhere", "ReceivedAt": RECEIVED_MS / 1000, "log": "x"}
     for number, token in enumerate(tokens, 1):
         known = token.replace("/0-1/", f"/{number}-{number + 1}/").replace("/0+", f"/{number}+")
         await split.real.insert(LOGS, json.dumps(elsewhere).encode() + b"\n", 1, known)
-        await split.append(large(40 * number, 40), 40)
+        await split.append(large_request(40 * number, 40), 40)
         await SqliteLogConsumer(split.log, "group", topics.LOGS).commit(0, Position(number, number + 1))
         split.store.tokens.clear()
         await split.consume()
@@ -184,7 +184,7 @@ async def test_a_record_that_was_split_with_other_limits_is_completed(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer with other limits has stored some of its blocks."""
-    await split.append(large(0, 40), 40)
+    await split.append(large_request(0, 40), 40)
     consumer = SqliteLogConsumer(split.log, "group", topics.LOGS)
     records = await consumer.read(0, 0, 1, 10**6, 0)
     chunk = Chunk(f"{topics.LOGS}/{split.log.log_id}/0", 0, 1, records)
@@ -203,8 +203,8 @@ async def test_a_record_that_was_split_with_other_limits_is_completed(
 
 
 async def test_no_rows_are_stored_after_a_refused_block_of_a_record(split: Split) -> None:
-    await split.append(large(0, 40), 40)
-    await split.append(large(40, 3), 3)
+    await split.append(large_request(0, 40), 40)
+    await split.append(large_request(40, 3), 3)
     split.store.refuse = b'"Body":"020"'
     await split.consume()
     stored = await split.stored()

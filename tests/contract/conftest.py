@@ -14,7 +14,7 @@ _PATIENCE = 120
 
 
 @pytest.fixture(scope="module", autouse=True)
-def patience() -> Iterator[None]:
+def lengthen_timeouts() -> Iterator[None]:
     """Lengthen the timeouts: an engine on a loaded machine must not look unavailable. Other tests cover
     unavailability."""
     with pytest.MonkeyPatch.context() as patch:
@@ -23,6 +23,6 @@ def patience() -> Iterator[None]:
         for module in (control_postgres, postgres):
             for name in ("_CONNECT_SECONDS", "_STATEMENT_SECONDS", "_CALL_SECONDS"):
                 patch.setattr(module, name, _PATIENCE)
-        for name in ("_ASK_SECONDS", "_COMMIT_SECONDS", "_CLOSE_SECONDS"):
+        for name in ("_REQUEST_SECONDS", "_COMMIT_SECONDS", "_CLOSE_SECONDS"):
             patch.setattr(kafka_consumer, name, _PATIENCE)
         yield

@@ -35,11 +35,11 @@ def account() -> str:
 async def test_a_bucket_begins_full_and_returns_the_wait_for_tokens(
     counter: RateCounter, account: str
 ) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     lease = await counter.lease(account, 1000, 1000, SLOW)
     assert (lease.granted, lease.remaining, lease.retry_after) == (1000, 0, 0)
     refused = await counter.lease(account, 50, 50, SLOW)
-    took = time.monotonic() - begun
+    took = time.monotonic() - started
     assert (refused.granted, refused.remaining) == (0, 0)
     assert 5000 - took - _CLOCKS <= refused.retry_after <= 5000
 
@@ -48,19 +48,19 @@ async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, a
     # So large that the bucket never overflows.
     limit = RateLimit(rate=100, burst=1_000_000)
 
-    async def ask() -> tuple[int, float, float]:
+    async def take_tokens() -> tuple[int, float, float]:
         """Return the number of granted tokens, and the time span."""
         before = time.monotonic()
         lease = await counter.lease(account, 1, limit.burst, limit)
         return lease.granted, before, time.monotonic()
 
-    emptied, earliest_begin, latest_begin = await ask()
+    emptied, earliest_begin, latest_begin = await take_tokens()
     assert emptied == limit.burst
     granted, end = 0, latest_begin
     while end < latest_begin + 1.0:
         # Called so often that only a fraction of a token refills each time.
         await asyncio.sleep(0.0005)
-        more, begin, end = await ask()
+        more, begin, end = await take_tokens()
         granted += more
     least = limit.rate * (begin - latest_begin - _CLOCKS)
     most = limit.rate * (end - earliest_begin + _CLOCKS)

@@ -26,12 +26,12 @@ async def open_salts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
     if url is not None:
         await _empty(url)
 
-    async def open_again() -> Salts:
+    async def reopen() -> Salts:
         salts = FileSalts(tmp_path / "salts.json") if url is None else await open_redis_salts(url)
         opened.append(salts)
         return salts
 
-    yield open_again
+    yield reopen
     for salts in opened:
         await salts.close()
 
@@ -88,12 +88,12 @@ async def test_only_the_owner_can_read_the_file_and_it_has_no_old_salt(tmp_path:
 async def test_redis_expires_a_salt(redis_url: str) -> None:
     await _empty(redis_url)
     salts = await open_redis_salts(redis_url)
-    begun = time.monotonic()
+    created = time.monotonic()
     try:
         await salts.find_or_create(_TODAY, _NOW_MS)
     finally:
         await salts.close()
     async with Redis.from_url(redis_url) as client:
         left_ms = await client.pttl(f"pharos:salt:{_TODAY}")
-    took_ms = (time.monotonic() - begun) * 1000
+    took_ms = (time.monotonic() - created) * 1000
     assert LIFETIME_MS - DAY_MS // 2 - took_ms - 100 < left_ms <= LIFETIME_MS - DAY_MS // 2

@@ -33,7 +33,7 @@ async def killed(
 
 
 @pytest.fixture
-async def at_work(killed: Killed) -> AsyncIterator[Killed]:
+async def running_deployer(killed: Killed) -> AsyncIterator[Killed]:
     """Yield a running deployer whose environments are in their desired state, whatever the previous test did."""
     if not killed.deployer.is_running:
         killed.deployer.start()

@@ -56,7 +56,7 @@ POINTS: dict[str, tuple[Any, str]] = {
 """What is wrapped, by the names that orders have for it."""
 
 
-class _Orders:
+class _KillOrders:
     """Follow the order in the file, if there is one."""
 
     def __init__(self, file: Path) -> None:
@@ -71,8 +71,8 @@ class _Orders:
             order = ""
         if order != self._order:
             self._order, self._seen = order, 0
-        wanted, _, count = order.rpartition(" ") if order[-1:].isdigit() else (order, "", "1")
-        if point == wanted:
+        requested, _, count = order.rpartition(" ") if order[-1:].isdigit() else (order, "", "1")
+        if point == requested:
             self._seen += 1
             if self._seen == int(count):
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -82,7 +82,7 @@ class _Orders:
             self.reach(f"printed {word}")
 
 
-def _wrap(real: Callable[..., Any], name: str, orders: _Orders) -> Callable[..., Any]:
+def _wrap(real: Callable[..., Any], name: str, orders: _KillOrders) -> Callable[..., Any]:
     async def awaited(*arguments: Any, **named: Any) -> Any:
         orders.reach(f"before {name}")
         result = await real(*arguments, **named)
@@ -98,7 +98,7 @@ def _wrap(real: Callable[..., Any], name: str, orders: _Orders) -> Callable[...,
     return awaited if inspect.iscoroutinefunction(real) else called
 
 
-def _follow(orders: _Orders) -> None:
+def _follow(orders: _KillOrders) -> None:
     for name, (owner, attribute) in POINTS.items():
         setattr(owner, attribute, _wrap(getattr(owner, attribute), name, orders))
     write = DeploymentLog.write
@@ -129,7 +129,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     await engine.dispose()
 
 
-async def _leave_as_they_are(_sessions: Sessions) -> None:
+async def _leave_environments(_sessions: Sessions) -> None:
     pass
 
 
@@ -145,9 +145,9 @@ def main() -> None:
         leases.LEASE_SECONDS = arguments.lease_seconds
         run_deployer.RENEW_SECONDS = arguments.lease_seconds / 3
         # Only tests give the deployers of one database leases of different lengths.
-        run_deployer.shorten_leases = _leave_as_they_are
+        run_deployer.shorten_leases = _leave_environments
     start_logs("info")
-    _follow(_Orders(arguments.order))
+    _follow(_KillOrders(arguments.order))
     asyncio.run(_serve(arguments))
 
 

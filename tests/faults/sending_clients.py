@@ -17,7 +17,7 @@ RECEIPT_KEY = secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A response of the edge."""
 
     batch: str
@@ -35,7 +35,7 @@ class Client:
     session: aiohttp.ClientSession
     account: str
     sending: asyncio.Event = field(default_factory=asyncio.Event)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[Response] = field(default_factory=list)
 
     async def run(self) -> None:
         for number in range(10**6):
@@ -45,9 +45,9 @@ class Client:
                 await asyncio.sleep(0.05)
             await asyncio.sleep(0.02)
 
-    async def send(self, batch: str) -> Answer:
+    async def send(self, batch: str) -> Response:
         events = [{"type": "log", "id": f"{batch} {n}"} for n in range(EVENTS)]
-        begun = time.monotonic()
+        started = time.monotonic()
         async with self.session.post(
             "/api/v1/ingest", json={"batch_id": batch, "events": events}
         ) as response:
@@ -57,7 +57,7 @@ class Client:
         if response.status == 202:
             receipt = open_receipt(body["data"]["id"], self.account, RECEIPT_KEY.encode()) or ""
             assert receipt
-        self.answers.append(Answer(batch, response.status, now, now - begun, receipt))
+        self.answers.append(Response(batch, response.status, now, now - started, receipt))
         return self.answers[-1]
 
     def taken(self, since: float = 0.0) -> dict[str, str]:
@@ -70,15 +70,15 @@ class OtherTopicClient:
     """Sends OTLP log records, which have a topic of their own; each request once."""
 
     session: aiohttp.ClientSession
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[Response] = field(default_factory=list)
 
     async def run(self) -> None:
         for number in range(10**6):
             mark = f"mark {number}"
             body = logs({"body": {"stringValue": mark}})
-            begun = time.monotonic()
+            started = time.monotonic()
             async with self.session.post("/api/v1/otlp/v1/logs", json=body) as response:
                 await response.read()
             now = time.monotonic()
-            self.answers.append(Answer(mark, response.status, now, now - begun))
+            self.answers.append(Response(mark, response.status, now, now - started))
             await asyncio.sleep(0.02)

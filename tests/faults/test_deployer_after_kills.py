@@ -18,14 +18,14 @@ _HOST = "staging.shop.localhost"
 _WAITING = f"sleep {10_000 + os.getpid()}"
 
 
-async def test_a_deployment_fails_after_the_third_kill_in_one_build(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_a_deployment_fails_after_the_third_kill_in_one_build(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     number = 0
     stage.commit("shop")
     for attempt in range(3):
         deployer.order("printed building")
         if attempt == 0:
-            number = await stage.deploy(at_work.staging)
+            number = await stage.deploy(running_deployer.staging)
         else:
             deployer.start()
         await deployer.wait_killed()
@@ -37,12 +37,12 @@ async def test_a_deployment_fails_after_the_third_kill_in_one_build(at_work: Kil
 
 
 async def test_a_deployment_canceled_while_no_deployer_runs_is_not_continued(
-    at_work: Killed,
+    running_deployer: Killed,
 ) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     deployer.order("printed building")
     stage.commit("shop")
-    number = await stage.deploy(at_work.staging)
+    number = await stage.deploy(running_deployer.staging)
     await deployer.wait_killed()
     await stage.cancel(number)
     before = await stage.lines(number)
@@ -52,10 +52,10 @@ async def test_a_deployment_canceled_while_no_deployer_runs_is_not_continued(
     assert (await stage.lines(number)) == before and before[-1] == "Canceled."
 
 
-async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_a_kill_during_the_cancellation_of_a_build_leaves_no_files(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     stage.commit("shop", build="(sleep 600 >/dev/null 2>&1 &); echo building; sleep 600")
-    number = await stage.deploy(at_work.staging)
+    number = await stage.deploy(running_deployer.staging)
     async with asyncio.timeout(90):
         while "building" not in await stage.lines(number):
             await asyncio.sleep(0.05)
@@ -83,12 +83,12 @@ _START_FAILS = ({"web": "exit 3"}, STARTS, "web.1")
     ],
 )
 async def test_a_kill_while_a_failure_is_recorded(
-    at_work: Killed, point: str, commit: dict[str, str], told: str, reason: str
+    running_deployer: Killed, point: str, commit: dict[str, str], told: str, reason: str
 ) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     deployer.order(point)
     stage.commit("shop", **commit)
-    number = await stage.deploy(at_work.staging)
+    number = await stage.deploy(running_deployer.staging)
     await deployer.wait_killed()
     deployer.start()
     assert await stage.wait_final(number) == "failed"
@@ -98,15 +98,15 @@ async def test_a_kill_while_a_failure_is_recorded(
     await stage.settle(deployer)
 
 
-async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(at_work: Killed) -> None:
-    at_work.deployer.order("after record.add_release")
-    at_work.stage.commit("shop", release=None)
-    number = await at_work.stage.deploy(at_work.staging)
-    await at_work.survive(number, STARTS, at_work.staging)
+async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(running_deployer: Killed) -> None:
+    running_deployer.deployer.order("after record.built")
+    running_deployer.stage.commit("shop", release=None)
+    number = await running_deployer.stage.deploy(running_deployer.staging)
+    await running_deployer.survive(number, STARTS, running_deployer.staging)
 
 
-async def test_running_processes_outlive_a_kill_and_are_adopted(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_running_processes_outlive_a_kill_and_are_adopted(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     before = {mark: [each.pid for each in found] for mark, found in deployer.marked().items()}
     answered = ask(deployer.port, _HOST)
     assert isinstance(answered, dict)
@@ -120,8 +120,8 @@ async def test_running_processes_outlive_a_kill_and_are_adopted(at_work: Killed)
     assert {mark: [each.pid for each in found] for mark, found in deployer.marked().items()} == before
 
 
-async def test_processes_that_ended_while_no_deployer_ran_are_restarted(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_processes_that_ended_while_no_deployer_ran_are_restarted(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     deployer.kill()
     for processes in deployer.marked().values():
         for each in processes:
@@ -132,8 +132,8 @@ async def test_processes_that_ended_while_no_deployer_ran_are_restarted(at_work:
     await stage.settle(deployer)
 
 
-async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(at_work: Killed) -> None:
-    stage, deployer = at_work.stage, at_work.deployer
+async def test_a_git_that_waits_for_its_host_does_not_outlive_the_deployer(running_deployer: Killed) -> None:
+    stage, deployer = running_deployer.stage, running_deployer.deployer
     place = (await stage.add_project("far", "ssh://git@127.0.0.1:9/far.git"))["production"]
     deployer.kill()
     waits = {**deployer.environment, "GIT_SSH_COMMAND": f"{_WAITING};"}

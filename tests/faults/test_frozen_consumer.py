@@ -32,11 +32,11 @@ _LEASE_MS = 2000
 @pytest.mark.full
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "log_line"),
     [(IN_THE_BODY, "came too late"), ("after plan", "another consumer has the partition now")],
 )
 async def test_a_consumer_that_wakes_late_stores_no_duplicates(
-    tmp_path: Path, kafka_bootstrap: str, step: str, told: str
+    tmp_path: Path, kafka_bootstrap: str, step: str, log_line: str
 ) -> None:
     topic = f"frozen.{secrets.token_hex(4)}"
     connection = KafkaConnection(kafka_bootstrap)
@@ -76,7 +76,7 @@ async def test_a_consumer_that_wakes_late_stores_no_duplicates(
             await asyncio.to_thread(consumers.report)
             await _until_time(server, frozen_ms + _LEASE_MS + 1000)
             victim.send_signal(signal.SIGCONT)
-            await _until_told(consumers.log, told)
+            await _until_logged(consumers.log, log_line)
             victim.kill()
             report = await asyncio.to_thread(consumers.report)
             await server.close()
@@ -101,7 +101,7 @@ async def _until_time(server: ClickHouseServer, ms: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _until_told(log: Path, text: str) -> None:
+async def _until_logged(log: Path, text: str) -> None:
     async with asyncio.timeout(120):
         while text not in log.read_text():
             await asyncio.sleep(0.05)

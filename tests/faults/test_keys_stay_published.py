@@ -54,10 +54,10 @@ class Control:
         self.edge = edge
 
     async def new_key(self) -> tuple[int, bytes]:
-        told = await create_key(self.database, self.directory, None, NOW)
-        return told["id"], digest_credential(told["ingest_key"])
+        response = await create_key(self.database, self.directory, None, NOW)
+        return response["id"], digest_credential(response["ingest_key"])
 
-    async def opens(self, digest: bytes) -> bool | None:
+    async def accepts_key(self, digest: bytes) -> bool | None:
         """Return True if the edge accepts the key; None while that is unknown."""
         try:
             return await self.edge.find(digest) is not None
@@ -109,21 +109,21 @@ async def test_all_keys_are_published_again_after_redis_was_emptied(
     _, used = await control.new_key()
     _, unused = await control.new_key()
     revoked_id, revoked = await control.new_key()
-    await until(lambda: _is(control.opens(used), True))
-    await until(lambda: _is(control.opens(revoked), True))
+    await until(lambda: _is(control.accepts_key(used), True))
+    await until(lambda: _is(control.accepts_key(revoked), True))
     server.stop()
     # Revoked while Redis was unavailable.
-    told = await revoke_key(control.database, control.directory, revoked_id, NOW)
-    assert "could not be told" in told["warning"]
+    response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+    assert "could not be told" in response["warning"]
     server.start()
     # Never refused meanwhile: missing keys are not the same as unknown keys.
     async with asyncio.timeout(60):
-        while (found := await control.opens(unused)) is not True:
+        while (found := await control.accepts_key(unused)) is not True:
             assert found is None
-            assert await control.opens(used) is True
+            assert await control.accepts_key(used) is True
             await asyncio.sleep(0.01)
-    assert await control.opens(used) is True
-    await until(lambda: _is(control.opens(revoked), False))
+    assert await control.accepts_key(used) is True
+    await until(lambda: _is(control.accepts_key(revoked), False))
 
 
 @pytest.mark.parametrize("outage", ["away", "set back"])
@@ -135,20 +135,22 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
     kept_id, kept = await control.new_key()
     revoked_id, revoked = await control.new_key()
     for digest in (kept, revoked):
-        await until(lambda digest=digest: _is(control.opens(digest), True))
+        await until(lambda digest=digest: _is(control.accepts_key(digest), True))
     await control.directory._connection.client.save()
     if outage == "away":
         server.stop()
-        told = await revoke_key(control.database, control.directory, revoked_id, NOW)
-        assert "They go on as before until a control plane has published all keys again" in told["warning"]
+        response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        assert (
+            "They go on as before until a control plane has published all keys again" in response["warning"]
+        )
     else:
         # As after a failover to a replica without the last changes.
-        told = await revoke_key(control.database, control.directory, revoked_id, NOW)
-        assert "warning" not in told
+        response = await revoke_key(control.database, control.directory, revoked_id, NOW)
+        assert "warning" not in response
         server.stop()
     server.start()
-    await until(lambda: _is(control.opens(revoked), False))
-    await until(lambda: _is(control.opens(kept), True))
+    await until(lambda: _is(control.accepts_key(revoked), False))
+    await until(lambda: _is(control.accepts_key(kept), True))
     (server.folder / "dump.rdb").unlink(missing_ok=True)
 
 
@@ -159,19 +161,19 @@ async def test_publishing_continues_through_outages_and_logs_each_once(
     await until(lambda: _is(control.is_complete(), True))
     _, digest = await control.new_key()
     server.stop()
-    await until(lambda: _said(caplog, 1))
+    await until(lambda: _has_logged(caplog, 1))
     # Twenty more attempts.
     await asyncio.sleep(1.0)
     server.start()
-    await until(lambda: _is(control.opens(digest), True))
+    await until(lambda: _is(control.accepts_key(digest), True))
     control.database.away = True
     server.restart()
-    await until(lambda: _said(caplog, 2))
+    await until(lambda: _has_logged(caplog, 2))
     await asyncio.sleep(1.0)
     await until(lambda: _is(control.is_complete(), False))
     control.database.away = False
     await until(lambda: _is(control.is_complete(), True))
-    await until(lambda: _is(control.opens(digest), True))
+    await until(lambda: _is(control.accepts_key(digest), True))
     outages = [r for r in caplog.records if r.name == "control_domain.published_keys"]
     # The second restart may first look like an outage of Redis; there is never one log line per attempt.
     assert 2 <= len(outages) <= 3
@@ -181,7 +183,7 @@ async def _is(found: Awaitable[bool | None], expected: bool) -> bool:
     return await found is expected
 
 
-async def _said(caplog: pytest.LogCaptureFixture, times: int) -> bool:
+async def _has_logged(caplog: pytest.LogCaptureFixture, times: int) -> bool:
     return len([r for r in caplog.records if r.name == "control_domain.published_keys"]) >= times
 
 

@@ -98,48 +98,48 @@ _DEPLOY_POINTS = _points(
 
 
 @pytest.mark.parametrize("point", _DEPLOY_POINTS)
-async def test_a_deploy_over_a_live_release(at_work: Killed, point: str) -> None:
-    await _deploy_and_kill(at_work, point)
+async def test_a_deploy_over_a_live_release(running_deployer: Killed, point: str) -> None:
+    await _deploy_and_kill(running_deployer, point)
 
 
-async def _deploy_and_kill(at_work: Killed, point: str) -> None:
-    at_work.deployer.order(point)
-    at_work.stage.commit("shop")
-    number = await at_work.stage.deploy(at_work.staging)
-    await at_work.survive(number, _DEPLOY[point], at_work.staging)
+async def _deploy_and_kill(running_deployer: Killed, point: str) -> None:
+    running_deployer.deployer.order(point)
+    running_deployer.stage.commit("shop")
+    number = await running_deployer.stage.deploy(running_deployer.staging)
+    await running_deployer.survive(number, _DEPLOY[point], running_deployer.staging)
 
 
 # Without a live release, only the point of a failure behaves differently.
 @pytest.mark.parametrize("point", _points(_FIRST, {"printed releasing"}))
-async def test_a_first_deploy(at_work: Killed, point: str) -> None:
-    stage = at_work.stage
+async def test_a_first_deploy(running_deployer: Killed, point: str) -> None:
+    stage = running_deployer.stage
     slug = f"first-{_FIRST.index(point)}"
     place = (await stage.add_project(slug))["production"]
     stage.commit(slug)
-    at_work.deployer.order(point)
-    await at_work.survive(await stage.deploy(place), _DEPLOY[point], place)
+    running_deployer.deployer.order(point)
+    await running_deployer.survive(await stage.deploy(place), _DEPLOY[point], place)
     await stage.remove(place)
 
 
-@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.skip_build"}))
-async def test_a_rollback(at_work: Killed, point: str) -> None:
-    at_work.deployer.order(point)
-    to = await at_work.stage.former(at_work.staging)
-    number = await at_work.stage.roll_back(at_work.staging, to)
-    await at_work.survive(number, _ROLLBACK[point], at_work.staging)
+@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.restored"}))
+async def test_a_rollback(running_deployer: Killed, point: str) -> None:
+    running_deployer.deployer.order(point)
+    to = await running_deployer.stage.former(running_deployer.staging)
+    number = await running_deployer.stage.roll_back(running_deployer.staging, to)
+    await running_deployer.survive(number, _ROLLBACK[point], running_deployer.staging)
 
 
-@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.add_release"}))
-async def test_a_promotion(at_work: Killed, point: str) -> None:
-    stage = at_work.stage
+@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.built"}))
+async def test_a_promotion(running_deployer: Killed, point: str) -> None:
+    stage = running_deployer.stage
     live = (await stage.wanted_state()).live["staging.shop.localhost"]
-    at_work.deployer.order(point)
-    number = await stage.promote(live, at_work.staging, at_work.production)
-    await at_work.survive(number, _PROMOTION[point], at_work.production)
+    running_deployer.deployer.order(point)
+    number = await stage.promote(live, running_deployer.staging, running_deployer.production)
+    await running_deployer.survive(number, _PROMOTION[point], running_deployer.production)
 
 
 # A decorator of its own, so that one fixture serves all points.
 @pytest.mark.parametrize("killed", ["postgres"], indirect=True)
 @pytest.mark.parametrize("point", _points(_ON_POSTGRES, {"after record.make_live"}))
-async def test_a_deploy_on_postgres(at_work: Killed, point: str) -> None:
-    await _deploy_and_kill(at_work, point)
+async def test_a_deploy_on_postgres(running_deployer: Killed, point: str) -> None:
+    await _deploy_and_kill(running_deployer, point)

@@ -80,7 +80,7 @@ class Positions:
         """Return offset and metadata by partition."""
         places = [TopicPartition(self.topic, partition) for partition in range(_PARTITIONS)]
         found = await self.admin.list_consumer_group_offsets(self.group, partitions=places)
-        return {place.partition: (at.offset, at.metadata) for place, at in found.items()}
+        return {partition_name.partition: (at.offset, at.metadata) for partition_name, at in found.items()}
 
 
 # tests/storage_backends/test_kafka_positions.py covers the responses alone.
@@ -118,7 +118,7 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         plans = {partition: meta for partition, (_, meta) in before.items() if meta[:1].isdecimal()}
         assert plans and all(offset > 0 for offset, _ in before.values())
         proxy.commits.clear()
-        told = len(consumers.log.read_text())
+        logged_error = len(consumers.log.read_text())
         begun = time.monotonic()
         usual = len(sender.seconds)
         proxy.code = _LOADING
@@ -128,7 +128,7 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         for code, text in _ANSWERS.items():
             proxy.code = code
             now = len(consumers.log.read_text())
-            await _until(lambda: _is_told(consumers.log, text, now) or bool(proxy.commits))  # noqa: B023
+            await _until(lambda: _is_logged(consumers.log, text, now) or bool(proxy.commits))  # noqa: B023
             await sender.send(3)
             assert await positions.read() == before
             assert proxy.commits == []
@@ -147,7 +147,7 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         await until_stored(front, sender.sent * _EVENTS)
         memory = psutil.Process(working.pid).memory_info().rss // MB
         await _committed(positions, between)
-        text = consumers.log.read_text()[told:]
+        text = consumers.log.read_text()[logged_error:]
         working.terminate()
         await asyncio.to_thread(working.wait, 60)
         report = await asyncio.to_thread(consumers.report)
@@ -187,7 +187,7 @@ async def broker_behind_proxy(folder: Path) -> AsyncIterator[tuple[KafkaBroker, 
             broker.stop(signal.SIGKILL)
 
 
-def _is_told(log: Path, text: str, begin: int) -> bool:
+def _is_logged(log: Path, text: str, begin: int) -> bool:
     return text in log.read_text()[begin:]
 
 

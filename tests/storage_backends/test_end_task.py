@@ -8,7 +8,7 @@ from storage_backends.end_task import end_task
 async def test_a_task_that_mistakes_a_cancellation_for_its_timeout_is_ended() -> None:
     swallowed = 0
 
-    async def stubborn() -> None:
+    async def swallow_cancellation() -> None:
         nonlocal swallowed
         while True:
             try:
@@ -18,7 +18,7 @@ async def test_a_task_that_mistakes_a_cancellation_for_its_timeout_is_ended() ->
                 if swallowed == 2:
                     raise
 
-    task = asyncio.create_task(stubborn())
+    task = asyncio.create_task(swallow_cancellation())
     await asyncio.sleep(0)
     await asyncio.wait_for(end_task(task), 60)
     assert task.cancelled() and swallowed == 2

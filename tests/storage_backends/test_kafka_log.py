@@ -78,7 +78,7 @@ async def read_values(consumer: KafkaLogConsumer, partition: int) -> list[bytes]
     return values
 
 
-async def append_patiently(log: KafkaEventLog, topic: str, value: bytes) -> None:
+async def append_with_retries(log: KafkaEventLog, topic: str, value: bytes) -> None:
     """Retry refused appends, as clients do."""
     async with asyncio.timeout(180):
         while True:
@@ -142,7 +142,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     caplog.set_level(logging.CRITICAL, "aiokafka")
     log = await opened(exits, broker.bootstrap, topic, buffer_bytes=4 * MB, seconds=1.0)
     await until_connected(log)
-    await append_patiently(log, topic, b"before")
+    await append_with_retries(log, topic, b"before")
     broker.stop(signal.SIGKILL)
     # Python's memory only: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
     tracemalloc.start()
@@ -172,7 +172,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     assert grown < 64
 
     broker.start()
-    await append_patiently(log, topic, b"after")
+    await append_with_retries(log, topic, b"after")
     async with asyncio.timeout(180):
         while log.stalled_reason() is not None or log.stored_bytes():
             await asyncio.sleep(0.1)
@@ -205,7 +205,7 @@ async def test_clients_close_in_time_without_the_broker_and_reconnect(
             assert had() < 20
     finally:
         broker.start()
-    await append_patiently(staying, other, b"x")
+    await append_with_retries(staying, other, b"x")
     async with asyncio.timeout(180):
         while True:
             try:

@@ -49,7 +49,7 @@ async def exits() -> AsyncIterator[AsyncExitStack]:
 
 
 @pytest.fixture
-def watched_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_watch_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (kafka, kafka_member):
         monkeypatch.setattr(module, "_WATCH_SECONDS", 0.1)
 
@@ -76,18 +76,18 @@ async def append_all(log: KafkaEventLog, topic: str, values: set[bytes]) -> None
         await asyncio.sleep(0.05)
 
 
-async def read_all(consumer: KafkaLogConsumer, wanted: set[bytes]) -> set[bytes]:
+async def read_all(consumer: KafkaLogConsumer, expected_values: set[bytes]) -> set[bytes]:
     """Read from the group's position, as a loop does, until all expected values have arrived."""
     found: set[bytes] = set()
     nexts: dict[tuple[str, int], int] = {}
-    while not wanted <= found:
+    while not expected_values <= found:
         try:
             for partition, position in (await consumer.claim()).items():
-                place = (consumer.log_id, partition)
-                start = nexts.setdefault(place, position.next_offset)
+                topic_partition = (consumer.log_id, partition)
+                start = nexts.setdefault(topic_partition, position.next_offset)
                 for record in await consumer.read(partition, start, None, MB, 0.2):
                     found.add(record.value)
-                    nexts[place] = record.offset + 1
+                    nexts[topic_partition] = record.offset + 1
         except RecordsGone:
             raise
         except (PartitionLost, StorageUnavailable):
@@ -98,7 +98,7 @@ async def read_all(consumer: KafkaLogConsumer, wanted: set[bytes]) -> set[bytes]
 async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
     kafka_bootstrap: str,
     exits: AsyncExitStack,
-    watched_closely: None,
+    short_watch_interval: None,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     connection = KafkaConnection(kafka_bootstrap)
@@ -170,13 +170,13 @@ async def test_a_log_that_lost_records_is_read_under_a_new_log_id_of_the_operato
         assert await read_all(consumer, values) == values
 
 
-def key_of(partition: int, partitions: int) -> bytes:
+def key_for_partition(partition: int, partitions: int) -> bytes:
     """Return a key whose records go to this partition."""
     return next(key for key in (b"%d" % n for n in range(999)) if zlib.crc32(key) % partitions == partition)
 
 
 async def test_records_without_a_partition_do_not_stop_other_topics(
-    kafka_bootstrap: str, exits: AsyncExitStack, watched_closely: None
+    kafka_bootstrap: str, exits: AsyncExitStack, short_watch_interval: None
 ) -> None:
     connection = KafkaConnection(kafka_bootstrap)
     topic, other = (f"test.{secrets.token_hex(6)}" for _ in range(2))
@@ -186,11 +186,11 @@ async def test_records_without_a_partition_do_not_stop_other_topics(
     await until_connected(log)
     async with asyncio.timeout(120):
         # The producer knows the partition from now on.
-        await log.append(topic, key_of(2, 3), b"", b"before")
+        await log.append(topic, key_for_partition(2, 3), b"", b"before")
         log._watching.cancel()
         await recreate(connection, topic, 1)
         # The partition no longer exists: the record waits for the brokers.
-        waiting = log.append(topic, key_of(2, 3), b"", b"waits")
+        waiting = log.append(topic, key_for_partition(2, 3), b"", b"waits")
         log._watching = asyncio.create_task(log._watch())
         while log._partitions[topic] != 1:
             await asyncio.sleep(0.05)

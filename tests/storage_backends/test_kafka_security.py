@@ -86,9 +86,9 @@ async def test_records_are_stored_with_the_right_password_and_authority(guarded:
 
 
 async def test_a_wrong_password_is_reported_without_showing_it(guarded: KafkaConnection) -> None:
-    with pytest.raises(StorageUnavailable) as told:
+    with pytest.raises(StorageUnavailable) as error:
         await read_topics(replace(guarded, password="wrong-one"), ["guarded"])
-    assert "wrong-one" not in str(told.value) and "hush" not in str(told.value)
+    assert "wrong-one" not in str(error.value) and "hush" not in str(error.value)
 
 
 async def test_a_broker_with_another_authority_is_refused(guarded: KafkaConnection) -> None:

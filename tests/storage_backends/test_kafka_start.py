@@ -29,8 +29,8 @@ class _Hanging:
                 api, _, correlation = struct.unpack_from(">hhi", await reader.readexactly(length))
                 if api == _API_VERSIONS:
                     understood = struct.pack(">hhhhhh", _API_VERSIONS, 0, 0, _METADATA, 0, 5)
-                    answer = struct.pack(">ihi", correlation, 0, 2) + understood
-                    writer.write(struct.pack(">i", len(answer)) + answer)
+                    response = struct.pack(">ihi", correlation, 0, 2) + understood
+                    writer.write(struct.pack(">i", len(response)) + response)
                 else:
                     assert api == _METADATA
                     self.asked.set()
@@ -50,7 +50,7 @@ async def hanging() -> AsyncIterator[tuple[_Hanging, str]]:
 
 
 @pytest.fixture
-def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client gives up a request after half a second instead of ten."""
     client = kafka_topics.AIOKafkaAdminClient
     monkeypatch.setattr(
@@ -61,7 +61,7 @@ def hasty_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_abandoned_start_leaves_no_connection(
-    hanging: tuple[_Hanging, str], hasty_client: None
+    hanging: tuple[_Hanging, str], short_timeout: None
 ) -> None:
     broker, address = hanging
     log = await open_kafka_log(

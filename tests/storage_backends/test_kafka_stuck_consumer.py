@@ -37,11 +37,11 @@ def end_metadata(client: AIOKafkaConsumer) -> None:
 def hang_fetching(client: AIOKafkaConsumer) -> None:
     """A request is never answered, so nothing more is fetched from that broker."""
 
-    class Always(set[int]):
+    class AlwaysFailing(set[int]):
         def discard(self, node: int) -> None:
             pass
 
-    client._fetcher._in_flight = Always(broker.nodeId for broker in client._client.cluster.brokers())
+    client._fetcher._in_flight = AlwaysFailing(broker.nodeId for broker in client._client.cluster.brokers())
 
 
 def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
@@ -57,7 +57,7 @@ def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "told"),
+    ("stop", "logged"),
     [
         (answer_heartbeat_with_loading, "GroupLoadInProgressError"),
         (end_fetching, "has ended"),
@@ -71,7 +71,7 @@ async def test_a_client_that_stops_reading_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     stop: Callable[[AIOKafkaConsumer], None],
-    told: str,
+    logged: str,
 ) -> None:
     monkeypatch.setattr(kafka_consumer, "_QUIET_SECONDS", 0.2)
     monkeypatch.setattr(kafka_consumer, "_STUCK_SECONDS", 1.0)
@@ -103,4 +103,4 @@ async def test_a_client_that_stops_reading_is_replaced(
                 at += len(records)
             except (PartitionLost, StorageUnavailable):
                 pass
-    assert "joining the group again" in caplog.text and told in caplog.text
+    assert "joining the group again" in caplog.text and logged in caplog.text

@@ -68,7 +68,7 @@ def entry() -> KeyEntry:
     return KeyEntry(secrets.token_bytes(32), CredentialKind.INGEST_KEY, "acc", "prj", "env", RateLimit(5, 7))
 
 
-async def unknown(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
+async def is_refused(edge: RedisKeyDirectory, key: KeyEntry) -> bool:
     """Return True if the edge refuses the key; False while that is unknown."""
     with contextlib.suppress(StorageUnavailable):
         return await edge.find(key.digest) is None
@@ -104,7 +104,7 @@ async def test_a_change_and_a_revocation_reach_every_edge(directories: Directori
         await until(lambda edge=edge: _finds(edge, changed))
     await directories.control.revoke(key.digest)
     for edge in directories.edges:
-        took = await until(lambda edge=edge: unknown(edge, key))
+        took = await until(lambda edge=edge: is_refused(edge, key))
         print(f"revoked at an edge after {1000 * took:.0f} ms")
 
 
@@ -115,8 +115,8 @@ async def test_known_keys_work_without_redis_and_unknown_ones_raise(
     await directories.control.publish(key)
     assert await edge.find(key.digest) == key
     server.stop()
-    begun = time.monotonic()
-    while time.monotonic() < begun + 3.0:
+    began = time.monotonic()
+    while time.monotonic() < began + 3.0:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.01)
     # At once: while Redis is unavailable, only one call at a time waits for it.
@@ -135,8 +135,8 @@ async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again
     await directories.control.publish_all(listing([key, other]))
     assert await until(lambda: _finds(edge, key)) >= 0
     server.restart()
-    begun = time.monotonic()
-    while time.monotonic() < begun + 2.5:
+    began = time.monotonic()
+    while time.monotonic() < began + 2.5:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.02)
     with pytest.raises(StorageUnavailable):
@@ -145,7 +145,7 @@ async def test_an_emptied_redis_refuses_no_key_until_control_has_published_again
     # Meanwhile the first key was revoked in the database.
     await directories.control.publish_all(listing([other]))
     await until(lambda: _finds(edge, other))
-    await until(lambda: unknown(edge, key))
+    await until(lambda: is_refused(edge, key))
 
 
 async def test_a_revocation_during_a_lost_connection_applies_after_reconnecting(
@@ -158,7 +158,7 @@ async def test_a_revocation_during_a_lost_connection_applies_after_reconnecting(
     await directories.control.revoke(key.digest)
     client = directories.control._connection.client
     await client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
-    took = await until(lambda: unknown(edge, key))
+    took = await until(lambda: is_refused(edge, key))
     assert took < 5.0, "that it was cut off has told it"
 
 
@@ -179,7 +179,7 @@ async def test_a_silently_dead_connection_does_not_keep_a_revoked_key_alive(
             # The edge's connections are open but silent, as behind a firewall that has dropped their state.
             assert proxy.silence() == 2
             await directories.control.revoke(key.digest)
-            took = await until(lambda: unknown(edge, key))
+            took = await until(lambda: is_refused(edge, key))
             print(f"revoked behind a dead connection after {took:.1f} s")
             assert took < 5.0
         finally:
@@ -191,7 +191,7 @@ async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(director
     client = directories.control._connection.client
     await directories.control.publish_all(listing([key]))
     ((newest, _),) = await client.xrevrange("pharos:keys:changes", count=1)
-    await until(lambda: _position_is(edge, newest))
+    await until(lambda: _has_read_through(edge, newest))
     assert await edge.find(key.digest) == key
     # So many changes that the relevant one is trimmed before the edge reads.
     flood = """
@@ -201,7 +201,7 @@ async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(director
           redis.call('XADD', 'pharos:keys:changes', 'MAXLEN', '~', 10000, '*', 'published', i)
         end"""
     await client.eval(flood, 0, key.digest)
-    await until(lambda: unknown(edge, key))
+    await until(lambda: is_refused(edge, key))
 
 
 async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_back(
@@ -211,7 +211,7 @@ async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_ba
     client = directories.control._connection.client
     # The last change that the edge has read is of the year 2286.
     await client.xadd("pharos:keys:changes", {"published": b"x"}, id="9999999999999-0")
-    await until(lambda: _position_is(edge, b"9999999999999-0"))
+    await until(lambda: _has_read_through(edge, b"9999999999999-0"))
     await client.flushall()
     await directories.control.publish_all(listing([key]))
     await until(lambda: _finds(edge, key))
@@ -219,10 +219,10 @@ async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_ba
     await asyncio.sleep(1.5)
     assert await edge.find(key.digest) == key
     await directories.control.revoke(key.digest)
-    await until(lambda: unknown(edge, key))
+    await until(lambda: is_refused(edge, key))
 
 
-async def _position_is(edge: RedisKeyDirectory, change: bytes) -> bool:
+async def _has_read_through(edge: RedisKeyDirectory, change: bytes) -> bool:
     return edge._position == change
 
 
@@ -269,7 +269,7 @@ async def test_a_revocation_is_not_undone_by_a_list_that_was_read_before_it(dire
     edge = directories.edges[0]
     await until(lambda: _finds(edge, new))
     await until(lambda: _finds(edge, again))
-    assert await unknown(edge, key)
+    assert await is_refused(edge, key)
 
 
 async def test_a_key_missing_from_the_database_is_removed_even_if_published_recently(
@@ -282,7 +282,7 @@ async def test_a_key_missing_from_the_database_is_removed_even_if_published_rece
         await until(lambda key=key: _finds(edge, key))
     changed = replace(limited, limit=RateLimit(1, 1))
     await directories.control.publish_all(listing([changed]))
-    await until(lambda: unknown(edge, revoked))
+    await until(lambda: is_refused(edge, revoked))
     await until(lambda: _finds(edge, changed))
 
 
@@ -303,10 +303,10 @@ async def test_a_list_that_was_read_earlier_does_not_replace_a_later_one(
 
         await directories.control.publish_all(read_slowly)
         await until(lambda: _finds(directories.edges[0], new))
-        assert await unknown(directories.edges[0], revoked)
+        assert await is_refused(directories.edges[0], revoked)
         # The next publication of the slow control plane counts again.
         await directories.control.publish_all(listing([]))
-        await until(lambda: unknown(directories.edges[0], new))
+        await until(lambda: is_refused(directories.edges[0], new))
     finally:
         await other.close()
 
@@ -343,7 +343,7 @@ async def test_a_revoked_key_is_removed_even_if_redis_lost_the_order_of_changes(
     await directories.control.publish(ended)
     await directories.control._connection.client.delete("pharos:keys:order")
     await directories.control.publish_all(listing([key]))
-    assert await unknown(directories.control, ended) and await _finds(directories.control, key)
+    assert await is_refused(directories.control, ended) and await _finds(directories.control, key)
 
 
 async def test_a_user_without_access_to_info_can_publish(
@@ -371,16 +371,16 @@ async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key
     late: list[tuple[bytes, KeyEntry | None]] = []
     lists: list[tuple[asyncio.Event, asyncio.Task[int]]] = []
 
-    async def publish_all(plane: RedisKeyDirectory, go_on: asyncio.Event, begun: asyncio.Event) -> int:
+    async def publish_all(plane: RedisKeyDirectory, go_on: asyncio.Event, began: asyncio.Event) -> int:
         async def read() -> list[KeyEntry]:
             entries = list(database.values())
-            begun.set()
+            began.set()
             await go_on.wait()
             return entries
 
         return await plane.publish_all(read)
 
-    async def tell(digest: bytes, now: KeyEntry | None) -> None:
+    async def notify(digest: bytes, now: KeyEntry | None) -> None:
         plane = chance.choice(planes)
         await (plane.revoke(digest) if now is None else plane.publish(now))
 
@@ -397,11 +397,11 @@ async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key
                 del database[digest]
                 change = (digest, None)
             elif step == "late" and late:
-                await tell(*late.pop(chance.randrange(len(late))))
+                await notify(*late.pop(chance.randrange(len(late))))
             elif step == "begin" and len(lists) < 2:
-                go_on, begun = asyncio.Event(), asyncio.Event()
-                lists.append((go_on, asyncio.create_task(publish_all(chance.choice(planes), go_on, begun))))
-                await begun.wait()
+                go_on, began = asyncio.Event(), asyncio.Event()
+                lists.append((go_on, asyncio.create_task(publish_all(chance.choice(planes), go_on, began))))
+                await began.wait()
             elif step == "place" and lists:
                 go_on, task = lists.pop(chance.randrange(len(lists)))
                 go_on.set()
@@ -409,14 +409,14 @@ async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key
             if change is not None:
                 fate = chance.choice(("told", "told", "late", "never"))
                 if fate == "told":
-                    await tell(*change)
+                    await notify(*change)
                 elif fate == "late":
                     late.append(change)
         for go_on, task in lists:
             go_on.set()
             await task
         for change in late:
-            await tell(*change)
+            await notify(*change)
         # One publication with all keys of the database, whatever was published before.
         await other.publish_all(listing(list(database.values())))
         client = other._connection.client

@@ -96,14 +96,14 @@ async def test_tokens_refill_by_the_clock_of_redis(server: RedisServer) -> None:
     counter = await open_redis_rate_counter(server.url)
     limit = RateLimit(rate=100, burst=200)
     account = secrets.token_hex(6)
-    begun = time.monotonic()
+    started = time.monotonic()
     assert (await counter.lease(account, 200, 200, limit)).granted == 200
     async with asyncio.timeout(60):
         while not (lease := await counter.lease(account, 150, 150, limit)).granted:
             assert 0 < lease.retry_after <= 1.5
             await asyncio.sleep(lease.retry_after)
     # As many as refill in this time, and no more.
-    took = time.monotonic() - begun
+    took = time.monotonic() - started
     assert lease.granted + lease.remaining <= limit.rate * took + 1
     await counter.close()
 
@@ -140,10 +140,10 @@ async def test_a_bucket_keeps_refilling_after_a_failover_to_a_slower_clock(
     server: RedisServer,
 ) -> None:
     limit, clock, account = RateLimit(rate=100, burst=1000), Clock(), secrets.token_hex(6)
-    edge, gone = [await open_redis_rate_counter(server.url) for _ in range(2)]
-    for counter in (edge, gone):
+    edge, stopped_edge = [await open_redis_rate_counter(server.url) for _ in range(2)]
+    for counter in (edge, stopped_edge):
         clock.rule(counter)
-    assert await leased(gone, account, limit) == 10
+    assert await leased(stopped_edge, account, limit) == 10
     assert (await edge.lease(account, 1, 1000, limit)).granted == 990
     assert edge.share() == 0.5
     clock.now -= 3600
@@ -158,7 +158,7 @@ async def test_a_bucket_keeps_refilling_after_a_failover_to_a_slower_clock(
     assert (await edge.lease(account, 1, 10**6, limit)).granted == 1000
     clock.now += 1
     assert (await edge.lease(account, 1, 10**6, limit)).granted == 100
-    for counter in (edge, gone):
+    for counter in (edge, stopped_edge):
         await counter.close()
 
 

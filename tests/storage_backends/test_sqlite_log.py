@@ -23,11 +23,11 @@ MB = 2**20
 async def opened(tmp_path: Path) -> AsyncIterator[Open]:
     logs: list[SqliteEventLog] = []
 
-    async def open_again(max_bytes: int = 100 * MB) -> SqliteEventLog:
+    async def reopen(max_bytes: int = 100 * MB) -> SqliteEventLog:
         logs.append(await open_sqlite_log(tmp_path / "log.sqlite", max_bytes))
         return logs[-1]
 
-    yield open_again
+    yield reopen
     for log in logs:
         await log.close()
 

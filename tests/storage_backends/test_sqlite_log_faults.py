@@ -36,7 +36,7 @@ async def opened(
         await log.close()
 
 
-def held(path: Path) -> tuple[int, int]:
+def stored_sizes(path: Path) -> tuple[int, int]:
     """Return the bytes of waiting records and of dead letters in the file."""
     sql = "SELECT coalesce(sum(size), 0) FROM frames WHERE topic"
     with closing(sqlite3.connect(path / "log.sqlite")) as other:
@@ -44,7 +44,7 @@ def held(path: Path) -> tuple[int, int]:
     return counts[0], counts[1]
 
 
-def believed(log: SqliteEventLog) -> tuple[int, int]:
+def reported_sizes(log: SqliteEventLog) -> tuple[int, int]:
     return log.stored_bytes(), log.dead_letter_bytes()
 
 
@@ -72,7 +72,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) 
             except StorageUnavailable as error:
                 assert not isinstance(error, LogFull)
                 refused += 1
-            assert believed(log) == held(tmp_path)
+            assert reported_sizes(log) == stored_sizes(tmp_path)
         assert refused > 9
         assert "full" in (log.stalled_reason() or "")
         await limit_pages(log, 2**30)
@@ -81,11 +81,11 @@ async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) 
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)
         await log.append(TOPIC, b"k", b"", b"after")
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
         records = await consumer(log).read(0, 0, None, 100 * MB, 0)
         assert [record.value for record in records] == [*acknowledged, b"after"]
         await consumer(log).commit(0, Position(len(records)))
-        assert believed(log) == (0, 0) == held(tmp_path)
+        assert reported_sizes(log) == (0, 0) == stored_sizes(tmp_path)
 
 
 async def test_a_disk_with_little_space_is_reserved_for_the_consumers(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_the_consumer_can_empty_the_log_on_a_full_disk(tmp_path: Path) -> 
             await log.append(TOPIC, b"k", b"", os.urandom(200_000))
         await consumer(log).commit(0, Position(2))
         await log.append(TOPIC, b"k", b"", os.urandom(200_000))
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
 
 
 def _fail(connection: sqlite3.Connection) -> None:
@@ -156,7 +156,7 @@ async def test_a_cancelled_job_does_not_affect_the_others_of_its_commit(
     async with opened(tmp_path) as log:
         await _prepare_constraint(log)
         for canceled in [(), (0,), (1,), (2,), (3,), (4,), (0, 1), (1, 2, 3), (0, 1, 2, 3, 4)]:
-            go_on, holding = await _held_writer(log)
+            go_on, holding = await _blocked_writer(log)
             waiting = [
                 asyncio.create_task(_waited(one))
                 for one in (
@@ -175,28 +175,28 @@ async def test_a_cancelled_job_does_not_affect_the_others_of_its_commit(
             async with asyncio.timeout(60):
                 answers = await asyncio.gather(*waiting, return_exceptions=True)
                 await holding
-            for index, answer in enumerate(answers):
+            for index, result in enumerate(answers):
                 if index in canceled:
-                    assert isinstance(answer, asyncio.CancelledError)
+                    assert isinstance(result, asyncio.CancelledError)
                 elif raised is not None:
-                    assert isinstance(answer, raised), (canceled, index, answer)
+                    assert isinstance(result, raised), (canceled, index, result)
                 else:
-                    assert not isinstance(answer, BaseException), (canceled, index, answer)
-            assert believed(log) == held(tmp_path)
+                    assert not isinstance(result, BaseException), (canceled, index, result)
+            assert reported_sizes(log) == stored_sizes(tmp_path)
             assert log._unwritten == 0
         await log.append(TOPIC, b"k", b"", b"next")
         assert log.stalled_reason() is None
 
 
-async def _held_writer(log: SqliteEventLog) -> tuple[threading.Event, "asyncio.Task[None]"]:
+async def _blocked_writer(log: SqliteEventLog) -> tuple[threading.Event, "asyncio.Task[None]"]:
     """Block the writer until the event is set: all jobs until then share the next commit."""
     started, go_on = threading.Event(), threading.Event()
 
-    def hold(connection: sqlite3.Connection) -> None:
+    def block(connection: sqlite3.Connection) -> None:
         started.set()
         go_on.wait()
 
-    holding = asyncio.create_task(log.call(hold))
+    holding = asyncio.create_task(log.call(block))
     await asyncio.to_thread(started.wait)
     return go_on, holding
 
@@ -208,14 +208,14 @@ async def _waited(one: Awaitable[object]) -> object:
 async def test_a_consumer_canceled_in_its_commit_leaves_the_size_correct(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", os.urandom(100_000))
-        go_on, holding = await _held_writer(log)
+        go_on, holding = await _blocked_writer(log)
         committing = asyncio.create_task(consumer(log).commit(0, Position(1)))
         await asyncio.sleep(0)
         committing.cancel()
         go_on.set()
         await holding
         await log.call(_succeed)
-        assert believed(log) == held(tmp_path) == (0, 0)
+        assert reported_sizes(log) == stored_sizes(tmp_path) == (0, 0)
 
 
 async def test_dead_letters_have_their_own_limit_and_the_oldest_are_removed(
@@ -225,13 +225,13 @@ async def test_dead_letters_have_their_own_limit_and_the_oldest_are_removed(
         # More dead letters than the whole log may hold: they do not count towards the log's limit.
         for number in range(8):
             await log.append(DEAD, b"k", b"", b"%d" % number + os.urandom(90_000))
-            assert believed(log) == held(tmp_path)
+            assert reported_sizes(log) == stored_sizes(tmp_path)
             await log.append(TOPIC, b"k", b"", b"waiting")
         assert log.dead_letters_removed == 5
         # Logged once for many: a flood of dead letters must not become a flood of log lines.
         assert caplog.text.count("dead letters: the oldest 1 were removed") == 1
-        kept = [record.value[:1] for record in await log.read_frames(DEAD, 0, 100 * MB)]
-        assert kept == [b"5", b"6", b"7"]
+        stored_letters = [record.value[:1] for record in await log.read_frames(DEAD, 0, 100 * MB)]
+        assert stored_letters == [b"5", b"6", b"7"]
         # A dead letter above the limit stays until the next one arrives.
         await log.append(DEAD, b"k", b"", b"8" + os.urandom(400_000))
         assert [record.offset for record in await log.read_frames(DEAD, 0, 100 * MB)] == [8]
@@ -241,9 +241,9 @@ async def test_dead_letters_have_their_own_limit_and_the_oldest_are_removed(
             while True:
                 await log.append(TOPIC, b"k", b"", os.urandom(90_000))
         await log.append(DEAD, b"k", b"", b"9")
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
     async with opened(tmp_path, max_bytes=300_000) as log:
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
 
 
 async def test_a_replay_by_another_process_leaves_the_size_correct(tmp_path: Path) -> None:
@@ -253,19 +253,19 @@ async def test_a_replay_by_another_process_leaves_the_size_correct(tmp_path: Pat
             await log.append(DEAD, b"k", meta, os.urandom(50_000))
         assert await asyncio.to_thread(replay_dead_letters, tmp_path / "log.sqlite", TOPIC, {1}) == 1
         await log.call(lambda connection: None)
-        assert believed(log) == held(tmp_path)
+        assert reported_sizes(log) == stored_sizes(tmp_path)
         assert log.stored_bytes() > 50_000
         await consumer(log).commit(0, Position(1))
-        assert (believed(log)[0], held(tmp_path)[0]) == (0, 0)
+        assert (reported_sizes(log)[0], stored_sizes(tmp_path)[0]) == (0, 0)
 
 
 async def test_a_file_of_an_earlier_version_is_opened_with_the_correct_size(tmp_path: Path) -> None:
     async with opened(tmp_path) as log:
         await log.append(TOPIC, b"k", b"", os.urandom(50_000))
-        identity, before = log.log_id, believed(log)
+        identity, before = log.log_id, reported_sizes(log)
     with closing(sqlite3.connect(tmp_path / "log.sqlite", isolation_level=None)) as other:
         other.execute("ALTER TABLE topics DROP COLUMN stored_bytes")
     async with opened(tmp_path) as log:
-        assert (log.log_id, believed(log)) == (identity, before)
+        assert (log.log_id, reported_sizes(log)) == (identity, before)
         await consumer(log).commit(0, Position(1))
-        assert believed(log) == held(tmp_path) == (0, 0)
+        assert reported_sizes(log) == stored_sizes(tmp_path) == (0, 0)

@@ -83,8 +83,8 @@ async def test_a_new_review_starts_from_the_concurrent_changes(shop: Shop) -> No
     errors = {one["error"] for one in before["operations"] if one["status"] == "canceled"}
     assert errors == {f"Called off: application {applied['id']} came first."}
     for one in before["operations"]:
-        status, told = await shop.ask(one, "retry")
-        assert (status, told["type"]) == (409, "/problems/operation-not-possible")
+        status, response = await shop.ask(one, "retry")
+        assert (status, response["type"]) == (409, "/problems/operation-not-possible")
     await shop.check_as_wanted()
 
 
@@ -166,8 +166,8 @@ async def test_removals_that_already_happened_are_done_and_cancelled_ones_are_sk
         assert _statuses(application) == {"succeeded": COUNT - 1, "canceled": 1}
         assert _find(application, "environments.old-2")["status"] == "succeeded"
         assert shop.people == {}
-        (left,) = (await shop.configure("POST", "plan", WISH))["actions"]
-        assert left["resource"] == resource
+        (remaining,) = (await shop.configure("POST", "plan", WISH))["actions"]
+        assert remaining["resource"] == resource
         await shop.operate(_find(application, resource), "retry")
         assert (await shop.ended())["status"] == "succeeded"
     await shop.check_as_wanted()
@@ -186,33 +186,33 @@ async def test_a_run_ends_despite_constant_concurrent_changes(shop: Shop, seed: 
         free.set()
         async with asyncio.TaskGroup() as people:
             for chance in chances:
-                people.create_task(_meddle(shop, chance, did, enough, free))
+                people.create_task(_change_repeatedly(shop, chance, did, enough, free))
             applied = 0
             # Wait until people have made a few changes in between, however writers are scheduled.
-            while applied < 3 or not _is_lively(did):
-                ended = await _apply_among_people(shop, free)
+            while applied < 3 or not _has_progressed(did):
+                ended = await _apply_with_concurrent_changes(shop, free)
                 errors += [one["error"] for one in ended["operations"] if one["status"] == "failed"]
                 applied += 1
             enough.set()
         await shop.ended()
         assert (await shop.apply_anew())["status"] == "succeeded"
-    assert _is_lively(did), did
+    assert _has_progressed(did), did
     assert [error for error in errors if not error.endswith("make a new review.")] == []
     await shop.check_as_wanted()
 
 
-def _is_lively(did: Counter[str]) -> bool:
+def _has_progressed(did: Counter[str]) -> bool:
     return did.total() > 20 and len(did) > 4
 
 
-async def _meddle(
+async def _change_repeatedly(
     shop: Shop, chance: random.Random, did: Counter[str], enough: asyncio.Event, free: asyncio.Event
 ) -> None:
     """Ignore refused changes."""
     while not enough.is_set():
         await free.wait()
         slug = chance.choice(["production", "staging", "qa", "careful", "canary", "old-1", "old-2"])
-        deed = chance.choice([_scale, _change_state, _rename, _lock, _remove, _create, _operate])
+        deed = chance.choice([_scale, _change_state, _rename, _lock, _remove, _create, _change_project])
         try:
             await deed(shop, slug, chance)
             did[deed.__name__] += 1
@@ -252,12 +252,12 @@ async def _create(shop: Shop, slug: str, chance: random.Random) -> None:
     await shop.act("environments/create", project_id=project, name=slug, slug=slug, type="staging")
 
 
-async def _operate(shop: Shop, slug: str, chance: random.Random) -> None:
+async def _change_project(shop: Shop, slug: str, chance: random.Random) -> None:
     operation = chance.choice((await shop.application())["operations"])
     await shop.ask(operation, chance.choice(["cancel", "retry"]))
 
 
-async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
+async def _apply_with_concurrent_changes(shop: Shop, free: asyncio.Event) -> Any:
     """Review again each time the project has changed before the apply; return the run at its end."""
     tries = 0
     try:
@@ -265,14 +265,16 @@ async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
             while True:
                 await until_ended(shop.sessions)
                 review = await shop.configure("POST", "reviews", WISH)
-                status, told = await shop.call("POST", f"{shop.configuration}/reviews/{review['id']}/apply")
+                status, response = await shop.call(
+                    "POST", f"{shop.configuration}/reviews/{review['id']}/apply"
+                )
                 if status == 200:
                     break
-                assert status == 409, told
+                assert status == 409, response
                 tries += 1
                 if tries == _MOST_TRIES:
                     # Concurrent changes always came first, and might for ever: stop people after their current change.
                     free.clear()
     finally:
         free.set()
-    return await shop.ended(told["data"]["id"])
+    return await shop.ended(response["data"]["id"])

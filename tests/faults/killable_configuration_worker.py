@@ -26,7 +26,7 @@ from tests.support.serve_control import VARIABLE_KEYS
 logger = logging.getLogger(__name__)
 
 
-async def _live(arguments: argparse.Namespace, order: str) -> None:
+async def _run_worker(arguments: argparse.Namespace, order: str) -> None:
     async def die_at(step: Step, position: int) -> None:
         if order == f"{step} {position}":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -51,14 +51,14 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
     await engine.dispose()
 
 
-def _begin_life(arguments: argparse.Namespace, order: str) -> int:
+def _fork_worker(arguments: argparse.Namespace, order: str) -> int:
     """Return the process ID."""
     number = os.fork()
     if number:
         return number
     status = 1
     try:
-        asyncio.run(_live(arguments, order))
+        asyncio.run(_run_worker(arguments, order))
         status = 0
     except BaseException:
         logger.exception("it broke")
@@ -78,7 +78,7 @@ def main() -> None:
     # Before the fork, so that no child has to do it.
     configure_mappers()
     for line in sys.stdin:
-        number = _begin_life(arguments, line.strip())
+        number = _fork_worker(arguments, line.strip())
         print(number, flush=True)
         _, status = os.waitpid(number, 0)
         print(-os.waitstatus_to_exitcode(status), flush=True)
