@@ -1,4 +1,4 @@
-"""How long each measurement takes."""
+"""Lengths of the measurements."""
 
 from dataclasses import dataclass
 
