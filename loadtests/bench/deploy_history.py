@@ -50,16 +50,16 @@ class History:
     """Tokens of its readers, and IDs to read."""
 
     owner_token: str
-    """Of the account's owner, who sees all."""
+    """Token of the account's owner, who can read everything."""
     member_token: str
-    """Of somebody with a role in 40 of 60 projects."""
+    """Token of a person with a role in 40 of 60 projects."""
     guest_token: str
-    """Of somebody with a role in one project, whose 40 deployments lie far apart."""
+    """Token of a person with a role in one project, whose 40 deployments are spread over the whole history."""
     projects: Sequence[str]
     deployments: Sequence[int]
-    """Some of them, from all times."""
+    """IDs of deployments from the whole history."""
     logged: Sequence[int]
-    """Those with a log of 1,200 lines."""
+    """IDs of deployments with a log of 1,200 lines."""
 
 
 async def fill_database(url: str) -> History:

@@ -39,14 +39,14 @@ async def measure_deploy_reads(progress: Progress, length: RunLength) -> list[Fi
             history = await fill_database(f"sqlite+aiosqlite:///{Path(folder) / 'control.sqlite'}")
         async with running_platform(Path(folder)) as platform:
             with progress.step("turning pages", None):
-                deep = await _turn_pages(platform.http, history.owner_token)
+                deep = await _list_pages(platform.http, history.owner_token)
             figures = []
-            for read in _reads(history, deep):
+            for read in _make_reads(history, deep):
                 figures += await _measure(progress, length, platform, read)
             return figures
 
 
-def _reads(history: History, deep: Sequence[str]) -> list[_Read]:
+def _make_reads(history: History, deep: Sequence[str]) -> list[_Read]:
     owner = history.owner_token
     return [
         _Read("account", owner, [f"{_API}/account"]),
@@ -68,7 +68,7 @@ def _reads(history: History, deep: Sequence[str]) -> list[_Read]:
     ]
 
 
-async def _turn_pages(http: aiohttp.ClientSession, token: str) -> list[str]:
+async def _list_pages(http: aiohttp.ClientSession, token: str) -> list[str]:
     """Return addresses of pages of 50 from the middle of the list, reached by following cursors."""
     headers = {"Authorization": f"Bearer {token}"}
     cursor: str | None = None

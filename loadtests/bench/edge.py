@@ -27,7 +27,7 @@ class Engines:
     bootstrap: str | None = None
     redis_url: str | None = None
     connections: int = 1
-    """How many times as many connections as the embedded edge needs to be at its limit."""
+    """Connections for full load, as a multiple of those for the embedded edge."""
     batch_target_us: float = 3.0
     single_target_us: float = 90.0
     p99_target_ms: float | None = None

@@ -45,7 +45,7 @@ _LOG_BYTES = 2**40
 _LIMIT = RateLimit(1e9, 10**9)
 _COUNTRIES = Path(".engines/countries.mmdb")
 HEARTBEAT = 1
-"""What the monitor key opens."""
+"""The monitor of the monitor key."""
 
 
 async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:

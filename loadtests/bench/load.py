@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 MakeRequest = Callable[[int], bytes]
-"""The bytes of the request with this number, head and body."""
+"""Returns the bytes of the request with this number, head and body."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TICK = 0.001
@@ -23,13 +23,13 @@ class Load:
 
     def __init__(self, make_request: MakeRequest, expected: int, first: int, limit: int | None) -> None:
         self.answered = 0
-        """Requests with the expected answer."""
+        """Number of expected responses."""
         self.latencies: list[float] = []
-        """Seconds from when a request was due to the end of its answer. Clear it to begin afresh."""
+        """Seconds from the due time of each request to the end of its response. Clear it to start again."""
         self.failures: Counter[str] = Counter()
-        """Other answers, and connections that were lost, by what they said."""
+        """Unexpected responses and lost connections, counted by their text."""
         self.all_answered = asyncio.Event()
-        """Set once `limit` requests were answered, whatever was said, or no connection is left."""
+        """Set once `limit` requests have a response, whatever its status, or no connection is left."""
         self._make_request = make_request
         self._expected = b"HTTP/1.1 %d" % expected
         self._number = first

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 RECORDS = 100
-"""Spans, log records or data points a request."""
+"""Spans, log records or data points per request."""
 
 _SERVICES = ("checkout", "catalog", "accounts")
 _ROUTES = ("/orders/{id}", "/orders", "/products/{slug}", "/cart/items")

@@ -34,9 +34,9 @@ class Platform:
     ingest_key: str
     api_token: str
     seconds_to_ready: float
-    """From the start of the process to its first 200 of /health/ready."""
+    """From the start of the process to the first 200 of /health/ready."""
     http: aiohttp.ClientSession
-    """Paths are relative to the platform's root; it sends the ingest key."""
+    """A session with the ingest key; paths are relative to the platform's root."""
 
     async def stored_events(self) -> float:
         """Return the number of events that the consumer has inserted so far, by its own counter."""
@@ -84,7 +84,9 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
                 )
         except aiohttp.ClientError as error:
             log_text = await asyncio.to_thread(output.read_text)
-            raise ChildFailed(f"The platform did not answer as it should: {error}\n{log_text[-4000:]}") from error
+            raise ChildFailed(
+                f"The platform did not answer as it should: {error}\n{log_text[-4000:]}"
+            ) from error
         finally:
             await stop_process(process)
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _LIMITS = Limits.from_settings(Settings())
 _EXTRA_FRAMES = 150
-"""More below the consumer's code than below the edge's."""
+"""Additional frames below the consumer's code, compared with the edge's."""
 
 
 def _batch(levels: int) -> bytes:

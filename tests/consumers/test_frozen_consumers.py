@@ -168,10 +168,10 @@ async def _drain(consumer: _Consumer) -> None:
 class _Case:
     step: str
     from_offset: int
-    """At the first chunk the store's time is not known yet."""
+    """The store's time is unknown at the first chunk."""
     seconds: float
     machine_suspended: bool
-    """With it its monotonic clock stands still."""
+    """True if the machine's monotonic clock stands still, too."""
     taken_over: bool
     rows_expired: bool
 

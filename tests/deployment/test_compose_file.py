@@ -1,4 +1,4 @@
-"""The compose file and the image, held against the program: no Docker engine is needed."""
+"""The compose file and the image are checked against the program; no Docker engine is needed."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ SECRETS = {
     "PHAROS_RECEIPT_KEY",
     "PHAROS_VARIABLES_KEY",
 }
-# What each part cannot start without, as its --help says.
+# The settings without which a part does not start, according to its --help.
 NEEDS = {
     "migrate": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_CLICKHOUSE_URL", "PHAROS_DATABASE_URL"},
     "edge": {"PHAROS_KAFKA_BOOTSTRAP", "PHAROS_REDIS_URL", "PHAROS_RECEIPT_KEY"},
@@ -61,7 +61,7 @@ def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
     values = {
         variable: interpolate(str(text), dict.fromkeys(SECRETS, "s" * 40))
         for variable, text in environment.items()
-        # What has no value is not set in the container, unless it is outside.
+        # A variable without a value is not set in the container, unless it is set outside.
         if text is not None
     }
     settings = read_settings(values, lambda path: Path(path).read_text())
@@ -84,7 +84,7 @@ def test_what_webhooks_need_comes_from_outside_or_is_not_set() -> None:
 def test_no_secret_has_a_default() -> None:
     text = (ROOT / "docker-compose.yml").read_text()
     assert needed_variables(text) == SECRETS
-    # Each mention of a secret refuses to be empty.
+    # Each reference to a secret fails if the secret is empty.
     for name in SECRETS:
         assert not re.search(rf"\$\{{{name}(?!:\?)", text), name
     for line in text.splitlines():
@@ -123,7 +123,7 @@ def test_the_image_is_small_and_not_root() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     last_stage = dockerfile.split("\nFROM ")[-1]
     assert re.search(r"^USER 10001$", last_stage, re.M)
-    # What builds, and what tests, stays behind.
+    # Build tools and tests are not in the image.
     assert "requirements.runtime.lock" in dockerfile and "requirements.lock" not in dockerfile
     runtime = (ROOT / "requirements.runtime.lock").read_text()
     names = set(re.findall(r"^([a-z0-9-]+)==", runtime, re.M))
@@ -155,7 +155,7 @@ def test_make_adds_the_secrets_that_are_missing(tmp_path: Path) -> None:
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert make().returncode == 0
     assert (tmp_path / ".env").read_text() == written
-    # An installation from before one of them keeps the others: the volumes know their values.
+    # An older installation that lacks one secret keeps the others: its volumes depend on their values.
     earlier = "".join(line for line in written.splitlines(True) if not line.startswith("KAFKA"))
     (tmp_path / ".env").write_text(f"PHAROS_BIND=0.0.0.0\n{earlier}".rstrip("\n"))
     assert "Added KAFKA_PASSWORD" in make().stdout
@@ -224,7 +224,7 @@ def test_kafka_asks_for_a_password_wherever_a_network_reaches_it() -> None:
     for listener in environment["KAFKA_LISTENERS"].split(","):
         name, _, address = listener.partition("://")
         assert protocols[name] == "SASL_PLAINTEXT" or address.startswith("127.0.0.1:"), listener
-    # The image refuses to start with such a name unless it is given a JAAS file.
+    # The image refuses to start with such a name unless it gets a JAAS file.
     assert "SASL_" not in environment["KAFKA_ADVERTISED_LISTENERS"]
     for name in ("migrate", "edge", "consumers"):
         given = own_services()[name]["environment"]

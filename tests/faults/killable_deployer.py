@@ -53,7 +53,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "instance": (_module("processes.supervised"), "start_process"),
     "retire": (Fleet, "_retire"),
 }
-"""What is wrapped, by the names that orders have for it."""
+"""The wrapped objects, by their names in orders."""
 
 
 class _KillOrders:

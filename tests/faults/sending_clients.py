@@ -13,7 +13,7 @@ from tests.otlp.requests import logs
 EVENTS = 5
 """Events in each batch."""
 RECEIPT_KEY = secrets.token_urlsafe(32)
-"""What the edge must get as PHAROS_RECEIPT_KEY."""
+"""The edge's PHAROS_RECEIPT_KEY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Response:
     at: float
     seconds: float
     receipt: str = ""
-    """Name of the receipt, as the column store has it."""
+    """ID of the receipt in the column store."""
 
 
 @dataclass(slots=True)

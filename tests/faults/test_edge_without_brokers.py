@@ -48,7 +48,7 @@ class Flood:
 
     answers: Counter[int | str] = field(default_factory=Counter)
     buffer_full: int = 0
-    """Answers which say that the buffer is full."""
+    """Responses because of a full buffer."""
     sent_bytes: int = 0
 
 

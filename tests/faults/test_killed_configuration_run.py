@@ -60,7 +60,7 @@ class Prepared:
     undisturbed: Outcome
 
     telling: Sequence[int]
-    """The positions of the operations of which the edges are told."""
+    """Positions of the operations that notify the edges."""
 
 
 @pytest.fixture(scope="module")

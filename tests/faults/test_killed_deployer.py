@@ -46,8 +46,8 @@ _DEPLOY = {
     "before driver.reconcile": None,
     "after driver.reconcile": None,
 }
-"""The points of a deploy, and what its log says of the kill there; None: it says nothing, as nothing was begun, or
-nothing was left to do."""
+"""The points of a deployment, and the log line of a kill there; None: no line, because nothing was begun or left to
+do."""
 _FIRST = [
     "after begin_attempt",
     "printed building",

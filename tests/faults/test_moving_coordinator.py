@@ -49,7 +49,7 @@ class Sender:
     topic: str
     sent: int = 0
     seconds: list[float] = field(default_factory=list)
-    """Of each append that was acknowledged."""
+    """Of each acknowledged append."""
 
     async def send(self, batches: int) -> None:
         for _ in range(batches):

@@ -1,4 +1,4 @@
-"""Programs that the fork server starts are processes like those that `subprocess` starts."""
+"""Programs started by the fork server behave like those started by `subprocess`."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _ECHO = [sys.executable, "-m", "tests.support.echo_process"]
 
 
 def test_a_forked_program_is_what_a_started_one_is(tmp_path: Path) -> None:
-    """Arguments, environment, folder, streams and exit status are the same either way."""
+    """Arguments, environment, folder, streams and exit status are the same."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2]), "COLOUR": "blue"}
     for status in ("0", "7", "text", "raise"):
         results = []
