@@ -42,14 +42,14 @@ NEEDS = {
 }
 
 
-def test_every_part_is_there() -> None:
+def test_the_compose_file_has_every_part() -> None:
     assert set(own_services()) == {"migrate", "edge", "consumers", "control", "deployer"}
     engines = set(read_compose()["services"]) - set(own_services())
     assert engines == {"kafka", "clickhouse", "redis", "postgres", "gateway"}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS))
-def test_each_command_exists_and_takes_its_arguments(name: str) -> None:
+def test_each_command_exists_and_accepts_its_arguments(name: str) -> None:
     command = [interpolate(part, {}) for part in own_services()[name]["command"]]
     assert command[0] == name
     build_parser(command[0]).parse_args(command)
@@ -69,7 +69,7 @@ def test_each_variable_is_a_setting_and_none_is_missing(name: str) -> None:
         assert getattr(settings, variable.removeprefix("PHAROS_").lower()), variable
 
 
-def test_what_webhooks_need_comes_from_outside_or_is_not_set() -> None:
+def test_settings_of_webhooks_are_set_from_outside_or_not_at_all() -> None:
     environment = own_services()["control"]["environment"]
     passed = {variable for variable, text in environment.items() if text is None}
     assert passed == {
@@ -102,7 +102,7 @@ def test_images_are_pinned() -> None:
             assert re.match(r"FROM \S+:\d+\.\d+\.\d+", line), line
 
 
-def test_everything_that_stays_up_has_a_health_check_and_what_holds_data_a_volume() -> None:
+def test_services_have_health_checks_and_their_data_has_volumes() -> None:
     document = read_compose()
     for name, service in document["services"].items():
         assert name == "migrate" or "healthcheck" in service, name
@@ -131,7 +131,7 @@ def test_the_image_is_small_and_not_root() -> None:
     assert not {"pytest", "locust", "ruff", "mypy", "hypothesis"} & names
 
 
-def test_both_lock_files_hold_the_same_versions() -> None:
+def test_both_lock_files_have_the_same_versions() -> None:
     def versions(name: str) -> dict[str, str]:
         return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / name).read_text(), re.M))
 
@@ -168,7 +168,7 @@ def _networks(name: str) -> set[str]:
     return set(read_compose()["services"][name]["networks"])
 
 
-def test_applications_are_on_a_network_with_nothing_but_the_gateway() -> None:
+def test_applications_share_a_network_only_with_the_gateway() -> None:
     # They run in the deployer's container.
     assert _networks("deployer") == {"applications"}
     assert _networks("gateway") == {"front", "applications"}
@@ -182,7 +182,7 @@ def test_applications_are_on_a_network_with_nothing_but_the_gateway() -> None:
         assert read_compose()["networks"][name] == {"internal": True}
 
 
-def test_only_root_opens_the_socket_of_postgres_in_the_deployers_container() -> None:
+def test_only_root_can_open_the_postgres_socket_in_the_deployers_container() -> None:
     services = read_compose()["services"]
     assert "unix_socket_permissions=0700" in services["postgres"]["command"]
     assert "postgres-socket:/var/run/postgresql" in services["postgres"]["volumes"]
@@ -195,7 +195,7 @@ def test_only_root_opens_the_socket_of_postgres_in_the_deployers_container() -> 
         assert "postgres-socket" not in str(services[name].get("volumes")), name
 
 
-def test_the_gateway_alone_is_trusted_and_nobody_is_given_its_address() -> None:
+def test_only_the_gateway_is_trusted_and_no_other_service_gets_its_address() -> None:
     document = read_compose()
     for network, names in (("front", ("edge", "control")), ("applications", ("deployer",))):
         address = interpolate(document["services"]["gateway"]["networks"][network]["ipv4_address"], {})
@@ -209,14 +209,14 @@ def test_the_gateway_alone_is_trusted_and_nobody_is_given_its_address() -> None:
         assert ip_address(address) in subnet and ip_address(address) not in given
 
 
-def test_ports_are_published_on_loopback_unless_asked_otherwise() -> None:
+def test_ports_are_published_on_loopback_by_default() -> None:
     for service in read_compose()["services"].values():
         for port in service.get("ports", ()):
             assert interpolate(port, {}).startswith("127.0.0.1:")
             assert interpolate(port, {"PHAROS_BIND": "0.0.0.0"}).startswith("0.0.0.0:")
 
 
-def test_kafka_asks_for_a_password_wherever_a_network_reaches_it() -> None:
+def test_kafka_requires_a_password_on_every_network() -> None:
     environment: dict[str, str] = read_compose()["services"]["kafka"]["environment"]
     protocols = dict(
         pair.split(":") for pair in environment["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")

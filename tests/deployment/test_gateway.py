@@ -158,7 +158,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
         yield Gateway(urls, parts[:2], parts[2], session)
 
 
-async def test_paths_alone_decide(gateway: Gateway) -> None:
+async def test_paths_alone_select_the_server(gateway: Gateway) -> None:
     for expected, requests in (("edge", EDGE), ("control", CONTROL)):
         for method, path in requests:
             async with gateway.session.request(method, gateway.url + path) as answer:
@@ -167,7 +167,7 @@ async def test_paths_alone_decide(gateway: Gateway) -> None:
             assert (told["method"], told["path"]) == (method, path)
 
 
-async def test_what_is_deployed_has_an_address_of_its_own(gateway: Gateway) -> None:
+async def test_deployed_applications_have_an_address_of_their_own(gateway: Gateway) -> None:
     host = "production.shop.localhost:8090"
     async with gateway.session.post(f"{gateway.apps_url}/api/v1/ingest", headers={"Host": host}) as answer:
         told = await answer.json()
@@ -175,7 +175,7 @@ async def test_what_is_deployed_has_an_address_of_its_own(gateway: Gateway) -> N
     assert (told["name"], told["host"], told["path"]) == ("deployer", host, "/api/v1/ingest")
 
 
-async def test_bodies_pass_unchanged_and_the_callers_address_is_told(gateway: Gateway) -> None:
+async def test_bodies_pass_unchanged_with_the_callers_address(gateway: Gateway) -> None:
     async with gateway.session.post(
         f"{gateway.url}/api/v1/ingest",
         data=io.BytesIO(b"x" * 900_000),
@@ -188,7 +188,7 @@ async def test_bodies_pass_unchanged_and_the_callers_address_is_told(gateway: Ga
     assert told["forwarded"] == "127.0.0.1"
 
 
-async def test_both_edges_are_used_and_one_is_enough(gateway: Gateway) -> None:
+async def test_both_edges_are_used_and_one_suffices(gateway: Gateway) -> None:
     async def send() -> int:
         async with gateway.session.post(f"{gateway.url}/api/v1/ingest", data=b"{}") as answer:
             return answer.status
@@ -204,7 +204,7 @@ async def test_both_edges_are_used_and_one_is_enough(gateway: Gateway) -> None:
     assert statuses.count(503) <= 1 + took / 2 and set(statuses) <= {200, 503}, statuses
 
 
-async def test_without_any_edge_the_answer_is_503_as_a_problem(gateway: Gateway) -> None:
+async def test_without_an_edge_the_response_is_503_as_a_problem(gateway: Gateway) -> None:
     for edge in gateway.edges:
         await edge.stop()
     async with gateway.session.post(f"{gateway.url}/api/v1/ingest", data=b"{}") as answer:
@@ -216,7 +216,7 @@ async def test_without_any_edge_the_answer_is_503_as_a_problem(gateway: Gateway)
         assert answer.status == 200
 
 
-async def test_no_ping_key_is_in_the_gateways_log(gateway: Gateway, tmp_path: Path) -> None:
+async def test_no_ping_key_appears_in_the_gateways_log(gateway: Gateway, tmp_path: Path) -> None:
     """Faults are logged with the requested address."""
     for edge in gateway.edges:
         await edge.stop()
@@ -242,7 +242,7 @@ async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
     writer.close()
 
 
-def test_the_gateway_drops_what_callers_claim_of_their_origin() -> None:
+def test_the_gateway_drops_forwarding_headers_of_callers() -> None:
     """Of applications too: the deployer's proxy trusts the gateway, and drops these headers of other callers."""
     lines = {line.strip() for line in (ROOT / "Caddyfile").read_text().splitlines()}
     for name in (*NAMES, *(f"{prefix}*" for prefix in PREFIXES)):

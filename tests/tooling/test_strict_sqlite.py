@@ -29,7 +29,7 @@ _REFUSED = [
 
 
 @pytest.mark.both_databases
-async def test_what_postgres_refuses_is_refused(database_url: str) -> None:
+async def test_values_that_postgres_refuses_are_refused(database_url: str) -> None:
     engine = open_engine(database_url)
     is_sqlite = engine.dialect.name == "sqlite"
     # asyncpg checks some values itself, with an error that is not a `DataError`.
