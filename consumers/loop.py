@@ -161,9 +161,9 @@ class ConsumerLoop:
             first = await self.consumer.read(
                 partition, position.next_offset, None, READ_BYTES, self.limits.seconds
             )
-        except RecordsGone as gone:
-            logger.error("%s: %s", self.transform.topic, gone)
-            return Position(gone.next_offset), True
+        except RecordsGone as error:
+            logger.error("%s: %s", self.transform.topic, error)
+            return Position(error.next_offset), True
         self._faults.pop(partition, None)
         if not first:
             await self._report_caught_up(partition, position.next_offset)

@@ -126,8 +126,8 @@ class KafkaLogConsumer:
         if first < start:
             member.check_topic_soon()
             raise StorageUnavailable(
-                f"{self._topic}/{partition} is shorter than what was read of it: offset {start} was asked for, and it "
-                f"begins with {first}. A recreated topic is noticed within 10 s. If this goes on, the brokers have "
+                f"{self._topic}/{partition} is shorter than what was read of it: a read from offset {start} returned "
+                f"records from {first}. A recreated topic is noticed within 10 s. If this goes on, the brokers have "
                 "lost records: see 'Kafka has lost records' in docs/operation.md before you reset a position."
             )
         self._next_offsets[partition] = records[-1].offset + 1
@@ -193,7 +193,7 @@ class KafkaLogConsumer:
                 consumer = self._require_claimed(partition).consumer
                 ends: dict[TopicPartition, int] = await consumer.end_offsets([topic_partition])
         except (KafkaError, ConsumerStoppedError, TimeoutError) as error:
-            raise StorageUnavailable(f"The event log cannot be asked: {error!r}") from error
+            raise StorageUnavailable(f"The event log's end cannot be read: {error!r}") from error
         self._require_claimed(partition)
         return ends[topic_partition]
 
