@@ -157,7 +157,7 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
 async def test_publishing_continues_through_outages_and_logs_each_once(
     server: RedisServer, control: Control, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "control_domain.published_keys")
+    caplog.set_level(logging.WARNING, "control_workers.publish_keys")
     await until(lambda: _is(control.is_complete(), True))
     _, digest = await control.new_key()
     server.stop()
@@ -174,7 +174,7 @@ async def test_publishing_continues_through_outages_and_logs_each_once(
     control.database.away = False
     await until(lambda: _is(control.is_complete(), True))
     await until(lambda: _is(control.accepts_key(digest), True))
-    outages = [r for r in caplog.records if r.name == "control_domain.published_keys"]
+    outages = [r for r in caplog.records if r.name == "control_workers.publish_keys"]
     # The second restart may first look like an outage of Redis; there is never one log line per attempt.
     assert 2 <= len(outages) <= 3
 
@@ -184,7 +184,7 @@ async def _is(found: Awaitable[bool | None], expected: bool) -> bool:
 
 
 async def _has_logged(caplog: pytest.LogCaptureFixture, times: int) -> bool:
-    return len([r for r in caplog.records if r.name == "control_domain.published_keys"]) >= times
+    return len([r for r in caplog.records if r.name == "control_workers.publish_keys"]) >= times
 
 
 async def test_publishing_starts_without_redis_and_stops_on_request(
