@@ -99,7 +99,7 @@ async def test_a_kill_while_a_failure_is_recorded(
 
 
 async def test_without_release_steps_a_kill_after_the_build_keeps_the_build(running_deployer: Killed) -> None:
-    running_deployer.deployer.order("after record.built")
+    running_deployer.deployer.order("after record.add_release")
     running_deployer.stage.commit("shop", release=None)
     number = await running_deployer.stage.deploy(running_deployer.staging)
     await running_deployer.survive(number, STARTS, running_deployer.staging)

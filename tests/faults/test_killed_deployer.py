@@ -121,7 +121,7 @@ async def test_a_first_deploy(running_deployer: Killed, point: str) -> None:
     await stage.remove(place)
 
 
-@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.restored"}))
+@pytest.mark.parametrize("point", _points(_ROLLBACK, {"after record.skip_build"}))
 async def test_a_rollback(running_deployer: Killed, point: str) -> None:
     running_deployer.deployer.order(point)
     to = await running_deployer.stage.former(running_deployer.staging)
@@ -129,7 +129,7 @@ async def test_a_rollback(running_deployer: Killed, point: str) -> None:
     await running_deployer.survive(number, _ROLLBACK[point], running_deployer.staging)
 
 
-@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.built"}))
+@pytest.mark.parametrize("point", _points(_PROMOTION, {"before record.add_release"}))
 async def test_a_promotion(running_deployer: Killed, point: str) -> None:
     stage = running_deployer.stage
     live = (await stage.wanted_state()).live["staging.shop.localhost"]
