@@ -14,15 +14,15 @@ from control_domain.projects.operations import UNKNOWN_KEY, OpenedEnvironment, f
 from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import (
     CredentialKind,
-    bearer_credential,
     digest_credential,
     is_well_formed,
+    parse_bearer,
 )
 from pipeline_contracts.errors import InvalidCredential, MissingScope
 
 
 def _digest(request: Request, kind: CredentialKind, name: str) -> bytes:
-    credential = bearer_credential(request.headers.get("authorization"))
+    credential = parse_bearer(request.headers.get("authorization"))
     if credential is None:
         raise InvalidCredential(f"Send {name} as 'Authorization: Bearer {kind.value}…'.")
     if not is_well_formed(credential, kind):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pipeline_contracts.deploy_states import ForbiddenMove
+from pipeline_contracts.deploy_states import ForbiddenTransition
 from pipeline_contracts.errors import EnvironmentLocked, OutsideWindow, Problem
 
 # What the public API need not say, because its callers can do nothing about it.
@@ -27,5 +27,5 @@ def refusing(subject: str, advice: str) -> Iterator[None]:
         yield
     except Problem as error:
         raise Refused(f"{error.detail.rstrip('.')}{_NEXT.get(type(error), '.')}") from error
-    except ForbiddenMove as error:
-        raise Refused(f"{subject} is {error.was.replace('_', ' ')}: {advice}") from error
+    except ForbiddenTransition as error:
+        raise Refused(f"{subject} is {error.current.replace('_', ' ')}: {advice}") from error

@@ -203,7 +203,7 @@ class _Day:
             browser.os,
         )
         if of_day <= BRIDGE_MS:
-            event.before = person.before(day)
+            event.previous_day_hash = person.before(day)
         if step.name:
             event.is_event = True
             event.name, event.url, event.visible_ms = step.name, step.url, step.visible_ms

@@ -17,7 +17,7 @@ from ingest_edge.limits import Limits
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import InvalidInput, NotFound
-from pipeline_contracts.leap_seconds import settle_member
+from pipeline_contracts.leap_seconds import replace_leap_second
 from pipeline_contracts.monitors import MonitorMeta, encode_monitor_meta
 from pipeline_contracts.surrogates import replace_lone_surrogates
 from storage_backends.key_directory.interface import KeyEntry
@@ -101,7 +101,7 @@ def _readable(body: bytes, decode: Callable[[bytes], Any]) -> bytes:
         return body
     except InvalidInput:
         repaired = replace_lone_surrogates(body)
-        repaired = settle_member(repaired, "observed_at") or repaired
+        repaired = replace_leap_second(repaired, "observed_at") or repaired
         if repaired is body:
             raise
     decode(repaired)

@@ -22,7 +22,7 @@ from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_answer
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, MethodNotImplemented, NotFound, Problem
-from pipeline_contracts.request_ids import request_id
+from pipeline_contracts.identifiers import choose_request_id
 from pipeline_contracts.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Edge:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         begun = time.perf_counter()
         headers = request.headers
-        identity = request[REQUEST_ID] = request_id(headers.get("X-Request-Id"))
+        identity = request[REQUEST_ID] = choose_request_id(headers.get("X-Request-Id"))
         path = request.path
         route = self._find(path)
         try:
@@ -118,7 +118,7 @@ class Edge:
         if isinstance(problem, MethodNotImplemented) and route.allow:
             problem.headers[hdrs.ALLOW] = route.allow
         response = route.refuse(request, problem)
-        response.headers["X-Request-Id"] = request_id(None)
+        response.headers["X-Request-Id"] = choose_request_id(None)
         response.headers["Server"] = SERVER
         self._metrics.observe("unreadable", response.status, 0.0)
         return response

@@ -16,7 +16,7 @@ from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
-from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.settings import Settings
 from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory
@@ -70,7 +70,7 @@ async def assembled_edge(
 
 
 def _collect(settings: Settings, intake: Intake, salts: Salts) -> AcceptCollect:
-    addresses = read_trusted(settings.trusted_proxies)
+    addresses = parse_trusted_proxies(settings.trusted_proxies)
     countries = Countries(settings.country_database)
     intake.metrics.add_gauge(
         "pharos_edge_country_database_age_days",

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 from pipeline_contracts.credentials import (
     CredentialKind,
-    bearer_credential,
     digest_credential,
     is_well_formed,
+    parse_bearer,
 )
 from pipeline_contracts.errors import InvalidCredential, StorageUnavailable, Unavailable
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
@@ -19,7 +19,7 @@ _NAMES = {CredentialKind.INGEST_KEY: "an ingest key", CredentialKind.MONITOR_KEY
 def _credential_digest(authorization: str | None, kind: CredentialKind) -> bytes:
     """The digest of a well-formed credential. Kept for the headers that come again and again: check sum and SHA-256
     are a twentieth of a small request. Whether the key is known is asked each time; refusals are not kept."""
-    credential = bearer_credential(authorization)
+    credential = parse_bearer(authorization)
     if credential is None:
         raise InvalidCredential(f"Send {_NAMES[kind]} as 'Authorization: Bearer {kind.value}…'.")
     if not is_well_formed(credential, kind):

@@ -22,9 +22,9 @@ from connection_bounds.bounded_reads import bound_buffers
 from connection_bounds.unread_answers import UnreadAnswers
 from ingest_edge.raw_answer import raw_answer
 from ingest_edge.unreadable_requests import problem_of
-from pipeline_contracts.client_address import ClientAddresses, read_trusted
+from pipeline_contracts.client_address import ClientAddresses, parse_trusted_proxies
 from pipeline_contracts.errors import Problem, Unavailable
-from pipeline_contracts.open_connections import Connections
+from pipeline_contracts.open_connections import ConnectionLimiter
 from pipeline_contracts.settings import Settings
 
 RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
@@ -69,7 +69,7 @@ class ServerLimits:
             settings.max_head_bytes,
             settings.head_timeout_seconds,
             settings.max_connections_per_address,
-            read_trusted(settings.trusted_proxies),
+            parse_trusted_proxies(settings.trusted_proxies),
         )
 
 
@@ -86,7 +86,7 @@ class BoundedServer(web.Server):
         super().__init__(handler, **options)
         self.refuse = refuse
         self.limits = limits
-        self.places = Connections(
+        self.connection_limiter = ConnectionLimiter(
             limits.address_connections,
             limits.trusted.is_trusted,
             loopback=limits.loopback_connections,
@@ -108,7 +108,7 @@ class BoundedProtocol(RequestHandler):
     __slots__ = (
         "_server",
         "_limits",
-        "_place",
+        "_limit_key",
         "_backlog",
         "_payload",
         "_message",
@@ -126,7 +126,7 @@ class BoundedProtocol(RequestHandler):
         # One further request may wait while one is answered. aiohttp allows 32 waiting ones, each with a whole head.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
-        self._place: str | None = None
+        self._limit_key: str | None = None
         self._backlog: Backlog | None = None
         self._head_bytes = 0
         self._trailer_bytes = 0
@@ -143,7 +143,7 @@ class BoundedProtocol(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
-            self._place = self._server.places.enter(transport, self)
+            self._limit_key = self._server.connection_limiter.admit(transport, self)
         except Unavailable as problem:
             # What arrives meanwhile is dropped.
             self._force_close = True
@@ -154,9 +154,9 @@ class BoundedProtocol(RequestHandler):
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self._place is not None:
-            self._server.places.leave(self._place, self)
-            self._place = None
+        if self._limit_key is not None:
+            self._server.connection_limiter.release(self._limit_key, self)
+            self._limit_key = None
         self._end_head()
         self._end_backlog()
         super().connection_lost(exc)
@@ -217,7 +217,7 @@ class BoundedProtocol(RequestHandler):
                 return
             self._message = message
             self._trailer_bytes = 0
-            self._server.places.touch(self)
+            self._server.connection_limiter.touch(self)
             if self._head_bytes:
                 if self._head_bytes + len(data) > self._limits.head_bytes and self._has_large_head(new):
                     for _ in range(new):

@@ -3,7 +3,7 @@
 import orjson
 
 from pipeline_contracts.errors import Unavailable
-from pipeline_contracts.request_ids import request_id
+from pipeline_contracts.identifiers import choose_request_id
 
 
 def raw_answer(problem: Unavailable) -> bytes:
@@ -12,6 +12,6 @@ def raw_answer(problem: Unavailable) -> bytes:
     head = (
         f"HTTP/1.1 {problem.status} {problem.title}\r\nServer: pharos\r\nConnection: close\r\n"
         f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n"
-        f"Retry-After: {problem.headers['Retry-After']}\r\nX-Request-Id: {request_id(None)}\r\n\r\n"
+        f"Retry-After: {problem.headers['Retry-After']}\r\nX-Request-Id: {choose_request_id(None)}\r\n\r\n"
     )
     return head.encode("ascii") + body

@@ -10,7 +10,7 @@ from typing import Any
 from locust import between, task
 from locust.contrib.fasthttp import FastHttpUser
 
-from pipeline_contracts.deploy_states import FINAL
+from pipeline_contracts.deploy_states import FINAL_STATUSES
 
 _PROJECT = os.environ["LOAD_PROJECT"]
 _ENVIRONMENT = os.environ["LOAD_ENVIRONMENT"]
@@ -89,7 +89,7 @@ class Pipeline(_Caller):
     def _wait_for(self, number: int) -> None:
         for _ in range(_POLLS):
             document = self.read(f"/v1/deployments/{number}", "deployment")
-            if document is None or document["data"]["status"] in FINAL:
+            if document is None or document["data"]["status"] in FINAL_STATUSES:
                 return
             time.sleep(_POLL_SECONDS)
 

@@ -3,13 +3,14 @@
 import argparse
 from datetime import UTC, datetime
 
-from pipeline_contracts.durations import UNITS, BadDuration, read_duration
+from pipeline_contracts import durations
+from pipeline_contracts.durations import UNITS, BadDuration
 
 
 def parse_duration(text: str) -> int:
     """Seconds; a number without a unit is seconds. Raises `argparse.ArgumentTypeError`."""
     try:
-        return read_duration(text.strip())
+        return durations.parse_duration(text.strip())
     except BadDuration as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 

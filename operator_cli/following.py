@@ -12,7 +12,7 @@ from operator_cli.failure import CommandFailed, NotReached
 from operator_cli.follow_screen import FollowScreen, seconds_told
 from operator_cli.still_waiting import StillWaiting
 from operator_cli.typed_commands import typed_commands
-from pipeline_contracts.deploy_states import FINAL, DeploymentStatus
+from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 
 WAITS = 3
 """The exit status where a second person has to agree first."""
@@ -103,7 +103,7 @@ async def _follow_until_final(ask_again: Ask, screen: FollowScreen, number: int,
             }
             if len(seen["lines"]) == MOST_LINES:
                 continue
-            if deployment["status"] in (*FINAL, DeploymentStatus.AWAITING_APPROVAL):
+            if deployment["status"] in (*FINAL_STATUSES, DeploymentStatus.AWAITING_APPROVAL):
                 return deployment
             if _is_left(seen) and not is_warned and time.monotonic() - began > _QUEUED_SECONDS:
                 is_warned = True

@@ -1,1 +1,1 @@
-"""What the parts of Pharos agree on: records, identifiers, settings, errors. Pure: nothing here does I/O."""
+"""Definitions that all parts of Pharos share: records, identifiers, settings, errors. Pure: nothing here does I/O."""

@@ -1,4 +1,4 @@
-"""Which address a request comes from, when proxies stand before the edge."""
+"""Find the client's address of a request that came through proxies, and the network that limits count it under."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -8,52 +8,52 @@ from pipeline_contracts.settings import PREFIX, BadSettings
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# A chain of proxies is short; what is longer was made up.
-_MOST_HOPS = 32
+# A real chain of proxies is short; a longer header is forged.
+_MAX_HOPS = 32
 
 
-def read_networks(text: str | None) -> tuple[Network, ...]:
-    """`10.0.0.0/8, ::1` as networks. Raises `ValueError` that names the bad one."""
+def parse_networks(text: str | None) -> tuple[Network, ...]:
+    """Parse a list like `10.0.0.0/8, ::1`. Raises `ValueError` that names the first invalid entry."""
     networks = []
     for part in (text or "").split(","):
-        if wanted := part.strip():
+        if entry := part.strip():
             try:
-                networks.append(ipaddress.ip_network(wanted, strict=False))
+                networks.append(ipaddress.ip_network(entry, strict=False))
             except ValueError:
-                raise ValueError(f"{wanted!r} is neither an address nor a network") from None
+                raise ValueError(f"{entry!r} is neither an address nor a network") from None
     return tuple(networks)
 
 
 class ClientAddresses:
-    """Tells the client from trusted proxies: the last address in `X-Forwarded-For` that is none of them."""
+    """Finds clients behind trusted proxies: the last address in `X-Forwarded-For` that is not a trusted proxy."""
 
     def __init__(self, trusted: Sequence[Network]) -> None:
         self._trusted = tuple(trusted)
-        self._is_trusted = lru_cache(4096)(self._look_up)
+        self._is_trusted = lru_cache(4096)(self._is_in_trusted_network)
 
     def is_trusted(self, peer: str | None) -> bool:
-        """Whether the peer is a trusted proxy: what it says of the client is believed."""
+        """True if the peer is a trusted proxy, whose headers about the client are believed."""
         return peer is not None and bool(self._trusted) and self._is_trusted(peer)
 
     def find(self, peer: str | None, forwarded_for: str | None) -> str:
-        """The client's address. Nothing is believed of a peer that is not trusted."""
-        return _plain(self._last_untrusted(peer, forwarded_for))
+        """Return the client's address. The header of an untrusted peer is ignored."""
+        return _unmap_ipv4(self._last_untrusted(peer, forwarded_for))
 
     def _last_untrusted(self, peer: str | None, forwarded_for: str | None) -> str:
         if forwarded_for is None or not self.is_trusted(peer):
             return peer or ""
-        hops = forwarded_for.split(",")[-_MOST_HOPS:]
+        hops = forwarded_for.split(",")[-_MAX_HOPS:]
         address = peer or ""
         for hop in reversed(hops):
-            given = _without_port(hop.strip())
-            if not _is_address(given):
+            hop_address = _without_port(hop.strip())
+            if not _is_address(hop_address):
                 break
-            address = given
-            if not self._is_trusted(given):
+            address = hop_address
+            if not self._is_trusted(hop_address):
                 break
         return address
 
-    def _look_up(self, address: str) -> bool:
+    def _is_in_trusted_network(self, address: str) -> bool:
         parsed = _parse(address)
         if parsed is None:
             return False
@@ -61,18 +61,18 @@ class ClientAddresses:
         return any((mapped or parsed) in network for network in self._trusted)
 
 
-def read_trusted(text: str | None) -> ClientAddresses:
-    """Those of `PHAROS_TRUSTED_PROXIES`. Raises `BadSettings`."""
+def parse_trusted_proxies(text: str | None) -> ClientAddresses:
+    """Parse `PHAROS_TRUSTED_PROXIES`. Raises `BadSettings`."""
     try:
-        return ClientAddresses(read_networks(text))
+        return ClientAddresses(parse_networks(text))
     except ValueError as error:
         raise BadSettings(f"{PREFIX}TRUSTED_PROXIES: {error}") from error
 
 
 @lru_cache(4096)
 def network_of(address: str) -> str:
-    """Whose address this is, for limits: an IPv4 address itself, of IPv6 the /64 network, in which one caller may have
-    any address."""
+    """Return the network that limits count as one caller: an IPv4 address itself, or the /64 of an IPv6 address, of
+    which one caller may use any address."""
     parsed = _parse(address.partition("%")[0])
     if parsed is None or isinstance(parsed, ipaddress.IPv4Address):
         return address
@@ -82,10 +82,10 @@ def network_of(address: str) -> str:
 
 
 @lru_cache(4096)
-def site_of(network: str) -> str:
-    """The group of networks that one caller often has whole, for limits: of IPv6 the /48, of IPv4 the /24.
+def wider_network_of(network: str) -> str:
+    """Return the wider network that one caller often owns whole, for limits: the /48 of IPv6, the /24 of IPv4.
 
-    Takes what `network_of` returns; what is no address is a group of its own."""
+    `network` comes from `network_of`. Text that is no address is returned as it is."""
     parsed = _parse(network.partition("/")[0])
     if parsed is None:
         return network
@@ -94,13 +94,13 @@ def site_of(network: str) -> str:
 
 @lru_cache(4096)
 def is_loopback(address: str) -> bool:
-    """Whether the address is of this machine."""
+    """True for an address of this machine."""
     parsed = _parse(address.partition("%")[0])
     return parsed is not None and (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
 
 
-def _plain(address: str) -> str:
-    """An IPv4 address as itself, also where a socket for both kinds writes it as one of IPv6."""
+def _unmap_ipv4(address: str) -> str:
+    """Return `::ffff:192.0.2.1`, as a dual-stack socket writes an IPv4 address, as `192.0.2.1`."""
     return address[7:] if address.lower().startswith("::ffff:") and "." in address else address
 
 
@@ -114,7 +114,7 @@ def _is_address(text: str) -> bool:
     return _parse(text) is not None
 
 
-# Parsing is most of what an address costs, and each request asks about its client's address several times.
+# Parsing dominates the cost of these checks, and each request checks its client's address several times.
 @lru_cache(4096)
 def _parse(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:

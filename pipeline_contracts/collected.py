@@ -1,6 +1,6 @@
-"""The wire format of web analytics: what a collect request carries, and what the edge makes of it for the log.
+"""The wire formats of web analytics: the body of a collect request, and the records that the edge appends to the log.
 
-Nothing in the latter identifies a person: visitors and sessions are hashes under salts that are deleted after 48 h.
+No record identifies a person: visitors and sessions are hashes under salts that are deleted after 48 h.
 """
 
 from datetime import datetime
@@ -10,9 +10,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-LONGEST_PATH = 2048
-MOST_PROPERTIES = 8
-MOST_EVENTS = 20
+MAX_PATH_LENGTH = 2048
+MAX_PROPERTIES = 8
+MAX_EVENTS = 20
 
 OUTBOUND_LINK: Final = "Outbound Link: Click"
 FILE_DOWNLOAD: Final = "File Download"
@@ -20,12 +20,12 @@ NOT_FOUND: Final = "404"
 WEB_VITAL: Final = "Web Vital"
 ENGAGEMENT: Final = "Engagement"
 
-PASSIVE: Final = frozenset({WEB_VITAL, ENGAGEMENT})
-"""Events that the page sends by itself: alone they make neither a visit nor a visitor."""
+PASSIVE_EVENTS: Final = frozenset({WEB_VITAL, ENGAGEMENT})
+"""Events that the page sends by itself: alone they count as neither a visit nor a visitor."""
 VITALS: Final = ("LCP", "INP", "CLS", "FCP", "TTFB")
 DEVICES: Final = ("Desktop", "Mobile", "Tablet")
 
-Moment = Annotated[datetime, Meta(tz=True)]
+Timestamp = Annotated[datetime, Meta(tz=True)]
 
 
 class SentEvent(Struct, gc=False):
@@ -33,8 +33,8 @@ class SentEvent(Struct, gc=False):
 
     id: UUID
     type: Literal["pageview", "event"]
-    path: Annotated[str, Meta(max_length=LONGEST_PATH)]
-    occurred_at: Moment | None = None
+    path: Annotated[str, Meta(max_length=MAX_PATH_LENGTH)]
+    occurred_at: Timestamp | None = None
     referrer_host: str | None = None
     utm_source: str | None = None
     utm_medium: str | None = None
@@ -44,17 +44,17 @@ class SentEvent(Struct, gc=False):
     os: str | None = None
     visitor: str | None = None
     session: str | None = None
-    properties: Annotated[dict[str, Any], Meta(max_length=MOST_PROPERTIES)] | None = None
+    properties: Annotated[dict[str, Any], Meta(max_length=MAX_PROPERTIES)] | None = None
 
 
 class SentEvents(Struct, gc=False):
-    """The body."""
+    """The body of `POST /v1/collect/{publicId}`."""
 
-    events: Annotated[list[SentEvent], Meta(min_length=1, max_length=MOST_EVENTS)]
+    events: Annotated[list[SentEvent], Meta(min_length=1, max_length=MAX_EVENTS)]
 
 
 class CollectedEvent(Struct, array_like=True, gc=False, omit_defaults=True):
-    """One event as it lies in the log. Hashes are 64 bits, never 0.
+    """One event in a log record. Hashes are 64 bits, never 0.
 
     Fields are only ever added at the end, with a default, so that old records stay readable.
     """
@@ -67,13 +67,13 @@ class CollectedEvent(Struct, array_like=True, gc=False, omit_defaults=True):
     device: str = ""
     browser: str = ""
     os: str = ""
-    before: int = 0
-    """The hash under the salt of the day before, of `session` if there is one, else of the visitor: in the first half
-    hour of a day (UTC), so that a visit goes on over midnight."""
+    previous_day_hash: int = 0
+    """Hash of `session`, or else of the visitor, under the salt of the day before. Set in the first half hour of a day
+    (UTC), so that a visit can continue over midnight."""
     session: int = 0
-    """The session's hash, where the sender named one."""
+    """Hash of the session ID, if the sender named one."""
     name: str = ""
-    """The event's; empty for a page view."""
+    """Name of a custom event; empty for a page view."""
     is_event: bool = False
     referrer_host: str = ""
     medium: str = ""
@@ -83,23 +83,23 @@ class CollectedEvent(Struct, array_like=True, gc=False, omit_defaults=True):
     metric: str = ""
     value: float = 0.0
     vital: int = 0
-    """The hash of the measurement that a Web Vital's values belong to."""
+    """Hash of the measurement ID that the values of a Web Vital share."""
     revenue: int = 0
     """In millionths of `currency`."""
     currency: str = ""
     properties: str = ""
-    """What else a custom event carries: a JSON object, as text."""
+    """Further properties of a custom event: the text of a JSON object."""
 
 
 class Collected(Struct, array_like=True, gc=False):
-    """What one request has brought: the value of its record."""
+    """The value of a log record: the events of one request."""
 
     country: str
     events: list[CollectedEvent]
 
 
 class CollectMeta(Struct, array_like=True, frozen=True, gc=False):
-    """Which site a record is of and when it came; travels in the record's header, as a MessagePack array."""
+    """The header of a log record, as a MessagePack array: its site and time of receipt."""
 
     site_id: int
     received_ms: int
@@ -110,7 +110,7 @@ class CollectMeta(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Dropped(Struct, array_like=True, gc=False):
-    """How many events of a site an edge has dropped since it said so last, by reason."""
+    """How many events of a site an edge has dropped since its last such record, by reason."""
 
     counts: dict[str, int]
 
@@ -124,15 +124,15 @@ _meta = msgspec.msgpack.Decoder(CollectMeta)
 
 
 def decode_collected(data: bytes) -> Collected:
-    """Raises `msgspec.DecodeError` for foreign bytes; so do the others."""
+    """Decode the value of a record of kind `events`. This and the functions below raise `msgspec.DecodeError`."""
     return _collected.decode(data)
 
 
 def decode_dropped(data: bytes) -> Dropped:
-    """The value of a record of kind `dropped`."""
+    """Decode the value of a record of kind `dropped`."""
     return _dropped.decode(data)
 
 
 def decode_collect_meta(data: bytes) -> CollectMeta:
-    """The header's content."""
+    """Decode the header of a record."""
     return _meta.decode(data)

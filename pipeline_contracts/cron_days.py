@@ -1,7 +1,6 @@
-"""Whether the days that a cron expression names are ever there; a first of the month that is its fifth Monday
-(`0 0 */31 * 1#5`) is not.
+"""Find cron expressions whose days never occur, like the first of a month that is its fifth Monday (`0 0 */31 * 1#5`).
 
-To look for the next one day by day takes thousands of times as long where there is none for fifty years.
+Searching for the next such day, day by day through fifty years, would take thousands of times as long.
 """
 
 from calendar import monthrange
@@ -11,35 +10,35 @@ from functools import cache
 
 from cronsim import CronSim
 
-# In 28 years every kind of month is there: each length with each weekday at its beginning.
+# 28 years contain every kind of month: each length with each weekday as its first day.
 _YEARS = range(2001, 2029)
 
 
-def ever_comes(cron: CronSim) -> bool:
-    """Whether there is a day on which it is due."""
+def can_occur(cron: CronSim) -> bool:
+    """True if there is a day on which the expression is due."""
     months = _join(_in_month(month) for month in cron.months)
     days = _join(_on_day(day) for day in cron.days)
     weekdays = _join(_on_weekday(weekday) for weekday in cron.weekdays)
     return bool(months & (days & weekdays if cron.day_and else days | weekdays))
 
 
-def _join(sets: Iterable[int]) -> int:
+def _join(day_sets: Iterable[int]) -> int:
     joined = 0
-    for one in sets:
-        joined |= one
+    for day_set in day_sets:
+        joined |= day_set
     return joined
 
 
-# A set of days is a number whose bits stand for those of `_days`.
+# A set of days is an integer with one bit for each of `_days`.
 @cache
 def _days() -> Sequence[date]:
-    """Every day of one month of each kind."""
+    """Return every day of one month of each kind."""
     kinds = {monthrange(year, month): date(year, month, 1) for year in _YEARS for month in range(1, 13)}
     return [first + timedelta(days=day) for (_, length), first in kinds.items() for day in range(length)]
 
 
-def _to_set(are_in: Iterable[bool]) -> int:
-    return int("".join("1" if is_in else "0" for is_in in are_in), 2)
+def _to_set(members: Iterable[bool]) -> int:
+    return int("".join("1" if is_member else "0" for is_member in members), 2)
 
 
 @cache
@@ -63,5 +62,5 @@ def _on_weekday(weekday: int | tuple[int, int]) -> int:
 
 
 def _probe() -> CronSim:
-    # The library itself says what matches: it alone knows what L and LW are.
+    # The library decides what matches, because only it knows L and LW.
     return CronSim("* * * * *", datetime(2024, 1, 1, tzinfo=UTC))

@@ -1,8 +1,7 @@
-"""The states of deployments, environments, variable changes and a configuration's operations, and every move that is
-allowed between them.
+"""The states of deployments, environments, variable changes and configuration steps, and all allowed transitions.
 
-The one table that the control plane and the deployer ask. `contract.md` of the public API names the same moves; what
-stands nowhere here is refused.
+The control plane and the deployer use this one table. `contract.md` of the public API lists the same transitions; any
+other is refused.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 
 class DeploymentStatus(StrEnum):
-    """Where a deployment is. A caller polls until one of `FINAL`."""
+    """Status of a deployment. A caller polls until one of `FINAL_STATUSES`."""
 
     QUEUED = "queued"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -26,7 +25,7 @@ class DeploymentStatus(StrEnum):
 
 
 class DeploymentStep(StrEnum):
-    """How far the deployer is with what it carries out. After `SWITCH` there is no way back."""
+    """The step that a running deployment has reached. After `SWITCH` it cannot be canceled."""
 
     CHECK_OUT = "check_out"
     BUILD = "build"
@@ -36,24 +35,24 @@ class DeploymentStep(StrEnum):
 
 
 class EnvironmentState(StrEnum):
-    """What an environment is asked to be."""
+    """Desired state of an environment."""
 
     RUNNING = "running"
     HIBERNATED = "hibernated"
 
 
 class ChangeState(StrEnum):
-    """Where a change of variables is that needs a second person."""
+    """State of a change of variables that a second person must approve."""
 
     PENDING = "pending"
     APPLIED = "applied"
     REJECTED = "rejected"
     SUPERSEDED = "superseded"
-    """A newer change of the same environment came first: it replaces all variables, as this one would have."""
+    """A newer change of the same environment was applied first: it replaced all variables."""
 
 
-class OperationStatus(StrEnum):
-    """Where one operation of a configuration's application is."""
+class StepStatus(StrEnum):
+    """Status of one step of a configuration run. The public API calls such a step an operation."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -62,7 +61,7 @@ class OperationStatus(StrEnum):
     CANCELED = "canceled"
 
 
-State = DeploymentStatus | EnvironmentState | ChangeState | OperationStatus
+State = DeploymentStatus | EnvironmentState | ChangeState | StepStatus
 
 _DEPLOYMENT: Final[Mapping[DeploymentStatus, frozenset[DeploymentStatus]]] = {
     DeploymentStatus.QUEUED: frozenset(
@@ -90,40 +89,40 @@ _CHANGE: Final[Mapping[ChangeState, frozenset[ChangeState]]] = {
     ChangeState.REJECTED: frozenset(),
     ChangeState.SUPERSEDED: frozenset(),
 }
-_OPERATION: Final[Mapping[OperationStatus, frozenset[OperationStatus]]] = {
-    OperationStatus.PENDING: frozenset({OperationStatus.RUNNING, OperationStatus.CANCELED}),
-    OperationStatus.RUNNING: frozenset({OperationStatus.SUCCEEDED, OperationStatus.FAILED}),
-    OperationStatus.SUCCEEDED: frozenset(),
-    # Tried again.
-    OperationStatus.FAILED: frozenset({OperationStatus.PENDING}),
-    OperationStatus.CANCELED: frozenset({OperationStatus.PENDING}),
+_OPERATION: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
+    StepStatus.PENDING: frozenset({StepStatus.RUNNING, StepStatus.CANCELED}),
+    StepStatus.RUNNING: frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED}),
+    StepStatus.SUCCEEDED: frozenset(),
+    # Retried.
+    StepStatus.FAILED: frozenset({StepStatus.PENDING}),
+    StepStatus.CANCELED: frozenset({StepStatus.PENDING}),
 }
-# A table a kind: members of two StrEnums that have the same text are equal, and would be one key.
-MOVES: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
+# One table for each kind: members of two StrEnums with the same text are equal, and would be one key.
+TRANSITIONS: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
     DeploymentStatus: _DEPLOYMENT,
     EnvironmentState: _ENVIRONMENT,
     ChangeState: _CHANGE,
-    OperationStatus: _OPERATION,
+    StepStatus: _OPERATION,
 }
-"""Of each kind: from each state to those that may follow it."""
+"""For each kind of state: the states that may follow each state."""
 
-FINAL: Final = frozenset(status for status in DeploymentStatus if not _DEPLOYMENT[status])
-"""The deployment statuses that nothing follows."""
+FINAL_STATUSES: Final = frozenset(status for status in DeploymentStatus if not _DEPLOYMENT[status])
+"""The deployment statuses that no other follows."""
 
-ACTIVE: Final = (DeploymentStatus.QUEUED, DeploymentStatus.DEPLOYING, DeploymentStatus.RUNNING)
-"""The deployment statuses of which an environment has one at most. One that waits for a person holds nobody up."""
-
-
-class ForbiddenMove(Exception):
-    """A move that the table does not have."""
-
-    def __init__(self, was: State, wanted: State) -> None:
-        super().__init__(f"What is {was} cannot become {wanted}.")
-        self.was = was
-        self.wanted = wanted
+ACTIVE_STATUSES: Final = (DeploymentStatus.QUEUED, DeploymentStatus.DEPLOYING, DeploymentStatus.RUNNING)
+"""An environment has at most one deployment in these statuses. One that awaits approval does not block others."""
 
 
-def check_move(was: State, wanted: State) -> None:
-    """Raises `ForbiddenMove` unless the table has the move. To stay is no move."""
-    if type(was) is not type(wanted) or wanted not in MOVES[type(was)][was]:
-        raise ForbiddenMove(was, wanted)
+class ForbiddenTransition(Exception):
+    """`requested` may not follow `current`."""
+
+    def __init__(self, current: State, requested: State) -> None:
+        super().__init__(f"What is {current} cannot become {requested}.")
+        self.current = current
+        self.requested = requested
+
+
+def check_transition(current: State, requested: State) -> None:
+    """Raise `ForbiddenTransition` unless `requested` may follow `current`. Staying in a state is no transition."""
+    if type(current) is not type(requested) or requested not in TRANSITIONS[type(current)][current]:
+        raise ForbiddenTransition(current, requested)

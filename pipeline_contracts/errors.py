@@ -1,4 +1,4 @@
-"""Errors by cause. A `Problem` carries its HTTP answer; a storage error carries the retry decision."""
+"""Errors by cause. A `Problem` carries its HTTP response; the class of a storage error says if a retry can help."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ MAX_FIELD_ERRORS = 50
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One refused input: where (`events[3].type`) and why."""
+    """One refused input: its field (`events[3].type`) and the reason."""
 
     field: str
     message: str
@@ -16,13 +16,13 @@ class FieldError:
     """The line of a document, from 1."""
 
     def to_document(self) -> dict[str, object]:
-        """The item of `errors`."""
-        told: dict[str, object] = {"field": self.field, "message": self.message}
-        return told if self.line is None else {**told, "line": self.line}
+        """Return the item of `errors` in a problem document."""
+        document: dict[str, object] = {"field": self.field, "message": self.message}
+        return document if self.line is None else {**document, "line": self.line}
 
 
 class Problem(Exception):
-    """An answer that refuses a request: status, stable slug, title, and what this case was."""
+    """An HTTP response that refuses a request: status, stable slug and title of the cause, detail of this case."""
 
     status = 500
     slug = "internal-error"
@@ -41,10 +41,10 @@ class Problem(Exception):
         self.headers: dict[str, str] = dict(headers or {})
         self.errors = tuple(errors[:MAX_FIELD_ERRORS])
         self.members: dict[str, object] = dict(members or {})
-        """Extension members, which programs read."""
+        """Extension members of the document, for programs."""
 
     def to_document(self) -> dict[str, object]:
-        """The RFC 9457 body."""
+        """Return the RFC 9457 document."""
         document: dict[str, object] = {
             "type": f"/problems/{self.slug}",
             "title": self.title,
@@ -57,7 +57,7 @@ class Problem(Exception):
 
 
 class MalformedRequest(Problem):
-    """No valid HTTP: the request line, a header or the framing of the body cannot be read."""
+    """The request line, a header or the framing of the body is not valid HTTP."""
 
     status = 400
     slug = "malformed-request"
@@ -65,7 +65,7 @@ class MalformedRequest(Problem):
 
 
 class InvalidCredential(Problem):
-    """No credential, or one that opens nothing."""
+    """A missing, unknown, revoked or expired credential."""
 
     status = 401
     slug = "invalid-credential"
@@ -76,7 +76,7 @@ class InvalidCredential(Problem):
 
 
 class BadSignature(Problem):
-    """A webhook that was not signed with the repository's secret."""
+    """A webhook without a valid signature by the repository's secret."""
 
     status = 401
     slug = "bad-signature"
@@ -84,7 +84,7 @@ class BadSignature(Problem):
 
 
 class MissingScope(Problem):
-    """A genuine API token without the scope that the operation needs."""
+    """A valid API token without the scope that the operation needs."""
 
     status = 403
     slug = "missing-scope"
@@ -92,7 +92,7 @@ class MissingScope(Problem):
 
 
 class DeployNotAllowed(Problem):
-    """The person behind the token may not do this with Deploy in the project."""
+    """The token's owner may not use this part of Deploy in the project."""
 
     status = 403
     slug = "deploy-not-allowed"
@@ -100,7 +100,7 @@ class DeployNotAllowed(Problem):
 
 
 class OriginNotRegistered(Problem):
-    """A page of an origin that is not the site's."""
+    """A page whose origin is not registered for the site."""
 
     status = 403
     slug = "origin-not-registered"
@@ -108,7 +108,7 @@ class OriginNotRegistered(Problem):
 
 
 class NotFound(Problem):
-    """Nothing under this address in the caller's account."""
+    """The caller's account has nothing at this URL."""
 
     status = 404
     slug = "not-found"
@@ -116,7 +116,7 @@ class NotFound(Problem):
 
 
 class MethodNotAllowed(Problem):
-    """The address exists, the method does not."""
+    """The URL exists, but not for this method."""
 
     status = 405
     slug = "method-not-allowed"
@@ -132,7 +132,7 @@ class RequestTimeout(Problem):
 
 
 class DeployRunning(Problem):
-    """The environment has a deployment that is not finished; `active_deployment_id` names it."""
+    """The environment has an unfinished deployment, which `active_deployment_id` names."""
 
     status = 409
     slug = "deploy-running"
@@ -140,7 +140,7 @@ class DeployRunning(Problem):
 
 
 class ReviewExpired(Problem):
-    """A configuration review whose 15 minutes are over."""
+    """A configuration review that is older than 15 minutes."""
 
     status = 409
     slug = "review-expired"
@@ -148,7 +148,7 @@ class ReviewExpired(Problem):
 
 
 class ReviewApplied(Problem):
-    """A configuration review that was applied already; `application_id` names its application."""
+    """A configuration review that was applied already; `application_id` names its configuration run."""
 
     status = 409
     slug = "review-applied"
@@ -156,23 +156,23 @@ class ReviewApplied(Problem):
 
 
 class ProjectChanged(Problem):
-    """The project is no longer as the review's plan saw it."""
+    """The project has changed since the review was planned."""
 
     status = 409
     slug = "project-changed"
     title = "The project has changed since the review"
 
 
-class ApplicationRunning(Problem):
-    """An application of the project is not finished; `application_id` names it."""
+class ConfigurationRunInProgress(Problem):
+    """The project has an unfinished configuration run, which `application_id` names."""
 
     status = 409
     slug = "application-running"
     title = "An application is running"
 
 
-class OperationNotPossible(Problem):
-    """An operation that cannot be canceled, or tried again, as it is now."""
+class ConfigurationStepConflict(Problem):
+    """A step of a configuration run that cannot be canceled, or retried, in its current status."""
 
     status = 409
     slug = "operation-not-possible"
@@ -180,7 +180,7 @@ class OperationNotPossible(Problem):
 
 
 class RepositoryNotReady(Problem):
-    """What a webhook asks for cannot be deployed now: the environment or the project is not ready for it."""
+    """A webhook's deploy is not possible now: its environment or project is not ready."""
 
     status = 409
     slug = "repository-not-ready"
@@ -188,7 +188,7 @@ class RepositoryNotReady(Problem):
 
 
 class PayloadTooLarge(Problem):
-    """Over one of the limits of size or count."""
+    """A request over a limit of size or count."""
 
     status = 413
     slug = "payload-too-large"
@@ -196,7 +196,7 @@ class PayloadTooLarge(Problem):
 
 
 class UnsupportedMediaType(Problem):
-    """A content type or content encoding that the operation does not read."""
+    """A content type or content encoding that the operation does not support."""
 
     status = 415
     slug = "unsupported-media-type"
@@ -204,7 +204,7 @@ class UnsupportedMediaType(Problem):
 
 
 class InvalidInput(Problem):
-    """Validation failed; `errors` lists every field."""
+    """Validation failed; `errors` lists each invalid field."""
 
     status = 422
     slug = "validation-failed"
@@ -212,7 +212,7 @@ class InvalidInput(Problem):
 
 
 class PayloadNotUsable(InvalidInput):
-    """A webhook's body or headers that do not say what its event has to."""
+    """A webhook without a header or field that its event needs."""
 
     slug = "payload-not-usable"
     title = "The payload is not usable"
@@ -226,35 +226,35 @@ class EnvironmentLocked(InvalidInput):
 
 
 class OutsideWindow(InvalidInput):
-    """The environment takes deploys at other times."""
+    """The environment's deploy window is closed now."""
 
     slug = "outside-window"
     title = "Outside the deploy window"
 
 
 class EnvironmentNotReady(InvalidInput):
-    """Something that a deploy needs is missing."""
+    """The environment lacks something that a deploy needs."""
 
     slug = "environment-not-ready"
     title = "The environment is not ready"
 
 
 class NotRetained(InvalidInput):
-    """There is no release of this deployment any more, or there never was."""
+    """The deployment has no release, or its release was removed."""
 
     slug = "not-retained"
     title = "The release is not retained"
 
 
 class NotPromotable(InvalidInput):
-    """The deployment cannot go to that environment."""
+    """The deployment cannot be promoted to that environment."""
 
     slug = "not-promotable"
     title = "The deployment cannot be promoted"
 
 
 class HeadTooLarge(Problem):
-    """The request line and the headers together are over the limit."""
+    """The request line and the headers together exceed the limit."""
 
     status = 431
     slug = "head-too-large"
@@ -262,7 +262,7 @@ class HeadTooLarge(Problem):
 
 
 class MethodNotImplemented(Problem):
-    """A method that HTTP does not know."""
+    """A method that HTTP does not define."""
 
     status = 501
     slug = "method-not-implemented"
@@ -270,7 +270,7 @@ class MethodNotImplemented(Problem):
 
 
 class RateLimited(Problem):
-    """Over the account's ingest rate; `Retry-After` says when to come back."""
+    """The account's ingest rate is exceeded; `Retry-After` says when to retry."""
 
     status = 429
     slug = "rate-limited"
@@ -278,8 +278,7 @@ class RateLimited(Problem):
 
 
 class TooManyRequests(Problem):
-    """More requests, or reports, of one account or address than it may have; `Retry-After` says when to come
-    back."""
+    """Too many requests or reports of one account or address; `Retry-After` says when to retry."""
 
     status = 429
     slug = "too-many-requests"
@@ -287,7 +286,7 @@ class TooManyRequests(Problem):
 
 
 class Unavailable(Problem):
-    """A part that the call needs does not answer now. Nothing was stored; the same request may be sent again."""
+    """A needed part is unavailable now. Nothing was stored, and the caller may resend the request."""
 
     status = 503
     slug = "unavailable"
@@ -298,11 +297,11 @@ class Unavailable(Problem):
 
 
 class StorageUnavailable(Exception):
-    """An engine (log, column store, counter, directory) is away or full. Try again; nothing was changed."""
+    """An engine (log, column store, counter, directory) is unreachable or full. Nothing was changed; retry later."""
 
 
 class LogFull(StorageUnavailable):
-    """The event log has reached its size limit. It empties as the consumers catch up."""
+    """The event log has reached its size limit. Space becomes free as the consumers catch up."""
 
 
 class InsertTooLate(StorageUnavailable):
@@ -310,15 +309,15 @@ class InsertTooLate(StorageUnavailable):
 
 
 class RowsRefused(Exception):
-    """The column store answered that these rows can never be inserted: trying again is useless."""
+    """The column store will never accept these rows: a retry is useless."""
 
 
 class PartitionLost(Exception):
-    """Another consumer holds the partition now: drop the work, insert nothing."""
+    """Another consumer owns the partition now: abandon the chunk and insert nothing."""
 
 
-class RecordsGone(Exception):
-    """The log has removed records before they were read; it goes on at `next_offset`."""
+class RecordsRemoved(Exception):
+    """The log has removed records before they were read. Continue at `next_offset`."""
 
     def __init__(self, partition: int, start: int, next_offset: int) -> None:
         super().__init__(f"partition {partition}: records {start} to {next_offset - 1} are gone")

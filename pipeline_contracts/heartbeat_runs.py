@@ -1,7 +1,7 @@
 """One run of a heartbeat's job.
 
-A run keeps the first time of each kind of signal: whatever order signals are applied in, and however often, the run
-ends up the same. Each time is milliseconds since 1970, of the receipt at the edge.
+A run keeps the first time of each kind of signal, so that the order and repetition of signals do not change the result.
+Times are of the receipt at the edge, in milliseconds since 1970.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Run:
 
     @property
     def outcome(self) -> Outcome:
-        """A run that has said both has failed; one that says how it ended after its time was up has ended so."""
+        """Return the outcome. Failure outweighs success, and both outweigh a timeout that was judged before."""
         if self.failed_ms is not None:
             return "failed"
         if self.succeeded_ms is not None:
@@ -37,19 +37,19 @@ class Run:
 
     @property
     def ended_ms(self) -> int | None:
-        """When it ended, by the signal that counts; None while it is open."""
+        """Return the time of the signal or timeout that ended the run; None while the run is open."""
         if self.failed_ms is not None:
             return self.failed_ms
         return self.timed_out_ms if self.succeeded_ms is None else self.succeeded_ms
 
     @property
     def duration_ms(self) -> int | None:
-        """From start to end; None without one of them, or if the start came in last."""
+        """Return the time from start to end; None without either, or if the start was received after the end."""
         if self.started_ms is None or self.ended_ms is None or self.ended_ms < self.started_ms:
             return None
         return self.ended_ms - self.started_ms
 
-    def take(self, signal: Signal, received_ms: int) -> bool:
+    def apply(self, signal: Signal, received_ms: int) -> bool:
         """Add a signal; return whether it changed the run."""
         before = (self.first_ms, self.started_ms, self.succeeded_ms, self.failed_ms)
         self.first_ms = min(self.first_ms, received_ms)
@@ -64,12 +64,15 @@ class Run:
 
 
 def earlier(known: int | None, other: int) -> int:
-    """The earlier of two times, of which one may not be known."""
+    """Return the earlier of two times; `known` may be missing."""
     return other if known is None else min(known, other)
 
 
-def take_output(run: Run, signal: Signal, exit_status: int | None, output: str | None) -> None:
-    """Keep what a signal brings that the run has just taken: a failure's before a success's, that before a start's."""
+def record_output(run: Run, signal: Signal, exit_status: int | None, output: str | None) -> None:
+    """Store the exit status and output of a signal that changed the run.
+
+    The output of a failure outweighs that of a success, which outweighs that of a start.
+    """
     if signal == "success" and run.failed_ms is not None:
         return
     if exit_status is not None:

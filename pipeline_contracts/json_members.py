@@ -1,4 +1,4 @@
-"""Reads a JSON object member by member, so that all that is wrong with it can be told, not only the first fault."""
+"""Read a JSON object member by member, to report every invalid member and not only the first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,31 +8,33 @@ from msgspec import UNSET, Raw, UnsetType
 
 
 class NotAnObject(ValueError):
-    """A body that is no JSON object."""
+    """The body is not a JSON object."""
 
 
 class Members:
-    """The members that an object may have, with their types; others are passed over."""
+    """Decoders of an object's members by name. Members of other names are ignored."""
 
     def __init__(self, types: Mapping[str, Any]) -> None:
-        # Each stays raw JSON until its own turn: one that is wrong does not hide the others.
+        # Split the object into raw members first, because a decoder stops at the first invalid one.
         raw = msgspec.defstruct("Members", [(name, Raw | UnsetType, UNSET) for name in types], gc=False)
         self._split = msgspec.json.Decoder(raw).decode
         self._decoders = {name: msgspec.json.Decoder(type_).decode for name, type_ in types.items()}
 
     def read(self, body: bytes) -> tuple[dict[str, Any], set[str]]:
-        """(the values of those that fit their types, the names of those that do not). `null` is the same as absent.
-        Raises `NotAnObject`."""
+        """Return the values of the valid members, and the names of the invalid ones. `null` counts as absent.
+
+        Raises `NotAnObject`.
+        """
         try:
-            given = msgspec.structs.asdict(self._split(body))
+            members = msgspec.structs.asdict(self._split(body))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NotAnObject(f"must be a JSON object: {error}") from error
-        values, bad = {}, set()
-        for name, raw in given.items():
+        values, invalid = {}, set()
+        for name, raw in members.items():
             if raw is UNSET or bytes(raw) == b"null":
                 continue
             try:
                 values[name] = self._decoders[name](raw)
             except (msgspec.ValidationError, UnicodeDecodeError):
-                bad.add(name)
-        return values, bad
+                invalid.add(name)
+        return values, invalid

@@ -1,4 +1,4 @@
-"""Leap seconds in times that callers send: `:60`, which RFC 3339 allows, is read as the second that follows."""
+"""Replace leap seconds in times that callers send: `:60`, which RFC 3339 allows, becomes the following second."""
 
 import re
 from datetime import datetime, timedelta
@@ -19,29 +19,29 @@ def following_second(time: str) -> str | None:
 
     None for any other text.
     """
-    found = _LEAP.fullmatch(time)
-    if found is None:
+    match = _LEAP.fullmatch(time)
+    if match is None:
         return None
     try:
-        minute = datetime.fromisoformat(found[1].replace(" ", "T").replace("t", "T"))
-        return (minute + timedelta(minutes=1)).isoformat() + found[2]
+        minute = datetime.fromisoformat(match[1].replace(" ", "T").replace("t", "T"))
+        return (minute + timedelta(minutes=1)).isoformat() + match[2]
     except (ValueError, OverflowError):
         return None
 
 
-def settle_member(body: bytes, name: str) -> bytes | None:
-    """The JSON object `body` with a leap second in its member `name` replaced by the following second.
+def replace_leap_second(body: bytes, name: str) -> bytes | None:
+    """Return the JSON object `body` with a leap second in its member `name` replaced by the following second.
 
-    None where there is nothing to replace. Other members stay as they are, byte for byte.
+    None if there is none. The values of other members stay as they are, byte for byte.
     """
     if _MARK not in body:
         return None
     try:
         members = _decode_members(body)
-        settled = following_second(_decode_text(members[name])) if name in members else None
+        replaced = following_second(_decode_text(members[name])) if name in members else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if settled is None:
+    if replaced is None:
         return None
-    members[name] = Raw(_encode(settled))
+    members[name] = Raw(_encode(replaced))
     return b"{%b}" % b",".join(b"%b:%b" % (_encode(key), bytes(value)) for key, value in members.items())

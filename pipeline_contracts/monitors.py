@@ -1,4 +1,4 @@
-"""The wire format of what monitors are told: heartbeats' signals, queues' snapshots and workers' updates.
+"""The wire formats of monitors: signals of heartbeats, snapshots of queues and updates of workers.
 
 Decoding into these structs is the validation, at the edge; the consumer reads the same bytes into the same fields.
 """
@@ -12,10 +12,10 @@ from msgspec import Meta, Struct
 
 Signal = Literal["start", "success", "failure"]
 WorkerStatus = Literal["idle", "busy", "stopped"]
-# What a signed 64-bit column holds.
+# The range of a signed 64-bit column.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Sequence = Annotated[int, Meta(ge=1, le=2**63 - 1)]
-Moment = Annotated[datetime, Meta(tz=True)]
+Timestamp = Annotated[datetime, Meta(tz=True)]
 
 
 class HeartbeatSignal(Struct, gc=False):
@@ -26,13 +26,13 @@ class HeartbeatSignal(Struct, gc=False):
 
 
 class Ping(Struct, gc=False):
-    """Record that the edge writes for a request to a ping URL."""
+    """The value of a log record: a request to a ping URL."""
 
     ping_id: UUID
-    """Made by the edge. It is the run's ID where the ping names no run and begins one."""
+    """Created by the edge. Becomes the run's ID if the ping starts a run without naming it."""
     signal: Signal
     run_id: UUID | None = None
-    """`rid`, if the caller has given it."""
+    """The parameter `rid`, if the caller has sent it."""
     exit_status: int | None = None
     output: str | None = None
 
@@ -41,7 +41,7 @@ class QueueSnapshot(Struct, gc=False):
     """The body of `POST /v1/queues/{queue}/snapshots`. `observed_at` ends in Z."""
 
     snapshot_id: UUID
-    observed_at: Moment
+    observed_at: Timestamp
     pending: Count
     delayed: Count | None = None
     reserved: Count | None = None
@@ -50,7 +50,7 @@ class QueueSnapshot(Struct, gc=False):
 
 
 class WorkerUpdate(Struct, gc=False):
-    """The body of `POST /v1/queues/{queue}/workers`. `job_id` is there whenever the worker is busy."""
+    """The body of `POST /v1/queues/{queue}/workers`. A busy worker has a `job_id`."""
 
     worker_id: UUID
     sequence: Sequence
@@ -59,7 +59,7 @@ class WorkerUpdate(Struct, gc=False):
 
 
 class MonitorMeta(Struct, array_like=True, frozen=True, gc=False):
-    """Which monitor a record is of and when it came: travels in the record's header, as a MessagePack array.
+    """The header of a log record, as a MessagePack array: its monitor and time of receipt.
 
     Fields are only ever added at the end, with a default, so that old records stay readable.
     """
@@ -77,5 +77,5 @@ _decoder = msgspec.msgpack.Decoder(MonitorMeta)
 
 
 def decode_monitor_meta(data: bytes) -> MonitorMeta:
-    """The header's content. Raises `msgspec.DecodeError` (a `ValidationError` among it) for foreign bytes."""
+    """Decode the header of a record. Raises `msgspec.DecodeError`, also as its subclass `ValidationError`."""
     return _decoder.decode(data)

@@ -1,4 +1,4 @@
-"""Counts the connections of each address, of this machine and of all, and refuses or closes those over the limits."""
+"""Limit the open connections of each client address, of this machine, and in total."""
 
 import logging
 import time
@@ -11,16 +11,16 @@ from pipeline_contracts.errors import Unavailable
 
 logger = logging.getLogger(__name__)
 
-UNCOUNTED = ""
-"""The place of a connection that no limit of an address applies to."""
+NO_ADDRESS = ""
+"""The limit key of a connection that the limit of an address does not apply to."""
 
 _SECONDS_BETWEEN_LINES = 60.0
-# How many connections are looked at for one that is idle.
-_LOOKS = 256
+# How many connections a search for an idle one may examine.
+_MAX_EXAMINED = 256
 
 
 class OpenConnection(Protocol):
-    """What is asked of a connection."""
+    """The methods of a connection that the limiter needs."""
 
     @property
     def is_idle(self) -> bool:
@@ -31,136 +31,135 @@ class OpenConnection(Protocol):
 
 
 class Transport(Protocol):
-    """What is asked of a transport."""
+    """The method of a transport that the limiter needs."""
 
     def get_extra_info(self, name: str) -> Any: ...
 
 
 class OpenConnections:
-    """Those that are open, the one whose last request is the longest ago first."""
+    """Up to `maximum` open connections, the least recently used first."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, maximum: int) -> None:
+        self.maximum = maximum
         self._open: OrderedDict[OpenConnection, None] = OrderedDict()
 
     @property
     def is_full(self) -> bool:
-        """Whether none may be added."""
-        return len(self._open) >= self.most
+        return len(self._open) >= self.maximum
 
     def add(self, connection: OpenConnection) -> None:
-        """Count it until `remove`."""
+        """Count the connection until `remove`."""
         self._open[connection] = None
 
     def remove(self, connection: OpenConnection) -> None:
-        """Count it no longer."""
+        """Stop counting the connection."""
         self._open.pop(connection, None)
 
     def touch(self, connection: OpenConnection) -> None:
-        """Note that a request has come on it."""
+        """Mark the connection as the most recently used."""
         if connection in self._open:
             self._open.move_to_end(connection)
 
-    def longest_idle(self) -> OpenConnection | None:
-        """The one to be closed for another one; None where those that were looked at have requests in progress."""
-        for _ in range(min(_LOOKS, len(self._open))):
+    def find_idle(self) -> OpenConnection | None:
+        """Return the idle connection that was used least recently; None if none of the examined ones is idle."""
+        for _ in range(min(_MAX_EXAMINED, len(self._open))):
             connection = next(iter(self._open))
             if connection.is_idle:
                 return connection
-            # Its request will have been the last thing that it did.
+            # Its request is in progress, so this is its most recent use.
             self._open.move_to_end(connection)
         return None
 
 
-class Connections:
-    """The places that are left: `most` for each address, `loopback` for this machine, `total` for all.
+class ConnectionLimiter:
+    """Admits up to `per_address` connections of each address, `loopback` of this machine, and `total` of all.
 
-    Trusted proxies carry everybody's requests over few addresses, and a connection of a socket file has none: only the
-    total bounds them. Over loopback come gateways, too, but also what is deployed here. Its limit and the total close
-    the connection that has been idle for longest instead of refusing a new one, as long as any is: whoever holds
-    connections without using them takes nothing from others.
+    Only the total limits trusted proxies, which carry everybody's requests over few addresses, and connections of a
+    socket file, which have no address. At the limits of loopback and of the total, the connection that has been idle
+    for longest is closed for a new one, and only if none is idle the new one is refused: unused connections of one
+    client cannot lock out others.
 
     `name` is what the log calls the connections.
     """
 
     def __init__(
         self,
-        most: int,
+        per_address: int,
         is_trusted: Callable[[str], bool],
         *,
         name: str = "connections",
         loopback: int = 16_384,
         total: int = 32_768,
     ) -> None:
-        self._most = most
+        self._per_address = per_address
         self._is_trusted = is_trusted
         self._name = name
-        self._open: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._loopback = OpenConnections(loopback)
         self._all = OpenConnections(total)
-        self._logged = -_SECONDS_BETWEEN_LINES
+        self._logged_at = -_SECONDS_BETWEEN_LINES
 
-    def enter(self, transport: Transport, connection: OpenConnection) -> str:
-        """Take a place, and return its name for `leave`. Raises `Unavailable`."""
+    def admit(self, transport: Transport, connection: OpenConnection) -> str:
+        """Count a new connection, and return its limit key for `release`. Raises `Unavailable`."""
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        place = UNCOUNTED
+        key = NO_ADDRESS
         pools: tuple[OpenConnections, ...] = (self._all,)
         if address and not self._is_trusted(address.removeprefix("::ffff:")):
             if is_loopback(address):
                 pools = (self._loopback, self._all)
             else:
-                place = network_of(address)
-        count = self._open.get(place, 0)
-        if place and count >= self._most:
-            self._log()
+                key = network_of(address)
+        count = self._counts.get(key, 0)
+        if key and count >= self._per_address:
+            self._log_refusal()
             raise Unavailable(
-                f"This address has {self._most:,} connections already. Reuse or close some of them."
+                f"This address has {self._per_address:,} connections already. Reuse or close some of them."
             )
         for pool in pools:
-            self._make_room(pool)
+            self._close_idle_if_full(pool)
         for pool in pools:
             pool.add(connection)
-        if place:
-            self._open[place] = count + 1
-        return place
+        if key:
+            self._counts[key] = count + 1
+        return key
 
     def touch(self, connection: OpenConnection) -> None:
-        """Note that a request has come on it."""
+        """Mark the connection as the most recently used, when a request arrives."""
         self._loopback.touch(connection)
         self._all.touch(connection)
 
-    def leave(self, place: str, connection: OpenConnection) -> None:
-        """Give a place back."""
-        self._forget(connection)
-        if place:
-            left = self._open[place] - 1
-            if left:
-                self._open[place] = left
+    def release(self, key: str, connection: OpenConnection) -> None:
+        """Stop counting a connection. `key` comes from `admit`."""
+        self._remove(connection)
+        if key:
+            remaining = self._counts[key] - 1
+            if remaining:
+                self._counts[key] = remaining
             else:
-                del self._open[place]
+                del self._counts[key]
 
-    def _make_room(self, pool: OpenConnections) -> None:
+    def _close_idle_if_full(self, pool: OpenConnections) -> None:
         if not pool.is_full:
             return
-        idle = pool.longest_idle()
+        idle = pool.find_idle()
         if idle is None:
-            raise Unavailable(f"All {pool.most:,} connections are in use. Try again later.")
-        # The place is free at once: an idle connection has nothing to send, so nothing delays its end.
-        self._forget(idle)
+            raise Unavailable(f"All {pool.maximum:,} connections are in use. Try again later.")
+        # An idle connection has nothing to send, so it closes at once.
+        self._remove(idle)
         idle.force_close()
 
-    def _forget(self, connection: OpenConnection) -> None:
+    def _remove(self, connection: OpenConnection) -> None:
         self._loopback.remove(connection)
         self._all.remove(connection)
 
-    def _log(self) -> None:
+    def _log_refusal(self) -> None:
         # No address in the log, for privacy; a rate-limited line, because a flood must not fill the disk.
-        if time.monotonic() - self._logged >= _SECONDS_BETWEEN_LINES:
-            self._logged = time.monotonic()
+        if time.monotonic() - self._logged_at >= _SECONDS_BETWEEN_LINES:
+            self._logged_at = time.monotonic()
             logger.warning(
                 "an address has over %d %s: further ones are refused. If it is a gateway, name it in "
                 "PHAROS_TRUSTED_PROXIES",
-                self._most,
+                self._per_address,
                 self._name,
             )

@@ -1,7 +1,7 @@
-"""Origins of sites: what is registered, and whether a browser's `Origin` is one of it.
+"""Normalize the registered origins of sites, and match a browser's `Origin` against them.
 
-Scheme, host and port have to be the same; case and a leading `www.` do not matter; `https://*.example.com` stands for
-all of its sub-domains, at any depth, and not for `https://example.com` itself.
+Scheme, host and port must be equal; case and a leading `www.` do not matter; `https://*.example.com` matches
+subdomains of any depth, and not `https://example.com` itself.
 """
 
 import ipaddress
@@ -10,17 +10,17 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-# 253 of the host, and what stands around it.
-_LONGEST = 270
+# A host name has up to 253 characters.
+_MAX_LENGTH = 270
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-# A host name has 253 characters. What is longer must not be kept: anybody may send it.
-_LONGEST_ORIGIN = 512
-_ANY = "*."
+# Anybody may send an `Origin`: longer ones must not fill the cache.
+_MAX_CACHED_LENGTH = 512
+_WILDCARD = "*."
 
 
 class Origin(NamedTuple):
-    """An origin, comparable: lower case, with its port."""
+    """An origin in lower case, with its port, so that equal origins compare as equal."""
 
     scheme: str
     host: str
@@ -28,13 +28,13 @@ class Origin(NamedTuple):
 
     @property
     def bare_host(self) -> str:
-        """Without `www.`."""
+        """The host without `www.`."""
         return self.host.removeprefix("www.")
 
 
 def parse_origin(text: str) -> Origin | None:
-    """The origin that a browser sends; None for `null` and for anything that is none."""
-    if len(text) > _LONGEST or not text.isascii():
+    """Parse the `Origin` of a browser. Return None for `null` and for text that is no origin."""
+    if len(text) > _MAX_LENGTH or not text.isascii():
         return None
     try:
         parts = urlsplit(text)
@@ -65,72 +65,77 @@ def _is_host(host: str) -> bool:
     return len(host) <= 253 and _HOST.fullmatch(host) is not None
 
 
-def register_origin(text: str) -> str:
-    """The form in which a site's domain is kept: `https://shop.example`, `http://localhost:8080`,
-    `https://*.shop.example`. Without a scheme it is https; a path, a user or a query is refused (`ValueError`)."""
-    wanted = text.strip()
-    if "://" not in wanted:
-        wanted = f"https://{wanted}"
-    wanted = wanted.removesuffix("/")
-    scheme, _, rest = wanted.partition("://")
-    any_below = rest.startswith(_ANY)
-    rest = rest.removeprefix(_ANY)
+def normalize_origin(text: str) -> str:
+    """Return a site's origin as it is stored: `https://shop.example`, `http://localhost:8080`, `https://*.shop.example`.
+
+    The default scheme is https. Raises `ValueError` for a path, a user or a query.
+    """
+    url = text.strip()
+    if "://" not in url:
+        url = f"https://{url}"
+    url = url.removesuffix("/")
+    scheme, _, rest = url.partition("://")
+    has_wildcard = rest.startswith(_WILDCARD)
+    rest = rest.removeprefix(_WILDCARD)
     if not rest.isascii():
         try:
             rest = rest.encode("idna").decode()
         except UnicodeError:
             raise ValueError(f"{text!r} is no host name") from None
     origin = parse_origin(f"{scheme.lower()}://{rest}")
-    if origin is None or (any_below and "." not in origin.host):
+    if origin is None or (has_wildcard and "." not in origin.host):
         raise ValueError(f"{text!r} is no origin: write https://shop.example, or https://*.shop.example")
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     port = "" if origin.port == _PORTS[origin.scheme] else f":{origin.port}"
-    return f"{origin.scheme}://{_ANY if any_below else ''}{host}{port}"
+    return f"{origin.scheme}://{_WILDCARD if has_wildcard else ''}{host}{port}"
 
 
 class _Registered(NamedTuple):
     exact: frozenset[Origin]
-    below: tuple[Origin, ...]
+    wildcards: tuple[Origin, ...]
+    """Origins whose subdomains are registered."""
 
 
 @lru_cache(4096)
 def _registered(origins: tuple[str, ...]) -> _Registered:
-    exact, below = set(), []
+    exact, wildcards = set(), []
     for text in origins:
-        parsed = parse_origin(text.replace(_ANY, "", 1))
+        parsed = parse_origin(text.replace(_WILDCARD, "", 1))
         if parsed is None:
             continue
-        if f"://{_ANY}" in text:
-            below.append(parsed)
+        if f"://{_WILDCARD}" in text:
+            wildcards.append(parsed)
         else:
             exact.add(parsed._replace(host=parsed.bare_host))
-    return _Registered(frozenset(exact), tuple(below))
+    return _Registered(frozenset(exact), tuple(wildcards))
 
 
 def is_registered(origin: str, origins: tuple[str, ...]) -> bool:
-    """Whether a browser's origin is one of those registered (each as `register_origin` gives it)."""
-    return len(origin) <= _LONGEST_ORIGIN and _is_registered(origin, origins)
+    """True if a browser's origin matches one of the registered `origins`, which `normalize_origin` returned."""
+    return len(origin) <= _MAX_CACHED_LENGTH and _is_registered(origin, origins)
 
 
 @lru_cache(16_384)
 def _is_registered(origin: str, origins: tuple[str, ...]) -> bool:
-    given = parse_origin(origin)
-    if given is None:
+    parsed = parse_origin(origin)
+    if parsed is None:
         return False
     registered = _registered(origins)
-    if given._replace(host=given.bare_host) in registered.exact:
+    if parsed._replace(host=parsed.bare_host) in registered.exact:
         return True
     return any(
-        given.scheme == one.scheme and given.port == one.port and given.host.endswith(f".{one.host}")
-        for one in registered.below
+        parsed.scheme == parent.scheme
+        and parsed.port == parent.port
+        and parsed.host.endswith(f".{parent.host}")
+        for parent in registered.wildcards
     )
 
 
 @lru_cache(16_384)
 def is_own_host(host: str, origins: tuple[str, ...]) -> bool:
-    """Whether a host name is one of a site's own, whatever scheme and port."""
+    """True if a host name is one of the site's own, with any scheme and port."""
     bare = host.lower().removeprefix("www.")
     registered = _registered(origins)
-    return any(one.host == bare for one in registered.exact) or any(
-        bare.endswith(f".{one.host}") for one in registered.below
+    return any(origin.host == bare for origin in registered.exact) or any(
+        bare.endswith(f".{parent.host}") for parent in registered.wildcards
     )

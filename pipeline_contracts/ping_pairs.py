@@ -1,4 +1,4 @@
-"""Finds the run of a ping that names none. Pure: the state kept between pings is an argument.
+"""Assign pings without a run ID to runs. Pure: the state between pings is an argument.
 
 A start pairs with the next result. Of several open runs the newest is ended first: a run whose job crashed then runs
 into its time limit, and the runs after it are timed correctly. A ping that is repeated within a short time belongs to
@@ -14,18 +14,18 @@ from pipeline_contracts.monitors import Signal
 # `curl -m 10 --retry 5` sends again after 11 to 26 s.
 _REPEAT_MS = 60_000
 # Bounds the open runs of a job that always crashes.
-_MOST_OPEN = 10
+_MAX_OPEN = 10
 
 
 class OpenRun(Struct, array_like=True, gc=False):
-    """A run that was started by a ping, and has no result yet."""
+    """A run that a ping has started, without a result yet."""
 
     run_id: str
     started_ms: int
 
 
 class EndedRun(Struct, array_like=True, gc=False):
-    """The run that the newest result belongs to."""
+    """The run of the newest result."""
 
     run_id: str
     signal: Signal
@@ -50,7 +50,7 @@ class PingPairs(Struct, gc=False):
 
 
 class UnpairedPing(Struct, gc=False):
-    """A ping without a run's ID, with its place in the log."""
+    """A ping without a run ID, with its position in the log."""
 
     ping_id: str
     signal: Signal
@@ -59,25 +59,25 @@ class UnpairedPing(Struct, gc=False):
     offset: int
 
 
-def repeat_ms(period_seconds: int | None) -> int:
-    """Return how long a second ping of the same kind is taken for the first one sent again.
+def repeat_window_ms(period_seconds: int | None) -> int:
+    """Return the time within which a second ping of the same kind counts as a resend of the first.
 
-    60 s, or half the period where that is shorter; 30 s by cron, whose shortest step is a minute.
+    60 s, or half the period if that is shorter; 30 s for cron, whose shortest step is a minute.
     """
     return min(_REPEAT_MS, 500 * (period_seconds or 60))
 
 
-def run_of_ping(pairs: PingPairs, ping: UnpairedPing, within_ms: int, max_runtime_ms: int) -> str | None:
-    """Return the run the ping belongs to, and remember the ping; None where it was applied before.
+def assign_run(pairs: PingPairs, ping: UnpairedPing, within_ms: int, max_runtime_ms: int) -> str | None:
+    """Return the run that the ping belongs to, and update `pairs`; None if the ping was applied before.
 
-    A new run has the ping's own ID. `within_ms`: see `repeat_ms`.
+    A new run has the ping's own ID. `within_ms` comes from `repeat_window_ms`.
     """
     if pairs.log == ping.log and ping.offset < pairs.next_offset:
         return None
     pairs.log, pairs.next_offset = ping.log, ping.offset + 1
     if ping.signal == "start":
         return _start(pairs, ping, within_ms)
-    # A run that has been open for twice its longest time has crashed: a result that comes now is another run's.
+    # A run that is open for twice its time limit has crashed: a result received now belongs to another run.
     pairs.open = [run for run in pairs.open if ping.received_ms - run.started_ms <= 2 * max_runtime_ms]
     run_id = ping.ping_id
     if pairs.open:
@@ -97,5 +97,5 @@ def _is_repeat(ended: EndedRun | None, ping: UnpairedPing, within_ms: int) -> Ty
 def _start(pairs: PingPairs, ping: UnpairedPing, within_ms: int) -> str:
     if pairs.open and abs(ping.received_ms - pairs.open[-1].started_ms) < within_ms:
         return pairs.open[-1].run_id
-    pairs.open = [*pairs.open, OpenRun(ping.ping_id, ping.received_ms)][-_MOST_OPEN:]
+    pairs.open = [*pairs.open, OpenRun(ping.ping_id, ping.received_ms)][-_MAX_OPEN:]
     return ping.ping_id

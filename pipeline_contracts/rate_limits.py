@@ -1,4 +1,4 @@
-"""The token bucket: how many events an account may send. Pure arithmetic, the clock is an argument."""
+"""The token bucket that limits how many events an account may send. Pure: the clock is an argument."""
 
 import math
 from dataclasses import dataclass
@@ -19,25 +19,25 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class TokenLease:
-    """Tokens taken out of an account's bucket: all that were wanted, or none."""
+    """Tokens taken out of an account's bucket."""
 
     granted: int
     remaining: int
     retry_after: float
-    """Seconds until as many as were wanted will be there; 0 when granted."""
+    """Seconds until the bucket will have enough tokens; 0 if they were granted."""
 
 
 @dataclass(slots=True)
 class TokenBucket:
-    """A bucket's state: how full it was, and when that was true (seconds of any clock)."""
+    """The state of a bucket: its tokens at the time `updated` (seconds of any clock)."""
 
     tokens: float
     updated: float
 
     def take(self, at_least: int, at_most: int, limit: RateLimit, now: float) -> TokenLease:
-        """Take up to `at_most` tokens, or none if fewer than `at_least` are there.
+        """Take up to `at_most` tokens, or none if the bucket has fewer than `at_least`.
 
-        A clock that is set back adds nothing, and the bucket fills from there on; one that leaps ahead fills it once.
+        A clock that is set back adds no tokens; one that jumps ahead fills the bucket once.
         """
         elapsed = max(0.0, now - self.updated)
         self.tokens = min(float(limit.burst), self.tokens + elapsed * limit.rate)

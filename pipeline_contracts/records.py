@@ -1,4 +1,4 @@
-"""What travels through the event log, and where it lies there."""
+"""Records of the event log, their headers, and the positions of consumers."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class BatchMeta(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Who sent a record and when: travels beside the body in the record's header, as a MessagePack array.
+    """Sender and time of a batch, as a MessagePack array in the record's header. The value is the request's body.
 
     Fields are only ever added at the end, with a default, so that old records stay readable.
     """
@@ -25,18 +25,18 @@ _meta_decoder = msgspec.msgpack.Decoder(BatchMeta)
 
 
 def encode_meta(meta: BatchMeta) -> bytes:
-    """The header's bytes."""
+    """Encode the header of a record."""
     return _encode_meta(meta)
 
 
 def decode_meta(data: bytes) -> BatchMeta:
-    """The header's content. Raises `msgspec.DecodeError` or `msgspec.ValidationError` for foreign bytes."""
+    """Decode the header of a record. Raises `msgspec.DecodeError`, also as its subclass `ValidationError`."""
     return _meta_decoder.decode(data)
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record as a consumer reads it."""
+    """One record, as a consumer reads it from the log."""
 
     offset: int
     key: bytes
@@ -46,10 +46,10 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a consumer group stands in one partition.
+    """The position of a consumer group in one partition.
 
-    `plan_end` is the end (exclusive) of the chunk that it had begun to insert when this was written: the next
-    owner carries out exactly `[next_offset, plan_end)` first. None: no insert was under way.
+    `plan_end` is the end (exclusive) of the chunk whose insert was in progress when the position was stored: the next
+    owner inserts exactly `[next_offset, plan_end)` first. None: no insert was in progress.
     """
 
     next_offset: int

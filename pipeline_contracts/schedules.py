@@ -1,4 +1,4 @@
-"""When a scheduled job is due: each so many seconds, or by a cron expression in a time zone."""
+"""Check schedules and compute due times: every so many seconds, or by a cron expression in a time zone."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from pipeline_contracts.cron_days import ever_comes
+from pipeline_contracts.cron_days import can_occur
 
 SHORTEST_PERIOD = 1
 LONGEST_PERIOD = 366 * 86_400
@@ -15,7 +15,7 @@ _MINUTE_MS = 60_000
 
 
 class BadSchedule(ValueError):
-    """A schedule that says nothing that could be waited for."""
+    """A schedule that is invalid, or never due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Schedule:
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raises `BadSchedule` that says what is wrong."""
+    """Raise `BadSchedule` with the reason unless the schedule is valid and due at some time."""
     if (schedule.period_seconds is None) == (schedule.cron is None):
         raise BadSchedule("Give either a period or a cron expression.")
     try:
@@ -43,26 +43,26 @@ def check_schedule(schedule: Schedule) -> None:
         return
     assert schedule.cron is not None
     if len(schedule.cron.split()) != 5:
-        # The library knows a sixth, of seconds.
+        # The library allows a sixth field, for seconds.
         raise BadSchedule(f"{schedule.cron!r} is no cron expression of five fields.")
     try:
         cron = CronSim(schedule.cron, datetime(2024, 1, 1, tzinfo=zone))
     except CronSimError as error:
         raise BadSchedule(f"{schedule.cron!r} is no cron expression: {error}.") from None
-    if not ever_comes(cron):
+    if not can_occur(cron):
         raise BadSchedule(f"{schedule.cron!r} never comes.")
 
 
 def next_due(schedule: Schedule, after_ms: int) -> int:
-    """The first due time after `after_ms`, both milliseconds since 1970.
+    """Return the first due time after `after_ms`, both milliseconds since 1970.
 
-    Cron follows the clock on the wall as Debian's cron does: what falls into a skipped hour runs right after it, what
-    falls into a doubled one runs once, and what runs every so many minutes or hours goes by real time.
+    Cron follows local time as Debian's cron does: a job in a skipped hour runs right after it, a job in a repeated hour
+    runs once, and a job that runs every so many minutes or hours follows elapsed time.
     """
     if schedule.period_seconds is not None:
         return after_ms + 1000 * schedule.period_seconds
     assert schedule.cron is not None
-    # Cron knows whole minutes: all that is after the same one is due at the same time.
+    # Cron has whole minutes: all times within a minute have the same next due time.
     return _next_by_cron(schedule.cron, schedule.timezone, after_ms // _MINUTE_MS)
 
 

@@ -1,8 +1,8 @@
 """The wire format of one telemetry event and of the batch that carries events (`POST /v1/ingest`).
 
 Decoding into these structs is the validation: the edge refuses what does not fit, the consumer reads the same
-bytes into the same fields. Members of free form are never built as objects: the edge passes over them, the consumer
-takes them as raw JSON.
+bytes into the same fields. Members of free form are never built as objects: the edge skips them, and the consumer
+stores them as raw JSON.
 """
 
 from datetime import datetime
@@ -12,19 +12,19 @@ from msgspec import Meta, Struct
 
 EventType = Literal["request", "query", "job", "exception", "log", "metric"]
 Severity = Literal["debug", "info", "warning", "error", "critical"]
-# RFC 3339 asks for an offset; a time without one would mean another moment in each time zone.
+# RFC 3339 requires an offset: without one, a time depends on the time zone of its reader.
 Timestamp = Annotated[datetime, Meta(tz=True)]
-# What a signed 64-bit column holds.
+# The range of a signed 64-bit column.
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 BatchId = Annotated[str, Meta(min_length=1, max_length=100)]
 
 
 class FreeForm(Struct, gc=False):
-    """An object of any members. Decoding passes over them: nothing is built."""
+    """An object with any members, which the decoder skips."""
 
 
 class TelemetryEvent(Struct, gc=False, omit_defaults=True):
-    """One event, fields as in the public API."""
+    """One event, with the fields of the public API."""
 
     type: EventType
     id: str | None = None

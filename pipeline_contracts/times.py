@@ -1,38 +1,38 @@
-"""Times as answers and rows write them: UTC, RFC 3339, milliseconds, `Z`."""
+"""Convert times: datetimes, milliseconds since 1970, and text as in responses and rows (UTC, RFC 3339, `Z`)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 DAY_MS: Final = 86_400_000
-"""Milliseconds of a day in UTC."""
+"""Milliseconds of a UTC day."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
-"""What the column store's times hold begins here."""
-AHEAD: Final = timedelta(hours=24)
-"""How far ahead of its receipt a sender's time may be: a clock may be wrong by a day."""
+"""The earliest time that the column store can store."""
+MAX_AHEAD: Final = timedelta(hours=24)
+"""How far a sender's time may be ahead of its receipt: a clock may be wrong by a day."""
 
 
-def is_plausible(told: datetime, received: datetime) -> bool:
-    """Whether a sender's time is stored as told: one from far ahead would stand at the top of every list."""
-    return EARLIEST <= told <= received + AHEAD
+def is_plausible(sent: datetime, received: datetime) -> bool:
+    """True if a sender's time may be stored as it is: a far future time would stay at the top of every list."""
+    return EARLIEST <= sent <= received + MAX_AHEAD
 
 
 def format_time(moment: datetime) -> str:
-    """`2026-11-20T21:31:54.123Z`; a moment with another offset is brought to UTC first."""
+    """Write a time in UTC, like `2026-11-20T21:31:54.123Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def from_epoch_ms(milliseconds: int) -> datetime:
-    """The UTC moment this many milliseconds after 1970."""
+    """Return the UTC time this many milliseconds after 1970."""
     return _EPOCH + milliseconds * _MILLISECOND
 
 
 def to_epoch_ms(moment: datetime) -> int:
-    """Whole milliseconds from 1970, UTC, to the moment. Raises `ValueError` for one without a zone."""
+    """Return whole milliseconds since 1970, UTC. Raises `ValueError` for a time without a zone."""
     if moment.tzinfo is None:
         raise ValueError("a time needs its zone")
-    # In whole numbers: seconds as a float times 1000 may fall just short of the millisecond.
+    # In integers: float seconds times 1000 may be just below the millisecond.
     return (moment - _EPOCH) // _MILLISECOND

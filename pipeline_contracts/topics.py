@@ -14,10 +14,10 @@ _DEAD = ".dead"
 
 
 def dead_letter_topic(topic: str) -> str:
-    """Where records of this topic go that can never be stored."""
+    """Return the topic for records of `topic` that can never be stored."""
     return f"{topic}{_DEAD}"
 
 
 def is_dead_letter_topic(topic: str) -> bool:
-    """True for a topic that `dead_letter_topic` has named."""
+    """True for a topic that `dead_letter_topic` returns."""
     return topic.endswith(_DEAD)

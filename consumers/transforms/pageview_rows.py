@@ -80,7 +80,7 @@ def pageview_row(
         event.source,
         log,
         offset,
-        event.before,
+        event.previous_day_hash,
         event.is_event,
         event.name,
         event.referrer_host,

@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from pipeline_contracts.records import BatchMeta
 from pipeline_contracts.telemetry import TelemetryEvent
-from pipeline_contracts.times import AHEAD, EARLIEST, format_time, from_epoch_ms
+from pipeline_contracts.times import EARLIEST, MAX_AHEAD, format_time, from_epoch_ms
 
 
 class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
@@ -57,7 +57,7 @@ def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset:
     events = _decode(body).events
     received = from_epoch_ms(meta.received_ms)
     received_at = format_time(received)
-    latest = received + AHEAD
+    latest = received + MAX_AHEAD
     clamped = 0
     for position, row in enumerate(events):
         row.account_id = meta.account_id

@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from control_api.http.client_address import client_address
 from control_api.limits.request_limits import Admission, RequestLimits
 from pipeline_contracts.client_address import ClientAddresses, network_of
-from pipeline_contracts.credentials import bearer_credential, digest_credential
+from pipeline_contracts.credentials import digest_credential, parse_bearer
 from pipeline_contracts.errors import Problem
-from pipeline_contracts.request_ids import request_id
+from pipeline_contracts.identifiers import choose_request_id
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class RequestIds:
             await self._app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        identity = request_id(given)
+        identity = choose_request_id(given)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -97,7 +97,7 @@ class LimitedRequests:
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
-        credential = bearer_credential(connection.headers.get("authorization"))
+        credential = parse_bearer(connection.headers.get("authorization"))
         digest = None if credential is None else digest_credential(credential)
         address = network_of(client_address(connection, self._addresses))
         try:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from pipeline_contracts.deploy_states import ForbiddenMove, State, check_move
+from pipeline_contracts.deploy_states import ForbiddenTransition, State, check_transition
 
 
 class RowWithStatus(Protocol):
@@ -16,11 +16,11 @@ class RowWithStatus(Protocol):
 
 
 async def move_status(session: AsyncSession, row: RowWithStatus, to: State, **values: Any) -> None:
-    """Give the row this status, and `values`. Raises `ForbiddenMove` for a move that the table of states does not have,
-    and where somebody else has moved the row since it was read."""
+    """Give the row this status, and `values`. Raises `ForbiddenTransition` for a move that the table of states does
+    not have, and where somebody else has moved the row since it was read."""
     table, kind = type(row), type(to)
     was = kind(row.status)
-    check_move(was, to)
+    check_transition(was, to)
     # What was read is part of the condition: of two who move it at once, one wins.
     moved = await session.execute(
         update(table)
@@ -32,4 +32,4 @@ async def move_status(session: AsyncSession, row: RowWithStatus, to: State, **va
     is_moved = moved.scalar_one_or_none() is not None
     await session.refresh(row)
     if not is_moved:
-        raise ForbiddenMove(kind(row.status), to)
+        raise ForbiddenTransition(kind(row.status), to)

@@ -36,7 +36,7 @@ async def approve_deployment(
     `revision`: the commit that the approver reviewed; required while Pharos does not know the commit, and refused if it
     differs. `shown`: the digest, or its beginning, of the inputs that the approver reviewed; without a digest, the
     inputs must be unchanged since the deployment began to wait. The approver must be neither the requester nor the
-    author of a change since. Raises `Refused`, `ForbiddenMove`, `DeployRunning`, and the errors of `check_open`.
+    author of a change since. Raises `Refused`, `ForbiddenTransition`, `DeployRunning`, and the errors of `check_open`.
     """
     check_second(deployment.asked_by_id, person)
     if deployment.revision is None and revision is None:
@@ -84,7 +84,7 @@ def _unknown_commit(deployment: Deployment) -> str:
 async def reject_deployment(
     session: AsyncSession, deployment: Deployment, person: Person, reason: str, actor: Actor, now: datetime
 ) -> None:
-    """End what waits. Raises `Refused` and `ForbiddenMove`."""
+    """End what waits. Raises `Refused` and `ForbiddenTransition`."""
     check_second(deployment.asked_by_id, person)
     decided = {"decided_by_id": person.id, "decided_at": now}
     await move_deployment(session, deployment, DeploymentStatus.REJECTED, now, **decided)
@@ -96,7 +96,7 @@ async def reject_deployment(
 async def cancel_deployment(
     session: AsyncSession, deployment: Deployment, actor: Actor, now: datetime
 ) -> None:
-    """Call off what is not switched to yet. Raises `ForbiddenMove` after that."""
+    """Call off what is not switched to yet. Raises `ForbiddenTransition` after that."""
     await move_deployment(session, deployment, DeploymentStatus.CANCELED, now)
     add_line(session, deployment.id, "Canceled.", now)
     subject = f"deployment {deployment.id}"

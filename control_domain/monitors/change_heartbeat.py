@@ -11,7 +11,7 @@ from control_domain.monitors.operations import HeartbeatSettings, settings_of
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat, HeartbeatState
 from pipeline_contracts import heartbeat_states
-from pipeline_contracts.heartbeat_states import resume, settle
+from pipeline_contracts.heartbeat_states import resume, update_state
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import to_epoch_ms
 
@@ -86,7 +86,7 @@ def _judge_anew(heartbeat: heartbeat_states.Heartbeat, was: Schedule, now_ms: in
     if before.state == "new":
         # After a pause too, with signals from before it: the next one is waited for.
         return
-    settle(heartbeat, now_ms)
+    update_state(heartbeat, now_ms)
     if heartbeat.state != "up":
         return
     if before.due_ms is not None and _is_same(heartbeat.schedule, was):
@@ -116,7 +116,7 @@ async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, 
     heartbeat.paused = paused
     judged = _read(heartbeat, row)
     if paused:
-        settle(judged, to_epoch_ms(now))
+        update_state(judged, to_epoch_ms(now))
         judged.failures_in_row = 0
     else:
         resume(judged, to_epoch_ms(now))

@@ -10,7 +10,7 @@ from control_domain.refusals import Refused
 from control_domain.sites.report_query import ReportQuery, read_report_query
 from control_domain.slugs import LONGEST_NAME, is_name
 from pipeline_contracts.errors import InvalidInput
-from pipeline_contracts.origins import register_origin
+from pipeline_contracts.origins import normalize_origin
 
 MOST_DOMAINS = 50
 _LONGEST_EVENT = 255
@@ -51,7 +51,7 @@ def read_origins(wanted: Mapping[str, Any], name: str) -> list[str]:
     given = wanted.get(name) or []
     texts = [given] if isinstance(given, str) else list(given)
     try:
-        return list(dict.fromkeys(register_origin(str(text)) for text in texts))
+        return list(dict.fromkeys(normalize_origin(str(text)) for text in texts))
     except ValueError as error:
         raise Refused(f"{error}.") from None
 

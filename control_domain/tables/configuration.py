@@ -82,7 +82,7 @@ class Operation(Base):
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     """The action with its secrets; null once nothing can be made of it any more."""
     status: Mapped[str] = mapped_column(String(12))
-    """An `OperationStatus`; changed by `move_operation` alone."""
+    """A `StepStatus`; changed by `move_operation` alone."""
     to_tell: Mapped[str | None] = mapped_column(Text)
     """JSON of a `ToTell` while it is carried out but for telling the edges; else null."""
     error: Mapped[str | None] = mapped_column(Text)

@@ -21,7 +21,7 @@ class Site(Base):
     name: Mapped[str] = mapped_column(String(100))
     timezone: Mapped[str] = mapped_column(String(64))
     domains: Mapped[str] = mapped_column(Text)
-    """A JSON list of origins, each as `pipeline_contracts.origins.register_origin` gives it."""
+    """A JSON list of origins, each as `pipeline_contracts.origins.normalize_origin` gives it."""
     created_at: Mapped[datetime] = mapped_column(Moment)
 
 

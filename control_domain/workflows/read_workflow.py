@@ -29,7 +29,7 @@ MOST_REPLICAS = 20
 MOST_RETAINED = 50
 MOST_STEPS_SECONDS = 7200
 MOST_HEALTH_SECONDS = 3600
-LONGEST_PATH = 2000
+MAX_PATH_LENGTH = 2000
 LONGEST_SKIP = 100
 
 WEB = "web"
@@ -116,7 +116,7 @@ def _read_process(called: str, field: Field) -> Process:
 
 def _read_health(field: Field) -> Health:
     members = field.known_members(("path", "timeout_seconds"), needed=("path",)) or {}
-    path = members["path"].text(LONGEST_PATH) if "path" in members else None
+    path = members["path"].text(MAX_PATH_LENGTH) if "path" in members else None
     if path is not None and _PATH.fullmatch(path) is None:
         members["path"].refuse("must begin with / and be of ASCII characters, without blanks and #")
     return Health(path or "/", _read_seconds(members, HEALTH_SECONDS, MOST_HEALTH_SECONDS))

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ingest_edge.decoders.member_faults import faults_of_members
-from pipeline_contracts.collected import MOST_EVENTS, MOST_PROPERTIES, SentEvent, SentEvents
+from pipeline_contracts.collected import MAX_EVENTS, MAX_PROPERTIES, SentEvent, SentEvents
 from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
 from pipeline_contracts.json_members import NotAnObject
-from pipeline_contracts.leap_seconds import settle_member
+from pipeline_contracts.leap_seconds import replace_leap_second
 from pipeline_contracts.surrogates import replace_lone_surrogates
 
 _decode = msgspec.json.Decoder(SentEvents).decode
@@ -22,7 +22,7 @@ _EXPECTED = {
     "type": "must be one of pageview, event",
     "path": "must be a string of at most 2048 characters",
     "occurred_at": "must be an RFC 3339 date-time with its offset, like 2026-01-31T12:00:00.000Z",
-    "properties": f"must be an object of at most {MOST_PROPERTIES} properties",
+    "properties": f"must be an object of at most {MAX_PROPERTIES} properties",
 }
 _INVALID: Final = "invalid_"
 _faults_of_members = faults_of_members(SentEvent, _EXPECTED, _STRING)
@@ -74,7 +74,7 @@ def _decode_settled(raw: Raw) -> SentEvent:
     try:
         return _decode_event(raw)
     except msgspec.DecodeError:
-        settled = settle_member(bytes(raw), "occurred_at")
+        settled = replace_leap_second(bytes(raw), "occurred_at")
         if settled is None:
             raise
         return _decode_event(settled)
@@ -87,8 +87,8 @@ def _split_events(body: bytes) -> list[Raw]:
         raise refuse_events([FieldError("events", "is required: an array of events")]) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise refuse_events([FieldError("", f"must be a JSON object: {error}")]) from error
-    if not 1 <= len(events) <= MOST_EVENTS:
-        raise refuse_events([FieldError("events", f"must have 1 to {MOST_EVENTS} items")])
+    if not 1 <= len(events) <= MAX_EVENTS:
+        raise refuse_events([FieldError("events", f"must have 1 to {MAX_EVENTS} items")])
     return events
 
 

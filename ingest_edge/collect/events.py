@@ -80,7 +80,7 @@ def _collect(
     if sent.session:
         event.session = hashes.session(day, sent.session)
     if of_day <= BRIDGE_MS:
-        event.before = (
+        event.previous_day_hash = (
             hashes.session(day - 1, sent.session) if sent.session else hashes.visitor(day - 1, sent.visitor)
         )
     if referrer:

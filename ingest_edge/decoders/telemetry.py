@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ingest_edge.decoders.leap_seconds import settle_events
+from ingest_edge.decoders.leap_seconds import replace_leap_seconds
 from ingest_edge.decoders.raw_events import TooManyEvents, split_batch
 from ingest_edge.decoders.telemetry_faults import list_faults
 from ingest_edge.decoders.utf8 import first_bad_byte
@@ -25,7 +25,7 @@ def decode_batch(body: bytes, limits: Limits) -> tuple[TelemetryBatch, bytes]:
         return _decode_whole(body, limits), body
     except InvalidInput:
         repaired = replace_lone_surrogates(body)
-        repaired = settle_events(repaired, "timestamp", limits.batch_events) or repaired
+        repaired = replace_leap_seconds(repaired, "timestamp", limits.batch_events) or repaired
         if repaired is body:
             raise
     return _decode_whole(repaired, limits), repaired

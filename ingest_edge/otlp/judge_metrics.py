@@ -15,7 +15,7 @@ def judge_metrics(request: MetricsRequest, _size: int, _limits: Limits) -> Verdi
     verdict = Verdict()
     for _, _, metrics in request.by_scope():
         for metric in metrics:
-            for _, data in metric.data():
+            for _, data in metric.data_by_kind():
                 _judge_points(metric, data.dataPoints or (), verdict)
     return verdict
 

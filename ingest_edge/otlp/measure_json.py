@@ -48,7 +48,9 @@ def shared_by_points(request: MetricsRequest) -> int:
     for shared, metrics in _by_scope(request.by_scope()):
         for metric in metrics:
             described = len(_encode((metric.name, metric.description, metric.unit)))
-            size += (shared + described) * sum(len(data.dataPoints or ()) for _, data in metric.data())
+            size += (shared + described) * sum(
+                len(data.dataPoints or ()) for _, data in metric.data_by_kind()
+            )
     return size
 
 
@@ -70,7 +72,7 @@ def children_of_points(request: MetricsRequest) -> int:
         _added_by(data.dataPoints or ())
         for _, _, metrics in request.by_scope()
         for metric in metrics
-        for _, data in metric.data()
+        for _, data in metric.data_by_kind()
     )
 
 

@@ -39,7 +39,7 @@ class OtlpLogRecord(Struct, omit_defaults=True, gc=False):
 
 
 class ScopeLogs(Struct, gc=False):
-    """The records that one library made."""
+    """The records of one instrumentation library."""
 
     scope: Scope | None = None
     logRecords: list[OtlpLogRecord] | None = None
@@ -65,8 +65,8 @@ class LogsRequest(Struct, gc=False):
     resource_logs: SnakeCase = None
 
     def by_scope(self) -> Iterator[tuple[ResourceLogs, ScopeLogs, list[OtlpLogRecord]]]:
-        """The records of each scope that has any, with the scope and its resource."""
-        for of_resource in self.resourceLogs or ():
-            for of_scope in of_resource.scopeLogs or ():
-                if of_scope.logRecords:
-                    yield of_resource, of_scope, of_scope.logRecords
+        """Yield the records of each scope that has any, with the scope and its resource."""
+        for resource_group in self.resourceLogs or ():
+            for scope_group in resource_group.scopeLogs or ():
+                if scope_group.logRecords:
+                    yield resource_group, scope_group, scope_group.logRecords

@@ -18,7 +18,7 @@ from pipeline_contracts.otlp.values import (
 
 
 class Exemplar(Struct, gc=False):
-    """A measurement that a data point was made of, with the span in which it was taken."""
+    """A single measurement behind a data point, with the span in which it was taken."""
 
     filteredAttributes: list[KeyValue] | None = None
     timeUnixNano: Nanoseconds | None = None
@@ -35,7 +35,7 @@ class Exemplar(Struct, gc=False):
 
 
 class DataPoint(Struct, gc=False):
-    """What the points of all kinds have."""
+    """The fields that the points of all kinds share."""
 
     attributes: list[KeyValue] | None = None
     startTimeUnixNano: Nanoseconds | None = None
@@ -56,7 +56,7 @@ class NumberPoint(DataPoint, gc=False):
 
 
 class HistogramPoint(DataPoint, gc=False):
-    """A point of a histogram: `bucketCounts` has one more than `explicitBounds`, or both are empty."""
+    """A point of a histogram: `bucketCounts` has one item more than `explicitBounds`, or both are empty."""
 
     count: Count | None = None
     sum: float | None = None
@@ -70,7 +70,7 @@ class HistogramPoint(DataPoint, gc=False):
 
 
 class Buckets(Struct, gc=False):
-    """Counts of the buckets from `offset` on."""
+    """Counts of consecutive buckets; the first has the index `offset`."""
 
     offset: Int32 | None = None
     bucketCounts: list[Count] | None = None
@@ -95,7 +95,7 @@ class ExponentialHistogramPoint(DataPoint, gc=False):
 
 
 class ValueAtQuantile(Struct, gc=False):
-    """0 ≤ `quantile` ≤ 1."""
+    """The value at a quantile of 0 to 1."""
 
     quantile: float | None = None
     value: float | None = None
@@ -111,7 +111,7 @@ class SummaryPoint(DataPoint, gc=False):
 
 
 class Gauge(Struct, gc=False):
-    """Values as they were measured."""
+    """Measured values, which are not added up."""
 
     dataPoints: list[NumberPoint] | None = None
     data_points: SnakeCase = None
@@ -129,7 +129,7 @@ class Sum(Struct, gc=False):
 
 
 class Histogram(Struct, gc=False):
-    """Counts by buckets with given bounds."""
+    """Counts by buckets with explicit bounds."""
 
     dataPoints: list[HistogramPoint] | None = None
     aggregationTemporality: Int32 | None = None
@@ -138,7 +138,7 @@ class Histogram(Struct, gc=False):
 
 
 class ExponentialHistogram(Struct, gc=False):
-    """Counts by buckets whose bounds grow by powers."""
+    """Counts by buckets whose bounds grow exponentially."""
 
     dataPoints: list[ExponentialHistogramPoint] | None = None
     aggregationTemporality: Int32 | None = None
@@ -153,11 +153,11 @@ class Summary(Struct, gc=False):
     data_points: SnakeCase = None
 
 
-Data = Gauge | Sum | Histogram | ExponentialHistogram | Summary
+MetricData = Gauge | Sum | Histogram | ExponentialHistogram | Summary
 
 
 class Metric(Struct, gc=False):
-    """One metric with its points, of one kind."""
+    """One metric with its points, usually of one kind."""
 
     name: str | None = None
     description: str | None = None
@@ -169,16 +169,16 @@ class Metric(Struct, gc=False):
     summary: Summary | None = None
     exponential_histogram: SnakeCase = None
 
-    def data(self) -> Iterator[tuple[str, Data]]:
-        """(name of the kind, its data) where there are points. Places of records count in this order."""
+    def data_by_kind(self) -> Iterator[tuple[str, MetricData]]:
+        """Yield (name of the kind, its data) of each kind that has points. Record indexes count in this order."""
         for kind in ("gauge", "sum", "histogram", "exponentialHistogram", "summary"):
-            data: Data | None = getattr(self, kind)
+            data: MetricData | None = getattr(self, kind)
             if data is not None and data.dataPoints:
                 yield kind, data
 
 
 class ScopeMetrics(Struct, gc=False):
-    """The metrics that one library made."""
+    """The metrics of one instrumentation library."""
 
     scope: Scope | None = None
     metrics: list[Metric] | None = None
@@ -203,8 +203,8 @@ class MetricsRequest(Struct, gc=False):
     resource_metrics: SnakeCase = None
 
     def by_scope(self) -> Iterator[tuple[ResourceMetrics, ScopeMetrics, list[Metric]]]:
-        """The metrics of each scope that has any, with the scope and its resource."""
-        for of_resource in self.resourceMetrics or ():
-            for of_scope in of_resource.scopeMetrics or ():
-                if of_scope.metrics:
-                    yield of_resource, of_scope, of_scope.metrics
+        """Yield the metrics of each scope that has any, with the scope and its resource."""
+        for resource_group in self.resourceMetrics or ():
+            for scope_group in resource_group.scopeMetrics or ():
+                if scope_group.metrics:
+                    yield resource_group, scope_group, scope_group.metrics

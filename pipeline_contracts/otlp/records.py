@@ -1,4 +1,4 @@
-"""What travels beside an OTLP body through the event log."""
+"""The header of an OTLP record in the event log."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ Coding = Literal["json", "protobuf"]
 
 
 class OtlpMeta(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Who sent a request and when: travels in the record's header, as a MessagePack array.
+    """Sender and time of a request, as a MessagePack array in the record's header. The value is the request's body.
 
     Fields are only ever added at the end, with a default, so that old records stay readable.
     """
@@ -22,7 +22,7 @@ class OtlpMeta(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Spans, log records or data points that were accepted."""
     coding: Coding = "json"
     rejected: tuple[int, ...] = ()
-    """Those that were not, by their place in the body from 0 on, ascending. The body travels as it came."""
+    """Indexes of the rejected records in the body, ascending from 0. The body still contains them."""
 
 
 encode_otlp_meta = msgspec.msgpack.Encoder().encode
@@ -30,5 +30,5 @@ _decoder = msgspec.msgpack.Decoder(OtlpMeta)
 
 
 def decode_otlp_meta(data: bytes) -> OtlpMeta:
-    """The header's content. Raises `msgspec.DecodeError` (a `ValidationError` among it) for foreign bytes."""
+    """Decode the header of a record. Raises `msgspec.DecodeError`, also as its subclass `ValidationError`."""
     return _decoder.decode(data)

@@ -16,7 +16,7 @@ from pipeline_contracts.otlp.values import (
 
 
 class SpanEvent(Struct, gc=False):
-    """Something that happened at one moment of the span."""
+    """A timestamped event within a span."""
 
     timeUnixNano: Nanoseconds | None = None
     name: str | None = None
@@ -25,7 +25,7 @@ class SpanEvent(Struct, gc=False):
 
 
 class SpanLink(Struct, gc=False):
-    """Another span that this one has to do with."""
+    """A reference to a related span."""
 
     traceId: str | None = None
     spanId: str | None = None
@@ -68,7 +68,7 @@ class Span(Struct, gc=False):
 
 
 class ScopeSpans(Struct, gc=False):
-    """The spans that one library made."""
+    """The spans of one instrumentation library."""
 
     scope: Scope | None = None
     spans: list[Span] | None = None
@@ -93,8 +93,8 @@ class TracesRequest(Struct, gc=False):
     resource_spans: SnakeCase = None
 
     def by_scope(self) -> Iterator[tuple[ResourceSpans, ScopeSpans, list[Span]]]:
-        """The spans of each scope that has any, with the scope and its resource."""
-        for of_resource in self.resourceSpans or ():
-            for of_scope in of_resource.scopeSpans or ():
-                if of_scope.spans:
-                    yield of_resource, of_scope, of_scope.spans
+        """Yield the spans of each scope that has any, with the scope and its resource."""
+        for resource_group in self.resourceSpans or ():
+            for scope_group in resource_group.scopeSpans or ():
+                if scope_group.spans:
+                    yield resource_group, scope_group, scope_group.spans

@@ -1,28 +1,28 @@
-"""Attributes and their values, resources and scopes: what all signals share."""
+"""Attributes, values, resources and scopes, which all signals share."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-# A signed column holds more than anybody counts.
+# The protocol allows 64 bits without a sign; the column has a sign.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 LATEST_NANOSECONDS = 2**63 - 1
 Nanoseconds = Annotated[int, Meta(ge=0, le=LATEST_NANOSECONDS)]
-"""Since 1970. A clock may say anything: what no column holds is set right by the consumer, not refused. The edge
-makes the latest one of what is later."""
+"""Nanoseconds since 1970. Clocks may be wrong: the edge replaces later times by the latest one, and the consumer
+corrects times that no column can store."""
 UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 SnakeCase = Literal["\0"] | None
-"""The type of a member's snake_case name, which fits no value: a body that has one is decoded again, renamed."""
+"""The type of a snake_case member. No value fits it, so that a body with one is repaired and decoded again."""
 
 
 class AnyValue(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """One value; the first member that is there counts, none is the empty value.
+    """One value: the first member that is set counts, and none is the empty value.
 
-    There are ten of them in a span: other members are found by being refused, which costs nothing where there are
-    none. A body that has some is decoded again without them.
+    Unknown members are forbidden so that they are found without cost for valid bodies, which have ten values a span.
+    A body that has some is repaired and decoded again.
     """
 
     stringValue: str | None = None
@@ -55,13 +55,13 @@ class KeyValueList(Struct, omit_defaults=True, gc=False):
 
 
 class Resource(Struct, omit_defaults=True, gc=False):
-    """What sent the data: a process, a pod, a browser."""
+    """The source of the data: a process, a pod, a browser."""
 
     attributes: list[KeyValue] | None = None
 
 
 class Scope(Struct, omit_defaults=True, gc=False):
-    """The library that made the data."""
+    """The instrumentation library that made the data."""
 
     name: str | None = None
     version: str | None = None

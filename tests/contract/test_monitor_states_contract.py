@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline_contracts.heartbeat_runs import Run
-from pipeline_contracts.heartbeat_states import pass_deadlines, settle, take_signal
+from pipeline_contracts.heartbeat_states import apply_deadlines, apply_signal, update_state
 from storage_backends.monitor_states.interface import (
     Change,
     Progress,
@@ -41,10 +41,10 @@ def taking(*signals: tuple[int, str, Any, int]) -> tuple[dict[int, set[str]], Ch
             if (found := watched.get(heartbeat)) is None:
                 continue
             run = found.runs.setdefault(run_id, Run(run_id, at_ms))
-            take_signal(found.heartbeat, run, signal, at_ms)
+            apply_signal(found.heartbeat, run, signal, at_ms)
             if run not in found.changed:
                 found.changed.append(run)
-            settle(found.heartbeat, at_ms)
+            update_state(found.heartbeat, at_ms)
         return list(watched.values())
 
     return wanted, change
@@ -53,7 +53,7 @@ def taking(*signals: tuple[int, str, Any, int]) -> tuple[dict[int, set[str]], Ch
 def passing(clock_ms: int) -> Change:
     def change(watched: Mapping[int, Watched]) -> list[Watched]:
         for one in watched.values():
-            one.changed += pass_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
+            one.changed += apply_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
         return list(watched.values())
 
     return change

@@ -30,11 +30,11 @@ from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts import topics
-from pipeline_contracts.client_address import ClientAddresses, read_networks
+from pipeline_contracts.client_address import ClientAddresses, parse_networks
 from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.identifiers import make_identifier
-from pipeline_contracts.origins import register_origin
+from pipeline_contracts.origins import normalize_origin
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.settings import Settings
@@ -161,7 +161,7 @@ class RunningEdge:
     async def open_site(self, *origins: str, limit: RateLimit = WIDE) -> str:
         """The tracker ID of a new, published site."""
         tracker_id = make_identifier("sit", 0)
-        site = SiteEntry(next(_site_ids), tuple(register_origin(origin) for origin in origins))
+        site = SiteEntry(next(_site_ids), tuple(normalize_origin(origin) for origin in origins))
         digest = digest_credential(tracker_id)
         entry = KeyEntry(digest, CredentialKind.SITE, "acc_1", "prj_1", "", limit, site=site)
         await self.directory.publish(entry)
@@ -258,7 +258,7 @@ async def open_edge(
         countries = Countries(country_database)
         stack.callback(countries.close)
         dropped = DroppedEvents(log, now_ms)
-        addresses = ClientAddresses(read_networks(trusted_proxies))
+        addresses = ClientAddresses(parse_networks(trusted_proxies))
         collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
         edge_app = build_edge(intake, readiness, receipt_key=RECEIPT_KEY, collect=collect, protobuf=protobuf)
         runner = edge_runner(edge_app, server_limits)

@@ -9,9 +9,9 @@ import pytest
 
 from ingest_edge.http_server import ServerLimits
 from pipeline_contracts import open_connections
-from pipeline_contracts.client_address import ClientAddresses, read_networks
+from pipeline_contracts.client_address import ClientAddresses, parse_networks
 from pipeline_contracts.errors import Unavailable
-from pipeline_contracts.open_connections import Connections
+from pipeline_contracts.open_connections import ConnectionLimiter
 
 NOBODY = ClientAddresses(())
 BATCH = b'{"batch_id":"b-1","events":[{"type":"log"}]}'
@@ -191,12 +191,12 @@ class Open:
 
 
 def test_connections_of_an_address_are_counted():
-    counted = Connections(2, ClientAddresses(read_networks("10.0.0.0/8")).is_trusted)
+    counted = ConnectionLimiter(2, ClientAddresses(parse_networks("10.0.0.0/8")).is_trusted)
 
     def enter(address: str | None) -> tuple[str, Open] | None:
         connection = Open(is_idle=True)
         try:
-            return counted.enter(Transport(address), connection), connection
+            return counted.admit(Transport(address), connection), connection
         except Unavailable:
             return None
 
@@ -212,30 +212,30 @@ def test_connections_of_an_address_are_counted():
         for _ in range(3):
             entered = enter(gateway)
             assert entered is not None
-        counted.leave(*entered)
+        counted.release(*entered)
     assert flood[0] is not None
-    counted.leave(*flood[0])
+    counted.release(*flood[0])
     assert enter("198.51.100.7") is not None
     assert enter("198.51.100.7") is None
 
 
 def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed():
     for address, loopback, total in (("127.0.0.1", 3, 9), ("10.0.0.1", 1, 3), (None, 1, 3)):
-        trusted = ClientAddresses(read_networks("10.0.0.0/8"))
-        counted = Connections(2, trusted.is_trusted, loopback=loopback, total=total)
+        trusted = ClientAddresses(parse_networks("10.0.0.0/8"))
+        counted = ConnectionLimiter(2, trusted.is_trusted, loopback=loopback, total=total)
         old, busy, new = Open(is_idle=True), Open(), Open(is_idle=True)
         for one in (old, busy, new):
-            counted.enter(Transport(address), one)
+            counted.admit(Transport(address), one)
         counted.touch(old)
         for idle in (new, old):
             assert not idle.is_closed
-            counted.enter(Transport(address), Open())
+            counted.admit(Transport(address), Open())
             assert idle.is_closed
-            counted.leave("", idle)
+            counted.release("", idle)
         with pytest.raises(Unavailable, match="All 3 connections are in use"):
-            counted.enter(Transport(address), Open())
-        counted.leave("", busy)
-        counted.enter(Transport(address), Open())
+            counted.admit(Transport(address), Open())
+        counted.release("", busy)
+        counted.admit(Transport(address), Open())
         assert not busy.is_closed
 
 

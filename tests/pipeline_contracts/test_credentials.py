@@ -6,10 +6,10 @@ import pytest
 
 from pipeline_contracts.credentials import (
     CredentialKind,
-    bearer_credential,
     digest_credential,
     is_well_formed,
     make_credential,
+    parse_bearer,
 )
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -61,4 +61,4 @@ def test_the_digest_is_sha256() -> None:
     ],
 )
 def test_the_scheme_is_bearer_in_any_case(header: str | None, credential: str | None) -> None:
-    assert bearer_credential(header) == credential
+    assert parse_bearer(header) == credential

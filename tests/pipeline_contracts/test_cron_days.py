@@ -7,7 +7,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pipeline_contracts.cron_days import ever_comes
+from pipeline_contracts.cron_days import can_occur
 
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -40,7 +40,7 @@ _DAYS = {
 
 @pytest.mark.parametrize(("expression", "comes"), _DAYS.items())
 def test_what_comes(expression: str, comes: bool) -> None:
-    assert ever_comes(CronSim(expression, _START)) is comes
+    assert can_occur(CronSim(expression, _START)) is comes
     assert _is_found(expression) is comes
 
 
@@ -61,4 +61,4 @@ def test_it_is_as_the_search_finds(days: list[str], months: list[str], weekdays:
         cron = CronSim(expression, _START)
     except CronSimError:
         assume(False)
-    assert ever_comes(cron) is _is_found(expression)
+    assert can_occur(cron) is _is_found(expression)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from pipeline_contracts.deploy_states import (
-    ACTIVE,
-    FINAL,
-    MOVES,
+    ACTIVE_STATUSES,
+    FINAL_STATUSES,
+    TRANSITIONS,
     ChangeState,
     DeploymentStatus,
     EnvironmentState,
-    ForbiddenMove,
-    OperationStatus,
+    ForbiddenTransition,
     State,
-    check_move,
+    StepStatus,
+    check_transition,
 )
 
 # From, and whether it may become: queued, awaiting_approval, rejected, deploying, running, succeeded, failed, canceled.
@@ -53,7 +53,7 @@ KINDS: list[tuple[type[State], str]] = [
     (DeploymentStatus, DEPLOYMENT),
     (EnvironmentState, ENVIRONMENT),
     (ChangeState, CHANGE),
-    (OperationStatus, OPERATION),
+    (StepStatus, OPERATION),
 ]
 
 
@@ -77,9 +77,9 @@ CASES = [
 
 def _is_allowed(was: State, wanted: State) -> bool:
     try:
-        check_move(was, wanted)
-    except ForbiddenMove as error:
-        assert (error.was, error.wanted) == (was, wanted)
+        check_transition(was, wanted)
+    except ForbiddenTransition as error:
+        assert (error.current, error.requested) == (was, wanted)
         assert str(error) == f"What is {was.value} cannot become {wanted.value}."
         return False
     return True
@@ -88,7 +88,7 @@ def _is_allowed(was: State, wanted: State) -> bool:
 @pytest.mark.parametrize(("was", "wanted", "allowed"), CASES, ids=lambda value: str(value))
 def test_each_move(was: State, wanted: State, allowed: bool) -> None:
     assert _is_allowed(was, wanted) is allowed
-    assert (wanted in MOVES[type(was)][was]) is allowed
+    assert (wanted in TRANSITIONS[type(was)][was]) is allowed
 
 
 def test_no_state_of_one_kind_becomes_one_of_another() -> None:
@@ -104,26 +104,28 @@ def test_no_state_of_one_kind_becomes_one_of_another() -> None:
     }
     assert not _is_allowed(EnvironmentState.HIBERNATED, DeploymentStatus.RUNNING)
     assert not _is_allowed(ChangeState.PENDING, DeploymentStatus.REJECTED)
-    assert not _is_allowed(OperationStatus.PENDING, DeploymentStatus.CANCELED)
-    assert not _is_allowed(DeploymentStatus.RUNNING, OperationStatus.SUCCEEDED)
+    assert not _is_allowed(StepStatus.PENDING, DeploymentStatus.CANCELED)
+    assert not _is_allowed(DeploymentStatus.RUNNING, StepStatus.SUCCEEDED)
 
 
 def test_there_is_a_table_of_each_kind_with_all_of_its_states() -> None:
-    assert set(MOVES) == {kind for kind, _ in KINDS}
-    for kind, moves in MOVES.items():
+    assert set(TRANSITIONS) == {kind for kind, _ in KINDS}
+    for kind, moves in TRANSITIONS.items():
         assert set(moves) == set(kind)
 
 
 def test_a_caller_polls_until_one_of_four() -> None:
-    assert frozenset({"succeeded", "failed", "rejected", "canceled"}) == FINAL
+    assert frozenset({"succeeded", "failed", "rejected", "canceled"}) == FINAL_STATUSES
     for status in DeploymentStatus:
-        assert (status in FINAL) == (not any(_is_allowed(status, wanted) for wanted in DeploymentStatus))
+        assert (status in FINAL_STATUSES) == (
+            not any(_is_allowed(status, wanted) for wanted in DeploymentStatus)
+        )
 
 
 def test_what_is_active_is_neither_final_nor_waiting_for_a_person() -> None:
-    assert ACTIVE == ("queued", "deploying", "running")
-    assert not FINAL.intersection(ACTIVE)
-    assert {*ACTIVE, *FINAL, DeploymentStatus.AWAITING_APPROVAL} == set(DeploymentStatus)
+    assert ACTIVE_STATUSES == ("queued", "deploying", "running")
+    assert not FINAL_STATUSES.intersection(ACTIVE_STATUSES)
+    assert {*ACTIVE_STATUSES, *FINAL_STATUSES, DeploymentStatus.AWAITING_APPROVAL} == set(DeploymentStatus)
 
 
 def test_every_deployment_can_be_finished() -> None:
@@ -133,17 +135,15 @@ def test_every_deployment_can_be_finished() -> None:
         while new:
             new = {wanted for was in new for wanted in DeploymentStatus if _is_allowed(was, wanted)} - reached
             reached |= new
-        assert FINAL & reached, status
+        assert FINAL_STATUSES & reached, status
 
 
 def test_an_operation_succeeds_once_and_what_has_not_succeeded_still_can() -> None:
-    ended = {
-        was for was in OperationStatus if not any(_is_allowed(was, wanted) for wanted in OperationStatus)
-    }
-    assert ended == {OperationStatus.SUCCEEDED}
-    for status in OperationStatus:
+    ended = {was for was in StepStatus if not any(_is_allowed(was, wanted) for wanted in StepStatus)}
+    assert ended == {StepStatus.SUCCEEDED}
+    for status in StepStatus:
         way = {status}
-        while OperationStatus.SUCCEEDED not in way:
-            further = way | {wanted for was in way for wanted in OperationStatus if _is_allowed(was, wanted)}
+        while StepStatus.SUCCEEDED not in way:
+            further = way | {wanted for was in way for wanted in StepStatus if _is_allowed(was, wanted)}
             assert further != way, status
             way = further

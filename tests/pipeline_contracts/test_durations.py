@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_contracts.durations import BadDuration, read_duration, write_duration
+from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
 
 _READ = {
     "0s": 0,
@@ -21,7 +21,7 @@ _READ = {
 
 @pytest.mark.parametrize(("text", "seconds"), _READ.items())
 def test_how_many_seconds_a_text_is(text: str, seconds: int) -> None:
-    assert read_duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_how_many_seconds_a_text_is(text: str, seconds: int) -> None:
 )
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(BadDuration) as refused:
-        read_duration(text)
+        parse_duration(text)
     assert str(refused.value) == "is no duration; write 90s, 30m, 2h or 1d"
 
 
@@ -49,9 +49,9 @@ _WRITTEN = {
 
 @pytest.mark.parametrize(("seconds", "text"), _WRITTEN.items())
 def test_the_largest_unit_that_divides_it(seconds: int, text: str) -> None:
-    assert write_duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @given(st.integers(0, 999_999_999))
 def test_what_is_written_is_read_as_the_same(seconds: int) -> None:
-    assert read_duration(write_duration(seconds)) == seconds
+    assert parse_duration(format_duration(seconds)) == seconds

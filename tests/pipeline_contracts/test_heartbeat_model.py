@@ -15,12 +15,12 @@ from consumers.scan_heartbeats import _MARGIN_MS, applied_through_ms
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import (
     Heartbeat,
-    forget_runs,
-    pass_deadlines,
+    apply_deadlines,
+    apply_signal,
+    keep_failures,
     recount,
     resume,
-    settle,
-    take_signal,
+    update_state,
 )
 from pipeline_contracts.monitors import Signal
 from pipeline_contracts.schedules import Schedule
@@ -41,13 +41,13 @@ class Watched:
 
     def signal(self, run_id: str, signal: Signal, at_ms: int) -> None:
         run = self.runs.setdefault(run_id, Run(run_id, at_ms))
-        if take_signal(self.heartbeat, run, signal, at_ms):
-            settle(self.heartbeat, at_ms)
-            if self.heartbeat.recount:
+        if apply_signal(self.heartbeat, run, signal, at_ms):
+            update_state(self.heartbeat, at_ms)
+            if self.heartbeat.needs_recount:
                 recount(self.heartbeat, list(self.runs.values()))
 
     def scan(self, clock_ms: int) -> None:
-        pass_deadlines(self.heartbeat, list(self.runs.values()), clock_ms)
+        apply_deadlines(self.heartbeat, list(self.runs.values()), clock_ms)
 
     def pause(self, paused: bool, now_ms: int) -> None:
         if not paused:
@@ -55,7 +55,7 @@ class Watched:
             return
         self.heartbeat.paused = True
         self.heartbeat.failures_in_row, self.heartbeat.missed_ms = 0, []
-        settle(self.heartbeat, now_ms)
+        update_state(self.heartbeat, now_ms)
 
     def prune(self, before_ms: int) -> None:
         newest = self.heartbeat.last_success_ms or 0
@@ -66,7 +66,7 @@ class Watched:
             and run.outcome != "open"
             and not (run.succeeded_ms is not None and run.succeeded_ms >= newest)
         ]
-        forget_runs(self.heartbeat, old)
+        keep_failures(self.heartbeat, old)
         for run in old:
             del self.runs[run.run_id]
 

@@ -10,12 +10,12 @@ import pytest
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import (
     Heartbeat,
-    forget_runs,
-    pass_deadlines,
+    apply_deadlines,
+    apply_signal,
+    keep_failures,
     recount,
     resume,
-    settle,
-    take_signal,
+    update_state,
 )
 from pipeline_contracts.schedules import Schedule
 
@@ -53,15 +53,15 @@ class Watch:
 
     def signal(self, run_id: str, signal: Any, at_ms: int) -> None:
         run = self.runs.setdefault(run_id, Run(run_id, at_ms))
-        if take_signal(self.heartbeat, run, signal, at_ms):
-            settle(self.heartbeat, at_ms)
-            if self.heartbeat.recount:
+        if apply_signal(self.heartbeat, run, signal, at_ms):
+            update_state(self.heartbeat, at_ms)
+            if self.heartbeat.needs_recount:
                 recount(self.heartbeat, list(self.runs.values()))
 
     def at(self, clock_ms: int) -> str:
         """The state at this moment."""
         runs = [run for run in self.runs.values() if run.outcome == "open"]
-        pass_deadlines(self.heartbeat, runs, clock_ms)
+        apply_deadlines(self.heartbeat, runs, clock_ms)
         return self.heartbeat.state
 
     def counts(self) -> tuple[Any, ...]:
@@ -274,7 +274,7 @@ def test_pruned_failures_stay_in_the_row() -> None:
     watch = Watch(failures_before_down=3)
     for n in range(3):
         watch.signal(f"f{n}", "failure", T0 + n)
-    forget_runs(watch.heartbeat, [watch.runs.pop("f0"), watch.runs.pop("f1")])
+    keep_failures(watch.heartbeat, [watch.runs.pop("f0"), watch.runs.pop("f1")])
     watch.signal("g", "success", T0 + 10)
     assert watch.heartbeat.state == "up"
     # It failed after all, so nothing has ended the row.
@@ -333,7 +333,7 @@ def test_nothing_from_before_a_pause_is_an_alarm_after_it() -> None:
     watch.signal("open", "start", T0)
     watch.signal("f", "failure", T0 + 1)
     watch.heartbeat.paused = True
-    settle(watch.heartbeat, T0 + 2)
+    update_state(watch.heartbeat, T0 + 2)
     watch.signal("g", "failure", T0 + 3)
     resume(watch.heartbeat, T0 + 10 * HOUR)
     assert watch.heartbeat.state == "new"

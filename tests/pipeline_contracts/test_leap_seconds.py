@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ingest_edge.decoders.leap_seconds import settle_events
-from pipeline_contracts.leap_seconds import following_second, settle_member
+from ingest_edge.decoders.leap_seconds import replace_leap_seconds
+from pipeline_contracts.leap_seconds import following_second, replace_leap_second
 
 
 @pytest.mark.parametrize(
@@ -55,20 +55,20 @@ NEXT = '"2017-01-01T00:00:00Z"'
     ],
 )
 def test_one_member_of_an_object_is_settled(body, settled):
-    found = settle_member(body.encode(), "at")
+    found = replace_leap_second(body.encode(), "at")
     assert found == (None if settled is None else settled.encode())
 
 
 def test_events_are_settled_one_by_one():
     events = [f'{{"at":{LEAP},"n":1e400}}', '{"at":null}', f'{{"x":{LEAP}}}', "7", f'{{"at":{LEAP}}}']
     body = f'{{"batch_id":"b","x":[],"events":[{",".join(events)}]}}'.encode()
-    settled = settle_events(body, "at", 5)
+    settled = replace_leap_seconds(body, "at", 5)
     assert settled is not None
     whole = '{"batch_id":"b","events":[{"at":%s,"n":1e400},{"at":null},{"x":%s},7,{"at":%s}]}'
     assert settled.decode() == whole % (NEXT, LEAP, NEXT)
-    assert settle_events(settled, "at", 5) is None
-    assert settle_events(body, "at", 4) is None
-    assert settle_events(b'{"batch_id":":60"}', "at", 5) is None
-    assert json.loads(settle_events(b'{"events":[{"at":%s}]}' % LEAP.encode(), "at", 1) or b"") == {
+    assert replace_leap_seconds(settled, "at", 5) is None
+    assert replace_leap_seconds(body, "at", 4) is None
+    assert replace_leap_seconds(b'{"batch_id":":60"}', "at", 5) is None
+    assert json.loads(replace_leap_seconds(b'{"events":[{"at":%s}]}' % LEAP.encode(), "at", 1) or b"") == {
         "events": [{"at": NEXT.strip('"')}]
     }

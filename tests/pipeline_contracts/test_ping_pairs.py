@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, repeat_ms, run_of_ping
+from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, assign_run, repeat_window_ms
 
 HOUR = 3600
 
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[list[tuple[int, str, Any]], list[str]]] = {
 
 def pair(pairs: PingPairs, pings: list[tuple[int, str, Any]], log: str = "log") -> list[str | None]:
     return [
-        run_of_ping(pairs, UnpairedPing(name, signal, 1000 * at, log, offset), 60_000, 1000 * HOUR)
+        assign_run(pairs, UnpairedPing(name, signal, 1000 * at, log, offset), 60_000, 1000 * HOUR)
         for offset, (at, name, signal) in enumerate(pings)
     ]
 
@@ -73,4 +73,4 @@ def test_a_job_that_always_crashes_is_not_remembered_without_end() -> None:
 
 @pytest.mark.parametrize(("period", "seconds"), [(3600, 60), (120, 60), (10, 5), (1, 0.5), (None, 30)])
 def test_how_long_a_ping_may_come_again(period: int | None, seconds: float) -> None:
-    assert repeat_ms(period) == 1000 * seconds
+    assert repeat_window_ms(period) == 1000 * seconds

@@ -4,7 +4,7 @@ from pipeline_contracts.rate_limits import RateLimit, TokenBucket
 
 LIMIT = RateLimit(rate=100, burst=1000)
 # What a sequence of clock readings lets through, each asked for all that is there.
-MOVES: dict[str, tuple[list[float], list[int]]] = {
+TRANSITIONS: dict[str, tuple[list[float], list[int]]] = {
     "goes on": ([0, 1, 3], [1000, 100, 200]),
     "set back by an hour": ([0, -3600, -3599, -3597], [1000, 0, 100, 200]),
     "set back twice": ([0, -10, -9, -20, -19], [1000, 0, 100, 0, 100]),
@@ -14,7 +14,7 @@ MOVES: dict[str, tuple[list[float], list[int]]] = {
 
 
 def test_a_bucket_fills_at_its_rate_whatever_the_clock_did() -> None:
-    for name, (times, granted) in MOVES.items():
+    for name, (times, granted) in TRANSITIONS.items():
         bucket = TokenBucket(1000.0, 0.0)
         assert [bucket.take(1, 10**9, LIMIT, now).granted for now in times] == granted, name
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_contracts.errors import LogFull, PartitionLost, RecordsGone, StorageUnavailable
+from pipeline_contracts.errors import LogFull, PartitionLost, RecordsRemoved, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
 from storage_backends.event_log.kafka_connection import KafkaConnection
@@ -275,7 +275,7 @@ async def test_records_that_the_brokers_removed_are_reported(
     await consumer.close()
     consumer = consuming(exits, broker, topic)
     await claimed(consumer, 2)
-    with pytest.raises(RecordsGone) as gone:
+    with pytest.raises(RecordsRemoved) as gone:
         while not await consumer.read(partition, 0, None, MB, 1.0):
             pass
     assert gone.value.next_offset == 4

@@ -28,7 +28,7 @@ from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.repositories import Repository
 from control_domain.tables.sites import Site
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import format_time
 from tests.support.accounts import migrated
@@ -160,7 +160,7 @@ class Platform:
         """End what is active, so that environments take deploys again."""
         async with self.sessions() as session, session.begin():
             await session.execute(
-                update(Deployment).where(Deployment.status.in_(ACTIVE)).values(status="failed")
+                update(Deployment).where(Deployment.status.in_(ACTIVE_STATUSES)).values(status="failed")
             )
 
     async def change(self, name: str, **values: Any) -> None:

@@ -18,7 +18,7 @@ from tests.support.engines import free_port
 from tests.support.platform_process import Answer, PlatformProcess, platform_process
 from tests.support.repositories import Repository
 
-FINAL = ("succeeded", "failed", "canceled", "rejected")
+FINAL_STATUSES = ("succeeded", "failed", "canceled", "rejected")
 _LOOK_SECONDS = 0.1
 _UIDS = 1000
 
@@ -145,7 +145,9 @@ class App:
 
     def finish(self, deployment: int, seconds: float = 120) -> Finished:
         """Wait until it is final."""
-        wait_until(lambda: self.status(deployment) in FINAL, seconds, lambda: self.texts(deployment)[-20:])
+        wait_until(
+            lambda: self.status(deployment) in FINAL_STATUSES, seconds, lambda: self.texts(deployment)[-20:]
+        )
         return Finished(deployment, self.status(deployment), self.texts(deployment))
 
     def bring(self, ref: str | None = None, seconds: float = 120) -> Finished:

@@ -151,10 +151,10 @@ def _become(request: dict[str, Any]) -> None:
 def _draw_again() -> None:
     """Draw what a module drew at random when it was imported: each process has its own."""
     from ingest_edge.otlp import accept
-    from pipeline_contracts import request_ids
+    from pipeline_contracts import identifiers
 
     random.seed()
-    request_ids._PREFIX = secrets.token_hex(8)
+    identifiers._REQUEST_PREFIX = secrets.token_hex(8)
     accept._turns = itertools.count(secrets.randbelow(accept._TURNS))
 
 

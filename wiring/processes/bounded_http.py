@@ -17,8 +17,8 @@ from ingest_edge.http_server import ServerLimits
 from ingest_edge.raw_answer import raw_answer
 from ingest_edge.unreadable_requests import head_is_late, head_too_large, small_chunks, unreadable_request
 from pipeline_contracts.errors import Problem, Unavailable
-from pipeline_contracts.open_connections import Connections
-from pipeline_contracts.request_ids import request_id
+from pipeline_contracts.identifiers import choose_request_id
+from pipeline_contracts.open_connections import ConnectionLimiter
 
 # As long as the edge keeps an idle connection.
 _IDLE_SECONDS = 75.0
@@ -51,8 +51,8 @@ class BoundedConnection(h11.Connection):
 
 
 def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
-    """The protocol class of one server: its connections share the places that addresses have."""
-    places = Connections(
+    """The protocol class of one server: its connections share one limiter."""
+    limiter = ConnectionLimiter(
         limits.address_connections,
         limits.trusted.is_trusted,
         loopback=limits.loopback_connections,
@@ -63,7 +63,7 @@ def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
 
     class Protocol(BoundedProtocol):
         _limits = limits
-        _places = places
+        _limiter = limiter
         _unread_answers = unread_answers
 
     return Protocol
@@ -73,9 +73,9 @@ class BoundedProtocol(H11Protocol):
     """One connection. h11 itself limits the size of a head; this class limits the time until a head is complete."""
 
     _limits: ServerLimits
-    _places: Connections
+    _limiter: ConnectionLimiter
     _unread_answers: UnreadAnswers
-    _place: str | None = None
+    _limit_key: str | None = None
     _backlog: Backlog | None = None
     _head_timer: asyncio.TimerHandle | None = None
 
@@ -86,7 +86,7 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         try:
-            self._place = self._places.enter(transport, self)
+            self._limit_key = self._limiter.admit(transport, self)
         except Unavailable as problem:
             transport.write(raw_answer(problem))
             transport.close()
@@ -105,9 +105,9 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._place is not None:
-            self._places.leave(self._place, self)
-            self._place = None
+        if self._limit_key is not None:
+            self._limiter.release(self._limit_key, self)
+            self._limit_key = None
         self._end_head()
         self._end_backlog()
         self._unset_keepalive_if_required()
@@ -127,13 +127,13 @@ class BoundedProtocol(H11Protocol):
             self._backlog = None
 
     def data_received(self, data: bytes) -> None:
-        if self._place is not None and not self.transport.is_closing():
+        if self._limit_key is not None and not self.transport.is_closing():
             super().data_received(data)
             self._watch_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._places.touch(self)
+        self._limiter.touch(self)
         # The next request may have begun while this one was answered.
         self._watch_head()
 
@@ -180,7 +180,7 @@ class BoundedProtocol(H11Protocol):
         headers = [
             (b"content-type", b"application/problem+json"),
             (b"content-length", b"%d" % len(body)),
-            (b"x-request-id", request_id(None).encode()),
+            (b"x-request-id", choose_request_id(None).encode()),
             (b"connection", b"close"),
         ]
         reason = problem.title.encode()

@@ -21,7 +21,7 @@ from deployer.traffic.proxy.heads import HEAD_BYTES
 from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, answer_refusal
 from deployer.traffic.proxy.watch import Watch
 from pipeline_contracts.errors import Problem
-from pipeline_contracts.open_connections import Connections
+from pipeline_contracts.open_connections import ConnectionLimiter
 from pipeline_contracts.settings import Settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -68,7 +68,7 @@ class BoundedServer(web.Server):
         super().__init__(handler, **options)
         self.watch = watch
         self.limits = limits
-        self.places = Connections(
+        self.connection_limiter = ConnectionLimiter(
             limits.address_connections,
             trusts,
             name="connections to applications",
@@ -86,7 +86,15 @@ class BoundedProtocol(RequestHandler):
     Those that come before its end and add nothing to it are its trailers', or extensions of its chunks.
     """
 
-    __slots__ = ("_payload", "_trailer_bytes", "_head_bytes", "_head_timer", "_server", "_place", "_backlog")
+    __slots__ = (
+        "_payload",
+        "_trailer_bytes",
+        "_head_bytes",
+        "_head_timer",
+        "_server",
+        "_limit_key",
+        "_backlog",
+    )
 
     def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
@@ -94,7 +102,7 @@ class BoundedProtocol(RequestHandler):
         # One that waits is enough. aiohttp would read on until 32 do, and again as soon as 16 do.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
-        self._place: str | None = None
+        self._limit_key: str | None = None
         self._backlog: Backlog | None = None
         self._payload = EMPTY_PAYLOAD
         self._trailer_bytes = 0
@@ -108,7 +116,7 @@ class BoundedProtocol(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
-            self._place = self._server.places.enter(transport, self)
+            self._limit_key = self._server.connection_limiter.admit(transport, self)
         except Unavailable as problem:
             self._refuse_connection(cast(asyncio.Transport, transport), problem)
             return
@@ -117,9 +125,9 @@ class BoundedProtocol(RequestHandler):
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self._place is not None:
-            self._server.places.leave(self._place, self)
-            self._place = None
+        if self._limit_key is not None:
+            self._server.connection_limiter.release(self._limit_key, self)
+            self._limit_key = None
         self._end_head()
         self._end_backlog()
         super().connection_lost(exc)
@@ -149,7 +157,7 @@ class BoundedProtocol(RequestHandler):
         if self._request_count != count:
             self._payload = self._messages[-1][1]
             self._trailer_bytes = 0
-            self._server.places.touch(self)
+            self._server.connection_limiter.touch(self)
             self._end_head()
         elif not in_head:
             if body.total_bytes == body_bytes:

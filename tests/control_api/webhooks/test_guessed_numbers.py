@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.client_address import parse_trusted_proxies
 from tests.support.webhooks import Hooked, push, sign
 
 STRANGER, HOST = "203.0.113.9", "198.51.100.7"
@@ -25,7 +25,7 @@ async def test_after_a_hundred_numbers_without_a_webhook(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = github.platform.app.state
-    monkeypatch.setattr(state, "client_addresses", read_trusted("127.0.0.1"))
+    monkeypatch.setattr(state, "client_addresses", parse_trusted_proxies("127.0.0.1"))
     # However slow this machine is, no failure is forgiven meanwhile.
     monkeypatch.setattr(state.webhook_bodies.senders, "_clock", lambda: 0.0)
     assert await _status(github, github.repository_id, HOST) == 202
@@ -44,5 +44,5 @@ async def test_an_address_of_this_machine_has_the_same_limit(
     state = github.platform.app.state
     monkeypatch.setattr(state.webhook_bodies.senders, "_clock", lambda: 0.0)
     assert [await _status(github, 999_999, HOST) for _ in range(101)] == [404] * 100 + [503]
-    monkeypatch.setattr(state, "client_addresses", read_trusted("127.0.0.1"))
+    monkeypatch.setattr(state, "client_addresses", parse_trusted_proxies("127.0.0.1"))
     assert await _status(github, 999_999, HOST) == 404

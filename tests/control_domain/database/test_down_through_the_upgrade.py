@@ -9,7 +9,7 @@ from sqlalchemy import text
 from control_domain.database.engine import open_engine
 from control_domain.database.migrations.upgrade import upgrade_database
 from pipeline_contracts.heartbeat_runs import Run
-from pipeline_contracts.heartbeat_states import recount, take_signal
+from pipeline_contracts.heartbeat_states import apply_signal, recount
 from pipeline_contracts.monitors import Signal
 from storage_backends.monitor_states.interface import Change, Watched
 from tests.control_domain.database.test_numbers_once import _AT, _upgrade_to
@@ -39,7 +39,7 @@ def _taking(run_id: str, signal: Signal, at_ms: int) -> Change:
     def change(watched: Mapping[int, Watched]) -> list[Watched]:
         for one in watched.values():
             run = Run(run_id, at_ms)
-            take_signal(one.heartbeat, run, signal, at_ms)
+            apply_signal(one.heartbeat, run, signal, at_ms)
             recount(one.heartbeat, [run])
             one.changed.append(run)
         return list(watched.values())

@@ -15,7 +15,7 @@ from control_domain.monitors.remove_monitors import remove_heartbeat
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat
 from pipeline_contracts.heartbeat_runs import Run
-from pipeline_contracts.heartbeat_states import pass_deadlines, settle, take_signal
+from pipeline_contracts.heartbeat_states import apply_deadlines, apply_signal, update_state
 from pipeline_contracts.monitors import Signal
 from pipeline_contracts.schedules import Schedule, next_due
 from pipeline_contracts.times import from_epoch_ms
@@ -46,9 +46,9 @@ async def report(monitored: Monitored, number: int, signal: Signal, at_ms: int, 
     def apply(watched: Mapping[int, Watched]) -> list[Watched]:
         for one in watched.values():
             run = one.runs.setdefault(run_id, Run(run_id, at_ms))
-            take_signal(one.heartbeat, run, signal, at_ms)
+            apply_signal(one.heartbeat, run, signal, at_ms)
             one.changed.append(run)
-            settle(one.heartbeat, at_ms)
+            update_state(one.heartbeat, at_ms)
         return list(watched.values())
 
     await monitored.states.change({number: [run_id]}, apply, None)
@@ -59,7 +59,7 @@ def passing(clock_ms: int) -> Change:
 
     def apply(watched: Mapping[int, Watched]) -> list[Watched]:
         for one in watched.values():
-            one.changed += pass_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
+            one.changed += apply_deadlines(one.heartbeat, list(one.runs.values()), clock_ms)
         return list(watched.values())
 
     return apply

@@ -26,7 +26,7 @@ from control_domain.tables.configuration import Operation, Review
 from control_domain.tables.sites import Site
 from control_workers.configuration_runs import Step
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.deploy_states import StepStatus
 from tests.support.eleven_operations import (
     BINDINGS,
     COUNT,
@@ -249,7 +249,7 @@ async def test_a_project_that_is_removed_in_the_middle_ends_nothing_else(
     async with begun.platform.sessions() as session, session.begin():
         project = await create_project(session, acme, "Empty", "empty", now)
         action = Action("update", PROJECT, [Change("name", "Empty", "Full")])
-        await add_application(session, begun.keys, project, [action] * 2, [OperationStatus.PENDING] * 2, now)
+        await add_application(session, begun.keys, project, [action] * 2, [StepStatus.PENDING] * 2, now)
     removed = []
 
     async def remove(step: Step, position: int) -> None:

@@ -11,7 +11,7 @@ from deployer.traffic.proxy.bounded_head import CallerLimits
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.streaming import StreamingProxy
-from pipeline_contracts.open_connections import UNCOUNTED, Connections
+from pipeline_contracts.open_connections import NO_ADDRESS, ConnectionLimiter
 from pipeline_contracts.settings import read_settings
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
 from tests.deployer.traffic.carriers import Carrier, proxy_carrier
@@ -437,42 +437,42 @@ class _Open:
 
 
 def test_an_address_has_so_many_connections_and_a_gateway_any_number() -> None:
-    places = Connections(2, lambda address: address == "10.0.0.1", loopback=3)
+    limiter = ConnectionLimiter(2, lambda address: address == "10.0.0.1", loopback=3)
     for first, second in (
         ("192.0.2.1", "192.0.2.1"),
         ("2001:db8::1", "2001:db8::2"),
         ("::ffff:192.0.2.9", "192.0.2.9"),
     ):
         one = _Open(is_idle=True)
-        taken = places.enter(_Peer(first), one)
-        assert places.enter(_Peer(second), _Open()) == taken
+        taken = limiter.admit(_Peer(first), one)
+        assert limiter.admit(_Peer(second), _Open()) == taken
         with pytest.raises(Unavailable, match="2 connections already"):
-            places.enter(_Peer(first), _Open())
-        places.leave(taken, one)
-        assert places.enter(_Peer(second), _Open()) == taken and not one.is_closed
+            limiter.admit(_Peer(first), _Open())
+        limiter.release(taken, one)
+        assert limiter.admit(_Peer(second), _Open()) == taken and not one.is_closed
     for address in ("10.0.0.1", "::ffff:10.0.0.1"):
-        assert [places.enter(_Peer(address), _Open()) for _ in range(5)] == [UNCOUNTED] * 5
+        assert [limiter.admit(_Peer(address), _Open()) for _ in range(5)] == [NO_ADDRESS] * 5
 
 
 def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed() -> None:
     """A silent flood takes nothing from others; where all have requests in progress, a new one is refused."""
     for address, loopback, total in (("127.0.0.1", 3, 9), ("::1", 3, 9), ("10.0.0.1", 1, 3)):
-        places = Connections(2, lambda peer: peer == "10.0.0.1", loopback=loopback, total=total)
+        limiter = ConnectionLimiter(2, lambda peer: peer == "10.0.0.1", loopback=loopback, total=total)
         old, busy, new = _Open(is_idle=True), _Open(), _Open(is_idle=True)
         for one in (old, busy, new):
-            assert places.enter(_Peer(address), one) == UNCOUNTED
-        places.touch(old)
+            assert limiter.admit(_Peer(address), one) == NO_ADDRESS
+        limiter.touch(old)
         more = [_Open(), _Open()]
-        places.enter(_Peer(address), more[0])
+        limiter.admit(_Peer(address), more[0])
         assert new.is_closed and not old.is_closed
-        places.enter(_Peer(address), more[1])
+        limiter.admit(_Peer(address), more[1])
         assert old.is_closed and not busy.is_closed
         for one in (old, new):
-            places.leave(UNCOUNTED, one)
+            limiter.release(NO_ADDRESS, one)
         with pytest.raises(Unavailable, match="All 3 connections are in use"):
-            places.enter(_Peer(address), _Open())
-        places.leave(UNCOUNTED, busy)
-        places.enter(_Peer(address), _Open())
+            limiter.admit(_Peer(address), _Open())
+        limiter.release(NO_ADDRESS, busy)
+        limiter.admit(_Peer(address), _Open())
 
 
 async def test_silent_connections_of_this_machine_give_way() -> None:

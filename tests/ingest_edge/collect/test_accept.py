@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pipeline_contracts import topics
-from pipeline_contracts.client_address import ClientAddresses, read_networks
+from pipeline_contracts.client_address import ClientAddresses, parse_networks
 from pipeline_contracts.collected import decode_collect_meta, decode_dropped
 from pipeline_contracts.rate_limits import RateLimit
 from tests.ingest_edge.conftest import BROWSER, RunningEdge, StartEdge
@@ -393,12 +393,12 @@ async def test_only_trusted_proxies_are_believed(
         headers = {} if sent is None else {"X_Forwarded_For": sent}
         assert (await one.collect(tracker_id, [view()], **headers)).status == 202
     # Each has salts of its own: compared is the address that goes into the hash.
-    found = ClientAddresses(read_networks(trusted)).find("127.0.0.1", forwarded)
+    found = ClientAddresses(parse_networks(trusted)).find("127.0.0.1", forwarded)
     assert found == (believed or "127.0.0.1")
 
 
 def test_an_address_of_a_socket_for_both_kinds_is_the_plain_one() -> None:
-    addresses = ClientAddresses(read_networks("127.0.0.1"))
+    addresses = ClientAddresses(parse_networks("127.0.0.1"))
     assert addresses.find("::ffff:203.0.113.7", None) == "203.0.113.7"
     assert addresses.find("::ffff:127.0.0.1", "::FFFF:203.0.113.7") == "203.0.113.7"
     assert addresses.find("2001:db8::ffff:7", None) == "2001:db8::ffff:7"

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from pipeline_contracts.origins import register_origin
+from pipeline_contracts.origins import normalize_origin
 from tests.ingest_edge.conftest import StartEdge
 
 _REGISTERED = (
@@ -98,7 +98,7 @@ async def test_an_unknown_site_is_not_found(public_id: str, start_edge: StartEdg
     ],
 )
 def test_a_domain_is_registered_in_one_form(given: str, kept: str) -> None:
-    assert register_origin(given) == kept
+    assert normalize_origin(given) == kept
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_a_domain_is_registered_in_one_form(given: str, kept: str) -> None:
 )
 def test_what_is_no_origin_is_not_registered(given: str) -> None:
     with pytest.raises(ValueError, match="is no "):
-        register_origin(given)
+        normalize_origin(given)

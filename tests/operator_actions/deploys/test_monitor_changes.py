@@ -20,7 +20,7 @@ from control_domain.tables.monitors import (
 from operator_actions.actions.ingest_keys import create_key
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.heartbeat_runs import Run
-from pipeline_contracts.heartbeat_states import settle, take_signal
+from pipeline_contracts.heartbeat_states import apply_signal, update_state
 from storage_backends.monitor_states.interface import Progress, SeenQueue, SeenWorker
 from tests.support.monitored import open_states
 from tests.support.operated import NOW, Operated
@@ -146,9 +146,9 @@ async def test_a_signal_meanwhile_waits_and_is_left_out(operated: Operated, data
     def apply(watched: Any) -> Any:
         for one in watched.values():
             run = Run("r2", 5)
-            take_signal(one.heartbeat, run, "success", 5)
+            apply_signal(one.heartbeat, run, "success", 5)
             one.changed.append(run)
-            settle(one.heartbeat, 5)
+            update_state(one.heartbeat, 5)
         return list(watched.values())
 
     try:

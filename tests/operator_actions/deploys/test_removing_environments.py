@@ -30,7 +30,7 @@ from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.tables.variables import ProtectedVariable, VariableChange, VariableSet
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.engines import or_skip
 from tests.support.operated import NOW, REVISION, Operated
@@ -208,7 +208,7 @@ async def test_deployments_stay_without_their_environment(operated: Operated) ->
     assert "is canceled: only one that waits can be approved" in line or "was removed" in line
 
 
-@pytest.mark.parametrize("status", ACTIVE)
+@pytest.mark.parametrize("status", ACTIVE_STATUSES)
 async def test_not_while_a_deployment_is_active(operated: Operated, status: str) -> None:
     waiting = None
     await operated.change_environment(deploys_need_approval=True)
