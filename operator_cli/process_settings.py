@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from pipeline_contracts.settings import Settings, read_settings
+from pipeline_contracts.read_settings import read_settings
+from pipeline_contracts.settings import Settings
 
 
 def load_settings() -> Settings:

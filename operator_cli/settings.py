@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from pipeline_contracts.settings import describe_settings
+from pipeline_contracts.read_settings import describe_settings
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -1,28 +1,13 @@
-"""The settings of a process: read once from `PHAROS_*` variables, checked, frozen.
+"""All settings of Pharos with their defaults. `read_settings` reads them from the variables of a process."""
 
-An unknown or bad variable stops the start and is named: a typing error must not become a default. A secret may
-come from a file instead: `PHAROS_RECEIPT_KEY_FILE=/run/secrets/receipt_key`.
-"""
-
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from typing import Any
 
 PREFIX = "PHAROS_"
-# Read by the test suite, by `pharos run` around a job, and given to what is deployed: a server may live in the same
-# environment.
-_RESERVED = ("PHAROS_TEST_", "PHAROS_HEARTBEAT_KEY", "PHAROS_URL", "PHAROS_INSTANCE")
-
-# Removed settings are ignored: an upgrade must not stop an installation that still sets them.
-_REMOVED = ("PHAROS_MAX_JSON_DEPTH",)
-
-
-_ADDRESS = re.compile(r"[^\s:]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5}")
 
 
 class BadSettings(Exception):
-    """One line per variable that cannot be used."""
+    """Unusable variables, one line for each."""
 
 
 def _setting(
@@ -53,6 +38,7 @@ def _setting(
 class Settings:
     """All settings with their defaults. The variable of `max_body_bytes` is `PHAROS_MAX_BODY_BYTES`."""
 
+    # Log lines, metrics, the first account, keys
     log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
     metrics_listen: str | None = _setting(
         None,
@@ -78,14 +64,15 @@ class Settings:
         shortest=32,
     )
 
-    kafka_bootstrap: str | None = _setting(None, "Brokers to begin with, host:port,host:port")
+    # Kafka
+    kafka_bootstrap: str | None = _setting(None, "Bootstrap brokers, host:port,host:port")
     kafka_security: str = _setting(
         "plaintext",
-        "How brokers are spoken to",
+        "Protocol of the connections to brokers",
         choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     )
     kafka_sasl_mechanism: str = _setting(
-        "scram-sha-512", "How to log in at the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
+        "scram-sha-512", "SASL mechanism at the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
     )
     kafka_username: str | None = _setting(None, "User at the brokers")
     kafka_password: str | None = _setting(None, "The user's password", secret=True)
@@ -111,6 +98,7 @@ class Settings:
         10.0, "Silence after which a consumer's partitions go to the others", minimum=1.0
     )
 
+    # Other engines
     clickhouse_url: str | None = _setting(
         None, "ClickHouse server, http://user:password@host:8123 (https too)", secret=True
     )
@@ -127,11 +115,12 @@ class Settings:
         None, "The control plane's database, postgresql://user:password@host/name", secret=True
     )
 
+    # Edge
     edge_workers: int = _setting(1, "Processes of one `pharos edge` that share its port", minimum=1)
 
     max_body_bytes: int = _setting(5 * 2**20, "Largest request body as sent", minimum=1024)
     max_decompressed_bytes: int = _setting(20 * 2**20, "Largest request body when decompressed", minimum=1024)
-    max_batch_events: int = _setting(1000, "Most events in a batch", minimum=1)
+    max_batch_events: int = _setting(1000, "Maximum events in a batch", minimum=1)
     max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
     max_in_flight_bytes: int = _setting(
         64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge answers 503", minimum=1024
@@ -161,11 +150,11 @@ class Settings:
         None, "Addresses and networks of proxies whose X-Forwarded-For is believed: 10.0.0.0/8,::1"
     )
     country_header: str | None = _setting(
-        None, "Header in which a trusted proxy tells a visitor's country, like CF-IPCountry"
+        None, "Header in which a trusted proxy sends a visitor's country, like CF-IPCountry"
     )
     country_database: str | None = _setting(
         None,
-        "File in MaxMind's format that tells the country of an address (`make country-database` brings one)",
+        "Database of countries by address, in MaxMind's format (`make country-database` downloads one)",
     )
     body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
     body_grace_seconds: float = _setting(
@@ -174,7 +163,7 @@ class Settings:
         minimum=0.1,
     )
     min_body_rate: int = _setting(
-        1024, "Lowest rate of a body, bytes a second; 0 lets a body come as slowly as it likes", minimum=0
+        1024, "Lowest rate of a request body, bytes a second; 0: no limit", minimum=0
     )
     max_head_bytes: int = _setting(
         32 * 2**10, "Longest head of a request: request line and all headers", minimum=1024
@@ -189,6 +178,7 @@ class Settings:
         minimum=1,
     )
 
+    # Control plane and deployed applications
     max_app_requests: int = _setting(
         4000,
         "Requests, streams and WebSockets to deployed applications at once; one environment alone gets half of them",
@@ -211,49 +201,52 @@ class Settings:
     )
     max_requests_at_once: int = _setting(
         32,
-        "Requests of one account or address that a control plane works on at once; eight times as many wait",
+        "Requests of one account or address in progress at once in a control plane; eight times as many wait",
         minimum=1,
     )
     max_reports_at_once: int = _setting(
-        2, "Reports that a control plane makes at once; one account gets half of them", minimum=1
+        2, "Reports in progress at once in a control plane; one account gets half of them", minimum=1
     )
 
+    # Git hosts
     public_url: str | None = _setting(
-        None, "Where people and Git hosts reach this, https://pharos.example, for addresses that are shown"
+        None, "URL at which people and Git hosts reach Pharos, https://pharos.example, for links"
     )
     git_app_secret: str | None = _setting(
         None,
-        "Webhook secret of the Git host's application, 16 characters or more; without it there is no such application",
+        "Webhook secret of the Git host's application, 16 characters or more; without it, its webhooks are refused",
         secret=True,
         shortest=16,
     )
     github_token: str | None = _setting(
         None,
-        "Token with which GitHub is told what became of commits; without it nothing is told",
+        "Token for commit statuses at GitHub; without it, none are sent",
         secret=True,
     )
     github_api_url: str = _setting(
-        "https://api.github.com", "GitHub's API, https://HOST/api/v3 for one's own"
+        "https://api.github.com", "GitHub's API; https://HOST/api/v3 for GitHub Enterprise Server"
     )
 
+    # Deployer
     deploy_domain: str = _setting(
-        "localhost", "Environments answer at ENVIRONMENT.PROJECT. and this; its names have to lead here"
+        "localhost",
+        "Domain of environments, at ENVIRONMENT.PROJECT.DOMAIN; its names must resolve to this host",
     )
     deploy_port: int | None = _setting(
-        None, "Port at which people reach what is deployed, where it is not the one listened on", minimum=1
+        None, "Public port of deployed applications, if it is not the port listened on", minimum=1
     )
     deploy_folder: str | None = _setting(
-        None, "Folder of `pharos deployer`: what was built, and what runs (`pharos up` has its own)"
+        None, "Folder of `pharos deployer` for builds and running releases (`pharos up` has its own)"
     )
-    deploy_builds: int = _setting(2, "Most builds at once", minimum=1)
+    deploy_builds: int = _setting(2, "Maximum builds at once", minimum=1)
     deploy_log_bytes: int = _setting(
-        10 * 2**20, "Longest log of a deployment; one that prints more fails", minimum=65536
+        10 * 2**20, "Longest log of a deployment; a deployment that prints more fails", minimum=65536
     )
     deploy_drain_seconds: float = _setting(
-        30.0, "Time that an instance gets to answer what it has in work before it is ended", minimum=0.0
+        30.0, "Time for an instance to finish its requests before it is stopped", minimum=0.0
     )
     deploy_memory_bytes: int = _setting(
-        4 * 2**30, "Most memory of one process of an application or a build", minimum=2**26
+        4 * 2**30, "Maximum memory of one process of an application or a build", minimum=2**26
     )
     deploy_processes: int = _setting(
         512,
@@ -264,9 +257,10 @@ class Settings:
         None, "Admin API of a Caddy that carries applications' requests: unix:///run/caddy/admin.sock"
     )
     caddy_listen: str = _setting(
-        "127.0.0.1:8090", "What that Caddy listens on for applications: host:port or :443"
+        "127.0.0.1:8090", "Address on which that Caddy listens for applications: host:port or :443"
     )
 
+    # Embedded event log and consumers
     log_max_bytes: int = _setting(
         2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
     )
@@ -280,93 +274,7 @@ class Settings:
         "Bytes of dead letters that the embedded event log keeps for each topic; then it removes the oldest",
         minimum=2**20,
     )
-    chunk_rows: int = _setting(50_000, "Most rows in one insert", minimum=1)
-    chunk_bytes: int = _setting(32 * 2**20, "Most bytes of events in one insert", minimum=1024)
+    chunk_rows: int = _setting(50_000, "Maximum rows in one insert", minimum=1)
+    chunk_bytes: int = _setting(32 * 2**20, "Maximum bytes of events in one insert", minimum=1024)
     chunk_seconds: float = _setting(0.5, "Longest wait for a chunk to fill", minimum=0.01)
-    drain_seconds: float = _setting(20.0, "Time that a shutdown gives to what was accepted", minimum=0.0)
-
-
-def read_settings(environment: Mapping[str, str], read_file: Callable[[str], str]) -> Settings:
-    """Settings from the variables of a process.
-
-    `read_file` gives the text of a `…_FILE` path. Raises `BadSettings` that names every variable at fault; a
-    secret's value is never in the message.
-    """
-    known = {PREFIX + f.name.upper(): f for f in fields(Settings)}
-    values: dict[str, Any] = {}
-    faults: list[str] = []
-    for variable, text in sorted(environment.items()):
-        if not variable.startswith(PREFIX) or variable.startswith(_RESERVED) or variable in _REMOVED:
-            continue
-        setting = known.get(variable)
-        if setting is None and variable.endswith("_FILE"):
-            setting = known.get(variable.removesuffix("_FILE"))
-            if setting is None or not setting.metadata["secret"]:
-                faults.append(f"{variable}: unknown setting")
-                continue
-            try:
-                text = read_file(text).strip()
-            except (OSError, UnicodeDecodeError) as error:
-                faults.append(f"{variable}: the file cannot be read ({type(error).__name__})")
-                continue
-        if setting is None:
-            faults.append(f"{variable}: unknown setting")
-        elif setting.name in values:
-            faults.append(f"{variable}: given twice, as a value and as a file")
-        else:
-            try:
-                values[setting.name] = _parse(setting, text)
-            except ValueError as error:
-                faults.append(f"{variable}: {error}")
-    if faults:
-        raise BadSettings("\n".join([*faults, "`pharos settings` lists all settings."]))
-    return Settings(**values)
-
-
-def _is_address(text: str) -> bool:
-    return _ADDRESS.fullmatch(text) is not None and int(text.rpartition(":")[2]) < 2**16
-
-
-def _parse(setting: Field[Any], text: str) -> Any:
-    types = get_args(setting.type) or (setting.type,)
-    value: Any
-    if bool in types:
-        if text not in ("0", "1"):
-            raise ValueError(f"{text!r} is neither 1 nor 0")
-        value = text == "1"
-    elif int in types:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError(f"{text!r} is not a whole number") from None
-    elif float in types:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"{text!r} is not a number") from None
-        if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError(f"{text!r} is not a number")
-    else:
-        value = text
-    minimum = setting.metadata["minimum"]
-    if minimum is not None and value < minimum:
-        raise ValueError(f"{text} is below the least, {minimum:g}")
-    choices = setting.metadata["choices"]
-    if choices and value not in choices:
-        raise ValueError(f"{text!r} is none of {', '.join(choices)}")
-    if setting.metadata["is_address"] and not _is_address(value):
-        raise ValueError(f"{text!r} is not host:port, like 127.0.0.1:9100")
-    if setting.metadata["secret"] and len(value) < setting.metadata["shortest"]:
-        raise ValueError(f"it needs {setting.metadata['shortest']} characters or more")
-    return value
-
-
-def describe_settings() -> list[tuple[str, str, str]]:
-    """(variable, default, meaning) of every setting, in the order of the class."""
-    rows = []
-    for f in fields(Settings):
-        default = "" if f.default is None or f.default is MISSING else f"{f.default}"
-        if isinstance(f.default, bool):
-            default = str(int(f.default))
-        rows.append((PREFIX + f.name.upper(), default, str(f.metadata["meaning"])))
-    return rows
+    drain_seconds: float = _setting(20.0, "Time for a shutdown to process accepted records", minimum=0.0)

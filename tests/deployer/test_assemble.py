@@ -8,7 +8,7 @@ import pytest
 
 from deployer import assemble
 from deployer.processes.start_process import Missing
-from pipeline_contracts.settings import read_settings
+from pipeline_contracts.read_settings import read_settings
 
 
 @pytest.mark.parametrize(

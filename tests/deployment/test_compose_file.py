@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operator_cli.run_command import build_parser
-from pipeline_contracts.settings import describe_settings, read_settings
+from pipeline_contracts.read_settings import describe_settings, read_settings
 from tests.support.compose_file import (
     ROOT,
     interpolate,

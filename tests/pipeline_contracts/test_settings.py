@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline_contracts.settings import BadSettings, Settings, describe_settings, read_settings
+from pipeline_contracts.read_settings import describe_settings, read_settings
+from pipeline_contracts.settings import BadSettings, Settings
 
 SECRET = "s" * 40
 FILES = {"/secret": SECRET + "\n", "/short": "short"}

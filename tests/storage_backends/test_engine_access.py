@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from control_domain.database.engine import open_engine
 from control_domain.database.postgres import open_postgres_for_migrations
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.settings import read_settings
+from pipeline_contracts.read_settings import read_settings
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import read_topics
 from tests.support.compose_file import interpolate, own_services, read_compose

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.settings import read_settings
+from pipeline_contracts.read_settings import read_settings
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_topics import read_topics
 from tests.support.engines import EngineMissing, free_port, or_skip

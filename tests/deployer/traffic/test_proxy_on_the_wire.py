@@ -12,7 +12,7 @@ from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.streaming import StreamingProxy
 from pipeline_contracts.open_connections import NO_ADDRESS, ConnectionLimiter
-from pipeline_contracts.settings import read_settings
+from pipeline_contracts.read_settings import read_settings
 from tests.deployer.traffic.applications import exchange_raw, raw_server, running_application, until
 from tests.deployer.traffic.carriers import Carrier, proxy_carrier
 
