@@ -1,1 +1,1 @@
-"""Limits of a connection: bytes per read, and answers that the peer does not read."""
+"""Limits of a connection: bytes per read, and responses that the peer does not read."""

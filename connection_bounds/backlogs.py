@@ -1,5 +1,6 @@
-"""Finds connections whose peer has stopped reading."""
+"""Find connections whose peer has stopped reading."""
 
+import asyncio
 import contextlib
 import fcntl
 import logging
@@ -10,6 +11,9 @@ from typing import Any, Protocol
 
 logger = logging.getLogger(__name__)
 
+_MAX_SECONDS_BETWEEN_SWEEPS = 5.0
+_SWEEPS_PER_SILENCE = 8
+
 
 class WriteTransport(Protocol):
     """The methods of a transport that the sweep needs."""
@@ -19,15 +23,15 @@ class WriteTransport(Protocol):
 
 
 class Backlog:
-    """The unsent bytes of one connection. The sweep calls `give_up` for a silent peer."""
+    """The unsent bytes of one connection. The sweep calls `on_silence` for a silent peer."""
 
-    __slots__ = ("give_up", "left", "moved_at", "transport")
+    __slots__ = ("changed_at", "on_silence", "transport", "unsent")
 
-    def __init__(self, transport: WriteTransport, give_up: Callable[[], None], now: float) -> None:
+    def __init__(self, transport: WriteTransport, on_silence: Callable[[], None], now: float) -> None:
         self.transport = transport
-        self.give_up = give_up
-        self.left = -1
-        self.moved_at = now
+        self.on_silence = on_silence
+        self.unsent = -1
+        self.changed_at = now
 
 
 class Backlogs:
@@ -43,9 +47,9 @@ class Backlogs:
     def __len__(self) -> int:
         return len(self._watched)
 
-    def begin(self, transport: WriteTransport, give_up: Callable[[], None], now: float) -> Backlog:
+    def begin(self, transport: WriteTransport, on_silence: Callable[[], None], now: float) -> Backlog:
         """Watch the unsent bytes of this connection until `end`."""
-        backlog = Backlog(transport, give_up, now)
+        backlog = Backlog(transport, on_silence, now)
         self._watched.add(backlog)
         return backlog
 
@@ -54,24 +58,54 @@ class Backlogs:
         self._watched.discard(backlog)
 
     def sweep(self, now: float) -> None:
-        """Check each backlog once, and give up those of silent peers. Call this several times per `silent_seconds`."""
+        """Check each backlog once, and report silent peers. Call this several times per `silent_seconds`."""
         for backlog in list(self._watched):
             try:
                 self._check(backlog, now)
             except Exception:
                 # A connection that cannot be checked must not stop the sweep of the others.
-                logger.exception("a connection could not be checked for silence")
+                logger.exception("cannot check whether the peer of a connection still reads")
 
     def _check(self, backlog: Backlog, now: float) -> None:
-        left = unsent_bytes(backlog.transport)
-        if left != backlog.left:
-            backlog.left, backlog.moved_at = left, now
-        elif now - backlog.moved_at >= self.silent_seconds:
-            backlog.give_up()
+        unsent = unsent_bytes(backlog.transport)
+        if unsent != backlog.unsent:
+            backlog.unsent, backlog.changed_at = unsent, now
+        elif now - backlog.changed_at >= self.silent_seconds:
+            backlog.on_silence()
+
+
+class BacklogSweeper:
+    """Aborts connections of one server whose peer acknowledges no byte for `silent_seconds`.
+
+    Without this, `transport.close()` waits forever for a peer that does not read.
+    """
+
+    def __init__(self, silent_seconds: float) -> None:
+        self._backlogs = Backlogs(silent_seconds)
+        self._pause = min(silent_seconds / _SWEEPS_PER_SILENCE, _MAX_SECONDS_BETWEEN_SWEEPS)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, transport: asyncio.Transport) -> Backlog:
+        """Watch a connection that has unsent bytes until `end`."""
+        loop = asyncio.get_running_loop()
+        backlog = self._backlogs.begin(transport, transport.abort, loop.time())
+        if self._timer is None:
+            self._timer = loop.call_later(self._pause, self._sweep)
+        return backlog
+
+    def end(self, backlog: Backlog) -> None:
+        """Stop watching: all bytes are sent, or the connection is lost."""
+        self._backlogs.end(backlog)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._backlogs.sweep(loop.time())
+        # The timer runs only while a connection is watched, so that no server has to stop the timer.
+        self._timer = loop.call_later(self._pause, self._sweep) if self._backlogs else None
 
 
 def unsent_bytes(transport: WriteTransport) -> int:
-    """Return the number of bytes in the transport's buffer, and in the kernel's that the peer has not acknowledged."""
+    """Return the number of bytes that the peer has not acknowledged, in the transport's buffer and the kernel's."""
     size = transport.get_write_buffer_size()
     connection = transport.get_extra_info("socket")
     if connection is not None:

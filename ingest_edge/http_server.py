@@ -17,9 +17,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-from connection_bounds.backlogs import Backlog
+from connection_bounds.backlogs import Backlog, BacklogSweeper
 from connection_bounds.bounded_reads import bound_buffers
-from connection_bounds.unread_answers import UnreadAnswers
 from ingest_edge.raw_answer import raw_answer
 from ingest_edge.unreadable_requests import problem_of
 from pipeline_contracts.client_address import ClientAddresses, parse_trusted_proxies
@@ -92,7 +91,7 @@ class BoundedServer(web.Server):
             loopback=limits.loopback_connections,
             total=limits.total_connections,
         )
-        self.unread_answers = UnreadAnswers(limits.silent_seconds)
+        self.backlog_sweeper = BacklogSweeper(limits.silent_seconds)
 
     def __call__(self) -> RequestHandler:
         return BoundedProtocol(self, loop=self._loop, **self._kwargs)
@@ -165,7 +164,7 @@ class BoundedProtocol(RequestHandler):
         super().pause_writing()
         # Watch the transport until the connection is lost: aiohttp drops its reference when the close begins.
         if self.transport is not None:
-            self._backlog = self._server.unread_answers.begin(self.transport)
+            self._backlog = self._server.backlog_sweeper.begin(self.transport)
 
     def resume_writing(self) -> None:
         self._end_backlog()
@@ -173,7 +172,7 @@ class BoundedProtocol(RequestHandler):
 
     def _end_backlog(self) -> None:
         if self._backlog is not None:
-            self._server.unread_answers.end(self._backlog)
+            self._server.backlog_sweeper.end(self._backlog)
             self._backlog = None
 
     def data_received(self, data: bytes) -> None:

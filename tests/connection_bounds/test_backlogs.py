@@ -1,4 +1,4 @@
-"""Detection of silent peers."""
+"""Detection of peers that have stopped reading."""
 
 import logging
 from typing import Any
@@ -13,7 +13,7 @@ class Transport:
 
     def __init__(self, unsent: int) -> None:
         self.unsent = unsent
-        self.is_given_up = False
+        self.is_silent = False
 
     def get_extra_info(self, name: str) -> Any:
         return None
@@ -21,25 +21,25 @@ class Transport:
     def get_write_buffer_size(self) -> int:
         return self.unsent
 
-    def give_up(self) -> None:
-        self.is_given_up = True
+    def mark_silent(self) -> None:
+        self.is_silent = True
 
 
-def test_a_peer_is_silent_once_it_has_taken_nothing_for_long_enough() -> None:
+def test_peer_that_acknowledges_nothing_for_silent_seconds_is_silent() -> None:
     backlogs = Backlogs(10.0)
     slow, silent, done = Transport(100), Transport(100), Transport(100)
-    begun = [backlogs.begin(one, one.give_up, 0.0) for one in (slow, silent, done)]
+    watched = [backlogs.begin(transport, transport.mark_silent, 0.0) for transport in (slow, silent, done)]
     for now in (1.0, 6.0, 10.9):
         backlogs.sweep(now)
         slow.unsent -= 1
-        assert not silent.is_given_up
-    backlogs.end(begun[2])
+        assert not silent.is_silent
+    backlogs.end(watched[2])
     backlogs.sweep(11.0)
-    assert [one.is_given_up for one in (slow, silent, done)] == [False, True, False]
+    assert [transport.is_silent for transport in (slow, silent, done)] == [False, True, False]
     assert len(backlogs) == 2
 
 
-def test_a_connection_that_cannot_be_checked_keeps_no_other_from_being_swept(
+def test_sweep_continues_after_a_connection_that_cannot_be_checked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(Transport):
@@ -48,9 +48,9 @@ def test_a_connection_that_cannot_be_checked_keeps_no_other_from_being_swept(
 
     backlogs = Backlogs(10.0)
     broken, silent = Broken(1), Transport(1)
-    for one in (broken, silent):
-        backlogs.begin(one, one.give_up, 0.0)
+    for transport in (broken, silent):
+        backlogs.begin(transport, transport.mark_silent, 0.0)
     with caplog.at_level(logging.ERROR):
         backlogs.sweep(1.0)
         backlogs.sweep(20.0)
-    assert silent.is_given_up and not broken.is_given_up
+    assert silent.is_silent and not broken.is_silent

@@ -9,8 +9,8 @@ import uvloop
 from connection_bounds.bounded_reads import READ_BYTES, bound_buffers
 
 
-class Taker(asyncio.Protocol):
-    """Keeps what it is given."""
+class Receiver(asyncio.Protocol):
+    """Collects the received pieces."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -36,38 +36,40 @@ class Taker(asyncio.Protocol):
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_pieces_are_small_and_whole_and_writing_waits_at_once(
+def test_reads_are_small_and_complete_and_writing_pauses_at_once(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     sent = bytes(range(256)) * 16_384
 
     async def run() -> None:
-        takers: list[Taker] = []
+        receivers: list[Receiver] = []
 
-        def take() -> Taker:
-            takers.append(Taker())
-            return takers[-1]
+        def make_receiver() -> Receiver:
+            receivers.append(Receiver())
+            return receivers[-1]
 
-        server = await asyncio.get_running_loop().create_server(take, "127.0.0.1", 0)
+        server = await asyncio.get_running_loop().create_server(make_receiver, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         other, second = await asyncio.open_connection(*server.sockets[0].getsockname())
         second.write(b"of another connection")
         writer.write(sent)
         await writer.drain()
         async with asyncio.timeout(60):
-            while sum(len(piece) for piece in takers[0].pieces) < len(sent):
+            while sum(len(piece) for piece in receivers[0].pieces) < len(sent):
                 await asyncio.sleep(0.01)
-        taker = takers[0]
-        assert b"".join(taker.pieces) == sent and max(len(piece) for piece in taker.pieces) <= READ_BYTES
-        assert b"".join(takers[1].pieces) == b"of another connection"
-        assert taker.transport is not None
-        while not taker.is_writing_paused:
-            taker.transport.write(bytes(65536))
+        receiver = receivers[0]
+        assert (
+            b"".join(receiver.pieces) == sent and max(len(piece) for piece in receiver.pieces) <= READ_BYTES
+        )
+        assert b"".join(receivers[1].pieces) == b"of another connection"
+        assert receiver.transport is not None
+        while not receiver.is_writing_paused:
+            receiver.transport.write(bytes(65536))
         assert len(await reader.readexactly(65536)) == 65536
         writer.transport.abort()
         second.close()
         async with asyncio.timeout(60):
-            await taker.ended.wait()
+            await receiver.ended.wait()
         server.close()
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -10,9 +10,8 @@ import orjson
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from connection_bounds.backlogs import Backlog
+from connection_bounds.backlogs import Backlog, BacklogSweeper
 from connection_bounds.bounded_reads import bound_buffers
-from connection_bounds.unread_answers import UnreadAnswers
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.raw_answer import raw_answer
 from ingest_edge.unreadable_requests import head_is_late, head_too_large, small_chunks, unreadable_request
@@ -59,12 +58,12 @@ def bounded_protocol(limits: ServerLimits) -> type[H11Protocol]:
         total=limits.total_connections,
     )
 
-    unread_answers = UnreadAnswers(limits.silent_seconds)
+    backlog_sweeper = BacklogSweeper(limits.silent_seconds)
 
     class Protocol(BoundedProtocol):
         _limits = limits
         _limiter = limiter
-        _unread_answers = unread_answers
+        _backlog_sweeper = backlog_sweeper
 
     return Protocol
 
@@ -74,7 +73,7 @@ class BoundedProtocol(H11Protocol):
 
     _limits: ServerLimits
     _limiter: ConnectionLimiter
-    _unread_answers: UnreadAnswers
+    _backlog_sweeper: BacklogSweeper
     _limit_key: str | None = None
     _backlog: Backlog | None = None
     _head_timer: asyncio.TimerHandle | None = None
@@ -115,7 +114,7 @@ class BoundedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._backlog = self._unread_answers.begin(self.transport)
+        self._backlog = self._backlog_sweeper.begin(self.transport)
 
     def resume_writing(self) -> None:
         self._end_backlog()
@@ -123,7 +122,7 @@ class BoundedProtocol(H11Protocol):
 
     def _end_backlog(self) -> None:
         if self._backlog is not None:
-            self._unread_answers.end(self._backlog)
+            self._backlog_sweeper.end(self._backlog)
             self._backlog = None
 
     def data_received(self, data: bytes) -> None:
