@@ -1,1 +1,1 @@
-"""The write path's edge: accepts telemetry over HTTP, checks it, and answers 202 once the log has it."""
+"""The HTTP edge of the write path: accepts telemetry, validates it, and responds 202 once the log has it."""

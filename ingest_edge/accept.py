@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import hdrs, web
 
-from ingest_edge.answers import json_answer
 from ingest_edge.body import check_content_type
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.intake import Intake, now_ms
+from ingest_edge.responses import json_response
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.identifiers import receipt_name, seal_receipt
@@ -24,7 +24,7 @@ class Accept:
     receipt_key: bytes
 
     async def ingest(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The body's own bytes go into the log; nothing is built from them here."""
+        """Append the bytes of the body to the log, once they are valid, and respond with a receipt."""
         received_ms = now_ms()
         key = await self.intake.authenticate(request, CredentialKind.INGEST_KEY, received_ms)
         check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
@@ -33,13 +33,13 @@ class Accept:
             body = await self.intake.read(request, self.intake.limits, lease)
             return await self._store(key, body, received_ms)
         finally:
-            lease.give_back()
+            lease.release()
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
         batch, body = decode_batch(body, self.intake.limits)
         count = len(batch.events)
         batch_id = batch.batch_id
-        # The events have been validated; what goes on is the body.
+        # The decoded events are no longer needed: only the body is stored.
         del batch
         name = receipt_name(key.environment_id, batch_id)
         meta = encode_meta(
@@ -47,7 +47,7 @@ class Accept:
         )
         headers = await self.intake.store(key, count, topics.TELEMETRY, name.encode(), meta, body)
         receipt_id = seal_receipt(name, key.environment_id, self.receipt_key)
-        return json_answer(202, _receipt_body(receipt_id, batch_id, count), headers)
+        return json_response(202, _receipt_body(receipt_id, batch_id, count), headers)
 
 
 def _receipt_body(receipt_id: str, batch_id: str, received: int) -> bytes:

@@ -1,6 +1,6 @@
-"""Heartbeats' signals, queues' snapshots and workers' updates: from the request to a durable 202.
+"""Accept signals of heartbeats, snapshots of queues and updates of workers: from the request to a durable 202.
 
-They take no tokens of the account's ingest rate: a job that ran has to be able to say so, whatever else is sent.
+They take no tokens of the account's ingest rate: the signal of a job must get through however much else is sent.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from aiohttp import hdrs, web
 
-from ingest_edge.answers import json_answer
 from ingest_edge.body import check_content_type
 from ingest_edge.decoders.monitors import decode_heartbeat, decode_snapshot, decode_worker
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
+from ingest_edge.responses import json_response
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import InvalidInput, NotFound
@@ -27,17 +27,17 @@ QUEUES = "/api/v1/queues/"
 
 Kind = Literal["heartbeat", "snapshot", "worker"]
 
-# A signal is a hundred bytes; nobody needs megabytes for one.
+# A signal is a hundred bytes.
 _BODY_BYTES = 16 * 1024
-# A signal counts from the receipt of its head, and scans wait for no longer than 4 s for what is on its way.
+# A signal's time is the receipt of its head, and scans wait no longer than 4 s for signals in flight.
 BODY_SECONDS = 3.0
-_LONGEST_ID = 18
+_MAX_ID_LENGTH = 18
 _ACCEPTED = b'{"data":{"status":"accepted"}}'
 
 
 @dataclass(slots=True)
 class AcceptMonitors:
-    """The handlers of what monitors are told."""
+    """The handlers of signals, snapshots and worker updates."""
 
     intake: Intake
     _limits: Limits = field(init=False)
@@ -60,10 +60,10 @@ class AcceptMonitors:
 
     async def queue(self, request: web.BaseRequest) -> web.StreamResponse:
         """`POST /v1/queues/{queue}/snapshots` and `…/workers`."""
-        number, _, what = request.path.removeprefix(QUEUES).partition("/")
-        if what == "snapshots":
+        number, _, kind = request.path.removeprefix(QUEUES).partition("/")
+        if kind == "snapshots":
             return await self._accept(request, "snapshot", f"queue/{number}", topics.QUEUES, decode_snapshot)
-        if what == "workers":
+        if kind == "workers":
             return await self._accept(request, "worker", f"queue/{number}", topics.QUEUES, decode_worker)
         raise NotFound("A queue takes POST …/snapshots and POST …/workers.")
 
@@ -78,21 +78,21 @@ class AcceptMonitors:
         received_ms = now_ms()
         intake = self.intake
         key = await intake.authenticate(request, CredentialKind.MONITOR_KEY, received_ms)
-        number = _opened(key, monitor)
+        number = _check_monitor(key, monitor)
         check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
         lease = intake.budgets.monitors.lease(key.account_id)
         try:
-            body = _readable(await intake.read(request, self._limits, lease), decode)
+            body = _make_decodable(await intake.read(request, self._limits, lease), decode)
             meta = encode_monitor_meta(MonitorMeta(kind, number, key.environment_id, received_ms))
             await intake.append(topic, monitor.encode(), meta, body)
         finally:
-            lease.give_back()
+            lease.release()
         intake.metrics.signals_accepted += 1
-        return json_answer(202, _ACCEPTED, {})
+        return json_response(202, _ACCEPTED, {})
 
 
-def _readable(body: bytes, decode: Callable[[bytes], Any]) -> bytes:
-    """Return the body as the consumer can decode it: without lone surrogates and leap seconds.
+def _make_decodable(body: bytes, decode: Callable[[bytes], Any]) -> bytes:
+    """Return the body so that the consumer can decode it: without lone surrogates and leap seconds.
 
     Raises `InvalidInput`.
     """
@@ -108,9 +108,9 @@ def _readable(body: bytes, decode: Callable[[bytes], Any]) -> bytes:
     return repaired
 
 
-def _opened(key: KeyEntry, monitor: str) -> int:
-    """The ID of the monitor. Raises `NotFound` for any but the one that the key opens."""
+def _check_monitor(key: KeyEntry, monitor: str) -> int:
+    """Return the ID of the monitor. Raises `NotFound` unless the key is for this monitor."""
     number = monitor.partition("/")[2]
-    if key.monitor != monitor or not number.isascii() or not number.isdigit() or len(number) > _LONGEST_ID:
+    if key.monitor != monitor or not number.isascii() or not number.isdigit() or len(number) > _MAX_ID_LENGTH:
         raise NotFound("This key opens no monitor of this ID.")
     return int(number)

@@ -1,6 +1,6 @@
-"""Accepts pings: reports of jobs that can only call a URL. From the request to a durable 200.
+"""Accept pings of jobs that can only call a URL: from the request to a durable 200.
 
-The key is part of the path, so no path may reach a log or an answer. Like signals, pings take no tokens of the
+The key is part of the path, so no path may reach a log or a response. Like signals, pings take no tokens of the
 account's ingest rate.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from ingest_edge.accept_monitors import BODY_SECONDS
-from ingest_edge.body import answer_expectation
+from ingest_edge.body import send_continue
 from ingest_edge.intake import Intake, now_ms
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
@@ -33,7 +33,7 @@ PINGS = "/ping/"
 
 _METHODS = ("GET", "HEAD", "POST")
 OUTPUT_BYTES = 10 * 1024
-# Longer output is cut, but read up to this size: a client that is still sending does not read the response.
+# Longer output is truncated, but read up to this size: a client that is still sending does not read the response.
 _READ_BYTES = 1024 * 1024
 _HEADERS = {hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "text/plain; charset=utf-8"}
 _UNKNOWN = (
@@ -51,7 +51,7 @@ class AcceptPings:
     intake: Intake
 
     async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Take one ping."""
+        """Append one ping to the log."""
         received_ms = now_ms()
         if request.method not in _METHODS:
             raise MethodNotAllowed(
@@ -111,17 +111,17 @@ def _read_run_id(rid: str | None) -> uuid.UUID | None:
 
 
 async def _read_output(request: web.BaseRequest) -> str | None:
-    """Return the first 10 KiB of the body, less if it arrives too slowly or breaks off: the ping counts in any case.
+    """Return the first 10 KiB of the body, or fewer if it arrives too slowly or breaks off: the ping is stored anyway.
 
-    No body memory budget counts these bytes: they are fewer than the connection's own buffer holds.
+    These bytes do not count against the body memory budget: they are fewer than the connection's own buffer.
     """
-    kept = bytearray()
+    output = bytearray()
     size = 0
     with contextlib.suppress(TimeoutError, web.RequestPayloadError, ConnectionError):
         async with asyncio.timeout(BODY_SECONDS):
-            await answer_expectation(request)
+            await send_continue(request)
             while size < _READ_BYTES and (chunk := await request.content.readany()):
-                kept += chunk[: OUTPUT_BYTES - len(kept)]
+                output += chunk[: OUTPUT_BYTES - len(output)]
                 size += len(chunk)
-    # Postgres has no text with NUL.
-    return kept.decode(errors="replace").replace("\0", "\ufffd") or None
+    # Postgres cannot store NUL in text.
+    return output.decode(errors="replace").replace("\0", "\ufffd") or None

@@ -1,4 +1,4 @@
-"""Whether an account may send so many events now."""
+"""Admit events of an account within its rate limit."""
 
 import asyncio
 import math
@@ -11,42 +11,42 @@ from pipeline_contracts.errors import PayloadTooLarge, RateLimited, StorageUnava
 from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
 from storage_backends.rate_counter.interface import RateCounter
 
-# Accounts whose slices are kept. One that is dropped loses what it had leased, a part of a second's budget.
-_MOST_ACCOUNTS = 100_000
+# Accounts whose leased tokens are kept. One that is dropped loses its tokens, a part of a second's budget.
+_MAX_ACCOUNTS = 100_000
 
 
-class _Slice:
-    """Tokens leased and not yet spent, and what the shared bucket held when it was last heard of."""
+class _AccountTokens:
+    """An account's leased and unspent tokens in this edge, and the last known state of the shared bucket."""
 
     __slots__ = (
-        *("tokens", "expires", "shared", "told", "own", "leasing", "under_way"),
-        *("dry_until", "dry_from", "dry_limit"),
+        *("tokens", "expires", "shared", "shared_at", "local_bucket", "lock", "pending_lease"),
+        *("empty_until", "empty_for", "empty_limit"),
     )
 
     def __init__(self) -> None:
         self.tokens = 0
         self.expires = 0.0
         self.shared = 0
-        # When the shared bucket was last heard of; None: never.
-        self.told: float | None = None
-        # This edge's part of the account while the counter is away, kept as long as it is.
-        self.own: TokenBucket | None = None
-        # One lease at a time: the requests behind it look first whether it brought enough for them too.
-        self.leasing = asyncio.Lock()
-        # The lease that is being asked for, maybe by a request that was given up meanwhile.
-        self.under_way: asyncio.Task[tuple[TokenLease, bool]] | None = None
-        # Until then the shared bucket cannot hold this many tokens: refused without asking again.
-        self.dry_until = 0.0
-        self.dry_from = 0
-        self.dry_limit: RateLimit | None = None
+        # Time of the last response of the shared bucket; None: never.
+        self.shared_at: float | None = None
+        # This edge's share of the account's rate while the counter is unreachable.
+        self.local_bucket: TokenBucket | None = None
+        # One lease at a time: requests that wait for it first use the tokens that it brings.
+        self.lock = asyncio.Lock()
+        # The lease in progress, which may be that of a request that was canceled meanwhile.
+        self.pending_lease: asyncio.Task[tuple[TokenLease, bool]] | None = None
+        # Until this time the shared bucket cannot have `empty_for` tokens: requests are refused without a lease.
+        self.empty_until = 0.0
+        self.empty_for = 0
+        self.empty_limit: RateLimit | None = None
 
 
 class Admission:
     """Spends tokens that were leased from the shared counter.
 
-    `slice_seconds` of the account's rate are leased at once, so that most requests make no round trip; 0
-    leases just what is needed. What is left of a slice lapses after a second. When the counter is away the
-    edge goes on with its own share of the account's rate.
+    `slice_seconds` of the account's rate are leased at once, so that most requests make no round trip; 0 leases only
+    the tokens of the request. Unspent tokens expire after a second. While the counter is unreachable, the edge uses its
+    own share of the account's rate.
     """
 
     def __init__(
@@ -59,121 +59,133 @@ class Admission:
         self._counter = counter
         self._slice_seconds = slice_seconds
         self._clock = clock
-        self._slices: OrderedDict[str, _Slice] = OrderedDict()
+        self._accounts: OrderedDict[str, _AccountTokens] = OrderedDict()
         self.fallbacks = 0
 
     async def take(self, account_id: str, events: int, limit: RateLimit) -> dict[str, str]:
-        """Take `events` tokens; gives the headers that tell what is left.
+        """Take `events` tokens, and return the response headers with the remaining quota.
 
-        Raises `RateLimited` with `Retry-After`, and `PayloadTooLarge` for more than the bucket ever holds.
+        Raises `RateLimited` with `Retry-After`, and `PayloadTooLarge` for more than the bucket can ever have.
         """
         if events > limit.burst:
             raise PayloadTooLarge(
                 f"{events} events are more than the account's burst of {limit.burst}. Send smaller batches."
             )
-        held = self._slice(account_id)
+        account = self._account(account_id)
         now = self._clock()
-        if now >= held.expires:
-            held.tokens = 0
-        # Taken before the wait for the counter: a request beside this one must not count on the same tokens.
-        own = min(held.tokens, events)
-        held.tokens -= own
-        if own < events:
+        if now >= account.expires:
+            account.tokens = 0
+        # Taken before the wait for the counter: a concurrent request must not use the same tokens.
+        taken = min(account.tokens, events)
+        account.tokens -= taken
+        if taken < events:
             try:
-                own += await self._take_more(account_id, own, events - own, limit, held)
+                taken += await self._take_missing(account_id, taken, events - taken, limit, account)
             except BaseException:
-                held.tokens += own
+                account.tokens += taken
                 raise
-        return _headers(limit, held.shared + held.tokens)
+        return _headers(limit, account.shared + account.tokens)
 
-    def _slice(self, account_id: str) -> _Slice:
-        held = self._slices.get(account_id)
-        if held is None:
-            held = self._slices[account_id] = _Slice()
-            if len(self._slices) > _MOST_ACCOUNTS:
-                self._slices.popitem(last=False)
+    def _account(self, account_id: str) -> _AccountTokens:
+        account = self._accounts.get(account_id)
+        if account is None:
+            account = self._accounts[account_id] = _AccountTokens()
+            if len(self._accounts) > _MAX_ACCOUNTS:
+                self._accounts.popitem(last=False)
         else:
-            self._slices.move_to_end(account_id)
-        return held
+            self._accounts.move_to_end(account_id)
+        return account
 
-    async def _take_more(
-        self, account_id: str, own: int, missing: int, limit: RateLimit, held: _Slice
+    async def _take_missing(
+        self, account_id: str, taken: int, missing: int, limit: RateLimit, account: _AccountTokens
     ) -> int:
-        """Take the tokens that the slice did not have, leasing a slice where nobody else just did."""
-        async with held.leasing:
-            if held.under_way is not None:
-                # Of a request that was given up: what it brings is this one's.
-                await asyncio.wait({held.under_way})
-                held.under_way = None
-            # Taken before the wait here too: others take from the slice without this lock.
-            found = min(held.tokens, missing)
-            held.tokens -= found
+        """Take the missing tokens: from a lease that another request has just made, or from a new one."""
+        async with account.lock:
+            if account.pending_lease is not None:
+                # The lease of a canceled request: this request may use its tokens.
+                await asyncio.wait({account.pending_lease})
+                account.pending_lease = None
+            # Taken before the wait here too: `take` takes tokens without this lock.
+            found = min(account.tokens, missing)
+            account.tokens -= found
             try:
                 if found < missing:
-                    await self._lease(account_id, own + found, missing - found, limit, held)
+                    await self._lease(account_id, taken + found, missing - found, limit, account)
             except BaseException:
-                held.tokens += found
+                account.tokens += found
                 raise
             return missing
 
-    def give_back(self, account_id: str, events: int) -> None:
-        """Return tokens of a request that was not stored after all; they may be spent until the slice lapses."""
-        held = self._slice(account_id)
-        held.tokens += events
-        held.expires = max(held.expires, self._clock() + 1.0)
+    def refund(self, account_id: str, events: int) -> None:
+        """Return the tokens of a request that was not stored; they can be spent for another second."""
+        account = self._account(account_id)
+        account.tokens += events
+        account.expires = max(account.expires, self._clock() + 1.0)
 
-    async def _lease(self, account_id: str, own: int, missing: int, limit: RateLimit, held: _Slice) -> None:
-        """Lease what is missing for the request; what comes beyond that goes into the slice."""
+    async def _lease(
+        self, account_id: str, taken: int, missing: int, limit: RateLimit, account: _AccountTokens
+    ) -> None:
+        """Lease the missing tokens of a request; further tokens of the lease are kept for the next requests."""
         now = self._clock()
-        if now < held.dry_until and missing >= held.dry_from and limit == held.dry_limit:
-            # Tokens come at the rate and no faster; other edges can only take some.
-            raise self._refusal(limit, own + held.tokens, held.dry_until - now)
-        most = max(missing, min(int(limit.rate * self._slice_seconds), limit.burst))
+        if now < account.empty_until and missing >= account.empty_for and limit == account.empty_limit:
+            # The bucket fills no faster than the rate, and other edges only take tokens out.
+            raise self._refusal(limit, taken + account.tokens, account.empty_until - now)
+        at_most = max(missing, min(int(limit.rate * self._slice_seconds), limit.burst))
         if self._slice_seconds:
-            # A task of its own: tokens that the counter has given come in even if this request is given up.
-            asking = held.under_way = asyncio.create_task(self._ask(account_id, missing, most, limit, held))
+            # A separate task, so that tokens of the lease are kept even if this request is canceled.
+            pending = account.pending_lease = asyncio.create_task(
+                self._lease_from_counter(account_id, missing, at_most, limit, account)
+            )
             try:
-                lease, shared = await asyncio.shield(asking)
+                lease, shared = await asyncio.shield(pending)
             except asyncio.CancelledError:
-                asking.add_done_callback(partial(_hand_over, held, missing))
+                pending.add_done_callback(partial(_keep_reserved, account, missing))
                 raise
-            held.under_way = None
+            account.pending_lease = None
         else:
-            # Such a counter answers without a wait, and a task costs more than it does.
-            lease, shared = await self._ask(account_id, missing, most, limit, held)
+            # Such a counter returns without waiting, and a task would cost more than the lease.
+            lease, shared = await self._lease_from_counter(account_id, missing, at_most, limit, account)
         if not lease.granted:
             if shared:
-                held.dry_until, held.dry_from, held.dry_limit = now + lease.retry_after, missing, limit
-            raise self._refusal(limit, own + held.tokens + lease.remaining, lease.retry_after)
+                account.empty_until, account.empty_for, account.empty_limit = (
+                    now + lease.retry_after,
+                    missing,
+                    limit,
+                )
+            raise self._refusal(limit, taken + account.tokens + lease.remaining, lease.retry_after)
 
-    async def _ask(
-        self, account_id: str, missing: int, most: int, limit: RateLimit, held: _Slice
+    async def _lease_from_counter(
+        self, account_id: str, missing: int, at_most: int, limit: RateLimit, account: _AccountTokens
     ) -> tuple[TokenLease, bool]:
-        """Gives the lease, and whether it came from the shared counter. All but what is missing is in the slice."""
+        """Return the lease, and whether the shared counter granted it. Keeps all its tokens but the missing ones."""
         try:
-            lease = await self._counter.lease(account_id, missing, most, limit)
+            lease = await self._counter.lease(account_id, missing, at_most, limit)
         except StorageUnavailable:
             self.fallbacks += 1
-            lease, shared = self._lease_own(missing, most, limit, held), False
+            lease, shared = self._lease_locally(missing, at_most, limit, account), False
         else:
             shared = True
-            held.told, held.own = self._clock(), None
-        held.shared = lease.remaining
+            account.shared_at, account.local_bucket = self._clock(), None
+        account.shared = lease.remaining
         if lease.granted:
-            # Not the rest, not even for a moment: another request would take it before this one goes on.
-            held.tokens += lease.granted - missing
-            held.expires = self._clock() + 1.0
+            # Never add the missing tokens here: another request could take them before this one continues.
+            account.tokens += lease.granted - missing
+            account.expires = self._clock() + 1.0
         return lease, shared
 
-    def _lease_own(self, missing: int, most: int, limit: RateLimit, held: _Slice) -> TokenLease:
-        """What the edge lets through by itself: its share of the rate, from where the shared bucket was left."""
+    def _lease_locally(
+        self, missing: int, at_most: int, limit: RateLimit, account: _AccountTokens
+    ) -> TokenLease:
+        """Lease from this edge's share of the rate, beginning with the last known state of the shared bucket."""
         now, share = self._clock(), self._counter.share()
-        if held.own is None:
-            # Not a full one each time: a counter that comes and goes would give a burst each time it goes.
-            left, since = (limit.burst, now) if held.told is None else (held.shared, held.told)
-            held.own = TokenBucket(left * share, since)
-        # May fill to the whole burst: a batch of that size has to get through, if later.
-        return held.own.take(missing, most, RateLimit(limit.rate * share, limit.burst), now)
+        if account.local_bucket is None:
+            # Not a full bucket: each outage of a flapping counter would grant another burst.
+            left, since = (
+                (limit.burst, now) if account.shared_at is None else (account.shared, account.shared_at)
+            )
+            account.local_bucket = TokenBucket(left * share, since)
+        # The bucket may fill to the whole burst: a batch of that size must be accepted, if later.
+        return account.local_bucket.take(missing, at_most, RateLimit(limit.rate * share, limit.burst), now)
 
     def _refusal(self, limit: RateLimit, left: int, seconds: float) -> RateLimited:
         wait = max(1, math.ceil(seconds))
@@ -184,10 +196,12 @@ class Admission:
         )
 
 
-def _hand_over(held: _Slice, reserved: int, asked: asyncio.Task[tuple[TokenLease, bool]]) -> None:
-    """Put what was leased for a request that was given up into the slice."""
-    if not asked.cancelled() and asked.exception() is None and asked.result()[0].granted:
-        held.tokens += reserved
+def _keep_reserved(
+    account: _AccountTokens, reserved: int, pending: asyncio.Task[tuple[TokenLease, bool]]
+) -> None:
+    """Keep the tokens that were leased for a canceled request."""
+    if not pending.cancelled() and pending.exception() is None and pending.result()[0].granted:
+        account.tokens += reserved
 
 
 @lru_cache(1024)
@@ -196,6 +210,6 @@ def _policy(limit: RateLimit) -> str:
 
 
 def _headers(limit: RateLimit, remaining: int) -> dict[str, str]:
-    # draft-ietf-httpapi-ratelimit-headers: r = what is left of the quota, t = seconds until all of it is there.
+    # draft-ietf-httpapi-ratelimit-headers: r = remaining quota, t = seconds until the whole quota is available.
     reset = math.ceil((limit.burst - remaining) / limit.rate)
     return {"RateLimit-Policy": _policy(limit), "RateLimit": f'"ingest";r={remaining};t={max(0, reset)}'}

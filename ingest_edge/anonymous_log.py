@@ -1,6 +1,6 @@
-"""What the HTTP server logs of requests that it cannot read, without whose they were.
+"""Log failed and unreadable requests without personal data.
 
-aiohttp names the peer's address, and the fault may quote a header; neither may be in a log.
+aiohttp's own log lines contain the peer's address, and the error may quote a header; neither may be in a log.
 """
 
 import logging
@@ -12,12 +12,12 @@ _NAME = "ingest_edge.server"
 
 
 class _Anonymous(logging.Filter):
-    """Keeps what kind of fault it was; of faults that are not the caller's also where."""
+    """Reduces a record to the type of its error. Only errors of the server keep their traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        fault = record.exc_info[1] if record.exc_info else None
-        record.msg, record.args = "a request failed: %s", (type(fault).__name__,)
-        if isinstance(fault, HttpProcessingError | RequestPayloadError | ConnectionError):
+        error = record.exc_info[1] if record.exc_info else None
+        record.msg, record.args = "a request failed: %s", (type(error).__name__,)
+        if isinstance(error, HttpProcessingError | RequestPayloadError | ConnectionError):
             record.msg = "a request cannot be read: %s"
             record.levelno, record.levelname = logging.INFO, "INFO"
             record.exc_info = record.exc_text = None
@@ -25,7 +25,7 @@ class _Anonymous(logging.Filter):
 
 
 def anonymous_logger() -> logging.Logger:
-    """The logger for aiohttp's server."""
+    """Return the logger for aiohttp's server."""
     server_logger = logging.getLogger(_NAME)
     if not server_logger.filters:
         server_logger.addFilter(_Anonymous())

@@ -1,5 +1,8 @@
-"""The edge's routes, on aiohttp's low-level server: a dictionary finds the handler, which costs a single-event
-request a seventh less than an application with its router and middlewares."""
+"""The edge's routes, on aiohttp's low-level server.
+
+Finding handlers in a dictionary costs a request of one event a seventh less than aiohttp's application, router and
+middlewares.
+"""
 
 import logging
 import time
@@ -12,14 +15,14 @@ from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.accept_pings import PINGS, AcceptPings
 from ingest_edge.anonymous_log import anonymous_logger
-from ingest_edge.answers import REQUEST_ID, SERVER, problem_answer
 from ingest_edge.collect.accept import COLLECT, AcceptCollect
 from ingest_edge.health import Readiness
 from ingest_edge.http_server import BoundedServer, ServerLimits
 from ingest_edge.intake import Intake
 from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import OTLP, AcceptOtlp
-from ingest_edge.otlp.status import status_answer
+from ingest_edge.otlp.status import status_response
+from ingest_edge.responses import REQUEST_ID, SERVER, problem_response
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, MethodNotImplemented, NotFound, Problem
 from pipeline_contracts.identifiers import choose_request_id
@@ -31,89 +34,89 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Refuse = Callable[[web.BaseRequest, Problem], web.StreamResponse]
 
 _SHUTDOWN_SECONDS = 10.0
-# A caller that is refused in mid-body gets this long to read the answer.
+# A caller that is refused in mid-body gets this long to read the response.
 _LINGERING_SECONDS = 2.0
 # Bytes to read ahead of the handler. aiohttp pauses after twice as many bytes, or a sixteenth as many chunks. With its
 # default of 256 KiB, a body of one-byte chunks blocks all other requests for four times as long.
 _BODY_BYTES = 64 * 1024
-# How nginx counts a request whose caller hung up.
+# The status under which nginx counts a request whose caller hung up.
 _HUNG_UP = 499
-_FAULT = "The request failed here. It is safe to send it again."
+_INTERNAL_ERROR = "The request failed here. It is safe to send it again."
 
 
 class _Route(NamedTuple):
     name: str
     method: str
-    """The one that is taken, `GET` together with `HEAD`; empty: the handler judges it."""
+    """The allowed method; `GET` also allows `HEAD`. Empty: the handler checks the method."""
     handler: Handler
     refuse: Refuse
     allow: str
-    """All methods that are taken, as `Allow` lists them; empty where another part knows."""
+    """All allowed methods as in the header `Allow`; empty if only the handler knows them."""
 
 
 class Edge:
-    """The handler of every request: finds the route, gives the request its ID, answers problems, counts."""
+    """The handler of every request: sets the request ID, calls the route, responds to problems, counts."""
 
     def __init__(self, metrics: EdgeMetrics, otherwise: Handler | None) -> None:
         self._metrics = metrics
         self._otherwise = _Route("other", "", otherwise or _nothing_here, _refuse, "")
         self._routes: dict[str, _Route] = {}
-        self._below: list[tuple[str, _Route]] = []
+        self._prefixes: list[tuple[str, _Route]] = []
 
     def add(self, method: str, path: str, handler: Handler) -> None:
-        """One method at this path; any other is 405, whatever else answers paths that nothing matched."""
+        """Route one method at this path; other methods are 405."""
         allow = "GET, HEAD" if method == "GET" else method
         self._routes[path] = _Route(path, method, handler, _refuse, allow)
 
-    def add_below(
+    def add_prefix(
         self, prefix: str, method: str, handler: Handler, refuse: Refuse | None = None, *, allow: str = ""
     ) -> None:
-        """All paths that begin so. `method` empty: the handler judges it, and takes those of `allow`.
+        """Route all paths with this prefix. If `method` is empty, the handler allows only the methods in `allow`.
 
-        `refuse` makes the answers to problems.
+        `refuse` builds the responses to problems.
         """
-        self._below.append((prefix, _Route(prefix, method, handler, refuse or _refuse, allow or method)))
+        self._prefixes.append((prefix, _Route(prefix, method, handler, refuse or _refuse, allow or method)))
 
     def _find(self, path: str) -> _Route:
         route = self._routes.get(path)
         if route is not None:
             return route
-        for prefix, below in self._below:
+        for prefix, route in self._prefixes:
             if path.startswith(prefix):
-                return below
+                return route
         return self._otherwise
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         headers = request.headers
-        identity = request[REQUEST_ID] = choose_request_id(headers.get("X-Request-Id"))
+        request_id = request[REQUEST_ID] = choose_request_id(headers.get("X-Request-Id"))
         path = request.path
         route = self._find(path)
         try:
             if route.method and route.method != request.method:
-                _check_head(route, request)
+                _check_method(route, request)
             response = await route.handler(request)
         except Problem as problem:
             response = route.refuse(request, problem)
             if problem.status >= 500:
-                logger.warning("refused: %s", problem.detail, extra={"request_id": identity})
+                logger.warning("refused: %s", problem.detail, extra={"request_id": request_id})
         except Exception as error:
             if isinstance(error, ConnectionError) and request.transport is None:
-                # The caller hung up in mid-body: nobody reads the response, it only counts in the metrics.
-                logger.debug("the caller hung up", extra={"request_id": identity})
+                # The caller hung up in mid-body: the response only counts in the metrics.
+                logger.debug("the caller hung up", extra={"request_id": request_id})
                 response = web.Response(status=_HUNG_UP)
             else:
-                logger.exception("request failed", extra={"request_id": identity})
-                response = route.refuse(request, Problem(_FAULT))
+                logger.exception("request failed", extra={"request_id": request_id})
+                response = route.refuse(request, Problem(_INTERNAL_ERROR))
         if not response.prepared:
-            answered = response.headers
-            answered["X-Request-Id"] = identity
-            answered["Server"] = SERVER
-        self._metrics.observe(route.name, response.status, time.perf_counter() - begun)
+            response_headers = response.headers
+            response_headers["X-Request-Id"] = request_id
+            response_headers["Server"] = SERVER
+        self._metrics.observe(route.name, response.status, time.perf_counter() - started)
         return response
 
     def refuse_unreadable(self, request: web.BaseRequest, path: str, problem: Problem) -> web.StreamResponse:
-        """The answer to what is no HTTP request; `path` as far as it could be read."""
+        """Return the response to bytes that are no HTTP request; `path` as far as it could be read."""
         route = self._find(path)
         if isinstance(problem, MethodNotImplemented) and route.allow:
             problem.headers[hdrs.ALLOW] = route.allow
@@ -124,14 +127,14 @@ class Edge:
         return response
 
 
-def _check_head(route: _Route, request: web.BaseRequest) -> None:
-    """Raise `MethodNotAllowed` unless it is HEAD where GET is taken: the server leaves the body out."""
+def _check_method(route: _Route, request: web.BaseRequest) -> None:
+    """Raise `MethodNotAllowed` unless the method is HEAD and the route's GET: the server then omits the body."""
     if not (route.method == "GET" and request.method == "HEAD"):
         raise MethodNotAllowed(f"{request.path} takes {route.allow} only.", headers={hdrs.ALLOW: route.allow})
 
 
 def _refuse(_request: web.BaseRequest, problem: Problem) -> web.Response:
-    return problem_answer(problem)
+    return problem_response(problem)
 
 
 async def _nothing_here(request: web.BaseRequest) -> web.StreamResponse:
@@ -147,17 +150,17 @@ def build_edge(
     protobuf: bool = False,
     otherwise: Handler | None = None,
 ) -> Edge:
-    """One edge. `collect` takes page views, `protobuf` OTLP in protobuf; `otherwise` answers all other paths."""
-
+    """Build an edge. `collect` handles page views; `protobuf` enables OTLP in protobuf; `otherwise` handles all other
+    paths."""
     monitors = AcceptMonitors(intake)
     edge = Edge(intake.metrics, otherwise)
     edge.add("POST", "/api/v1/ingest", Accept(intake, receipt_key).ingest)
-    edge.add_below(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_answer, allow="POST")
-    edge.add_below(HEARTBEATS, "POST", monitors.heartbeat)
-    edge.add_below(QUEUES, "POST", monitors.queue)
+    edge.add_prefix(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_response, allow="POST")
+    edge.add_prefix(HEARTBEATS, "POST", monitors.heartbeat)
+    edge.add_prefix(QUEUES, "POST", monitors.queue)
     if collect is not None:
-        edge.add_below(COLLECT, "", collect.accept, allow="POST, OPTIONS")
-    edge.add_below(PINGS, "", AcceptPings(intake).accept, allow="GET, HEAD, POST")
+        edge.add_prefix(COLLECT, "", collect.accept, allow="POST, OPTIONS")
+    edge.add_prefix(PINGS, "", AcceptPings(intake).accept, allow="GET, HEAD, POST")
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):
             edge.add("GET", root + name, serve_tracker)
@@ -167,7 +170,7 @@ def build_edge(
 
 
 def edge_runner(edge: Edge, limits: ServerLimits | None = None) -> web.ServerRunner:
-    """Serves the edge. Content encodings are undone by the handlers, with their own limits."""
+    """Return a runner that serves the edge. The handlers decompress bodies, with their own limits."""
     server = BoundedServer(
         edge,
         edge.refuse_unreadable,
@@ -176,7 +179,7 @@ def edge_runner(edge: Edge, limits: ServerLimits | None = None) -> web.ServerRun
         logger=anonymous_logger(),
         auto_decompress=False,
         keepalive_timeout=75.0,
-        # A report's filters are 2,558 characters of up to four bytes, each written as %XX.
+        # A report's filters have up to 2,558 characters of four bytes, each written as %XX.
         max_line_size=32 * 1024,
         lingering_time=_LINGERING_SECONDS,
         read_bufsize=_BODY_BYTES,

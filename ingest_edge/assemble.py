@@ -1,4 +1,4 @@
-"""Puts an edge together from its engines, whichever they are."""
+"""Build an edge from its engines."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ from storage_backends.salts.interface import Salts
 
 
 @asynccontextmanager
-async def assembled_edge(
+async def open_edge(
     settings: Settings,
     *,
     directory: KeyDirectory,
@@ -38,25 +38,25 @@ async def assembled_edge(
     registry: CollectorRegistry,
     otherwise: Handler | None = None,
 ) -> AsyncIterator[Edge]:
-    """One edge over engines that the caller has opened; its metrics join the registry.
+    """Open an edge over engines that the caller has opened, and register its metrics.
 
-    `slice_seconds` of an account's rate are leased from the counter at once: 0 where asking costs nothing. Raises
-    `BadSettings`. At its end it writes down what it has counted: to be left before the log is closed.
+    `slice_seconds` of an account's rate are leased from the counter at once: 0 for a counter without round trips.
+    Raises `BadSettings`. On exit the edge appends its counts of dropped events: exit before the log is closed.
     """
     metrics = EdgeMetrics()
     limits = Limits.from_settings(settings)
     budgets = BodyBudgets.from_limits(limits)
     admission = Admission(counter, slice_seconds=slice_seconds)
-    metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in work", lambda: budgets.bytes)
+    metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in flight", lambda: budgets.bytes)
     metrics.add_gauge(
-        "pharos_edge_rate_fallbacks", "Leases that the counter could not give", lambda: admission.fallbacks
+        "pharos_edge_rate_fallbacks", "Leases that the counter could not grant", lambda: admission.fallbacks
     )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
     intake = Intake(directory, log, admission, limits, budgets, metrics)
-    collect = _collect(settings, intake, salts)
+    collect = _build_collect(settings, intake, salts)
     try:
-        async with collect.dropped.telling(), collect.salts.forgetting(now_ms):
+        async with collect.dropped.flush_periodically(), collect.salts.delete_periodically(now_ms):
             yield build_edge(
                 intake,
                 readiness,
@@ -69,12 +69,12 @@ async def assembled_edge(
         collect.countries.close()
 
 
-def _collect(settings: Settings, intake: Intake, salts: Salts) -> AcceptCollect:
+def _build_collect(settings: Settings, intake: Intake, salts: Salts) -> AcceptCollect:
     addresses = parse_trusted_proxies(settings.trusted_proxies)
     countries = Countries(settings.country_database)
     intake.metrics.add_gauge(
         "pharos_edge_country_database_age_days",
-        "Days since the database of countries was made; 0 without one",
+        "Days since the database of countries was built; 0 without one",
         countries.age_days,
     )
     return AcceptCollect(

@@ -1,4 +1,4 @@
-"""From the `Authorization` header to what the key opens."""
+"""Authenticate a request by its `Authorization` header."""
 
 import hmac
 from functools import lru_cache
@@ -17,8 +17,11 @@ _NAMES = {CredentialKind.INGEST_KEY: "an ingest key", CredentialKind.MONITOR_KEY
 
 @lru_cache(4096)
 def _credential_digest(authorization: str | None, kind: CredentialKind) -> bytes:
-    """The digest of a well-formed credential. Kept for the headers that come again and again: check sum and SHA-256
-    are a twentieth of a small request. Whether the key is known is asked each time; refusals are not kept."""
+    """Return the digest of a well-formed credential. Raises `InvalidCredential`.
+
+    Cached, because checksum and SHA-256 take a twentieth of the time of a small request. The key itself is looked up
+    for each request.
+    """
     credential = parse_bearer(authorization)
     if credential is None:
         raise InvalidCredential(f"Send {_NAMES[kind]} as 'Authorization: Bearer {kind.value}…'.")
@@ -32,10 +35,10 @@ def _credential_digest(authorization: str | None, kind: CredentialKind) -> bytes
 async def authenticate(
     authorization: str | None, kind: CredentialKind, directory: KeyDirectory, now_ms: int
 ) -> KeyEntry:
-    """The entry of the key in the header.
+    """Return the directory entry of the key in the header.
 
-    The check sum comes first: a mistyped key costs no look-up. Raises `InvalidCredential`, and `Unavailable`
-    when the directory cannot tell.
+    Raises `InvalidCredential`, and `Unavailable` if the directory is unreachable. A mistyped key fails the checksum
+    and costs no lookup.
     """
     digest = _credential_digest(authorization, kind)
     try:

@@ -9,7 +9,7 @@ from pipeline_contracts.errors import Unavailable
 class BodyBudget:
     """The budget of one kind of traffic, with a share that one sender cannot exceed.
 
-    Only bytes that are in memory count, never the length that a sender has announced.
+    Only bytes in memory count, never the length that a sender has declared.
     """
 
     __slots__ = ("_limit", "_share", "_held", "bytes")
@@ -21,13 +21,13 @@ class BodyBudget:
         self.bytes = 0
 
     def lease(self, sender: str) -> "BodyLease":
-        """Return an empty lease of one request; `sender` is an account or a client address."""
+        """Return an empty lease for one request; `sender` is an account or a client address."""
         return BodyLease(self, sender)
 
     def add(self, sender: str, size: int, own: int) -> None:
-        """Count `size` more bytes of a request that already holds `own`. Raises `Unavailable`.
+        """Count `size` more bytes of a request that already has `own` bytes. Raises `Unavailable`.
 
-        A request alone is never refused, neither for the budget nor for the share: `Limits` bounds its size.
+        A sender's or the edge's only request is never refused: `Limits` bounds its size.
         """
         held = self._held.get(sender, 0)
         if held > own and held + size > self._share:
@@ -40,17 +40,17 @@ class BodyBudget:
         self.bytes += size
 
     def subtract(self, sender: str, size: int) -> None:
-        """Give back bytes that were counted. A sender that holds nothing is forgotten."""
+        """Release counted bytes. A sender without bytes is removed."""
         self.bytes -= size
-        left = self._held.get(sender, 0) - size
-        if left:
-            self._held[sender] = left
+        remaining = self._held.get(sender, 0) - size
+        if remaining:
+            self._held[sender] = remaining
         else:
             self._held.pop(sender, None)
 
 
 class BodyLease:
-    """Bytes of a budget that one request holds. The handler returns them in `finally`."""
+    """Bytes of a budget that one request has. The handler releases them in `finally`."""
 
     __slots__ = ("_budget", "_sender", "_bytes")
 
@@ -64,8 +64,8 @@ class BodyLease:
         self._budget.add(self._sender, size, self._bytes)
         self._bytes += size
 
-    def give_back(self, size: int | None = None) -> None:
-        """Give back `size` bytes, or all that is held."""
+    def release(self, size: int | None = None) -> None:
+        """Release `size` bytes, or all."""
         size = self._bytes if size is None else size
         self._budget.subtract(self._sender, size)
         self._bytes -= size
@@ -92,5 +92,5 @@ class BodyBudgets:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all bodies in work."""
+        """Bytes of all bodies in flight."""
         return self.telemetry.bytes + self.monitors.bytes + self.collect.bytes

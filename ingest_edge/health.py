@@ -6,36 +6,36 @@ import orjson
 from aiohttp import web
 
 ReadinessCheck = Callable[[], str | None]
-"""Gives why a part is not ready, or None."""
+"""Returns why a part is not ready, or None."""
 
 
 class Readiness:
-    """Turns red when a part says so or a shutdown begins, before the port closes."""
+    """Readiness of the process: false while a part is not ready, and once a shutdown begins, before the port closes."""
 
     def __init__(self, checks: Mapping[str, ReadinessCheck]) -> None:
         self._checks = dict(checks)
         self.warnings: dict[str, ReadinessCheck] = {}
-        """What an operator should know, and what is no reason to send traffic elsewhere."""
+        """Conditions that an operator should know of, and that do not affect readiness."""
         self.shutting_down = False
 
     def reasons(self) -> dict[str, str]:
-        """Not-ready parts with their reasons; empty when ready."""
+        """Return the parts that are not ready with their reasons; empty when ready."""
         reasons = {name: reason for name, check in self._checks.items() if (reason := check()) is not None}
         if self.shutting_down:
             reasons["process"] = "is shutting down"
         return reasons
 
     async def live(self, request: web.BaseRequest) -> web.StreamResponse:
-        """200 as long as the event loop turns."""
+        """Respond 200 while the event loop runs."""
         return web.json_response({"status": "live"})
 
     async def ready(self, request: web.BaseRequest) -> web.StreamResponse:
-        """200, or 503 with what is not ready."""
+        """Respond 200, or 503 with the parts that are not ready."""
         reasons = self.reasons()
         body: dict[str, object] = (
             {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
         )
-        if warnings := {name: told for name, check in self.warnings.items() if (told := check()) is not None}:
+        if warnings := {name: text for name, check in self.warnings.items() if (text := check()) is not None}:
             body["warnings"] = warnings
         return web.Response(
             status=503 if reasons else 200, body=orjson.dumps(body), content_type="application/json"

@@ -1,7 +1,7 @@
-"""The edge's HTTP server: aiohttp's, with bounds on heads and connections, and problem documents for what is no HTTP.
+"""The edge's HTTP server: aiohttp's, with limits of heads and connections, and problems for unreadable requests.
 
-aiohttp bounds each header, but neither their sum nor the time in which a head arrives. Both are checked here, on the
-bytes as they come, so that a request whose head arrives in one piece pays for two comparisons.
+aiohttp limits each header, but neither their sum nor the time in which a head arrives. Both are checked here on the
+received bytes, so that a request whose head arrives in one piece costs two comparisons more.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from connection_bounds.backlogs import Backlog, BacklogSweeper
 from connection_bounds.bounded_reads import bound_buffers
-from ingest_edge.raw_answer import raw_answer
-from ingest_edge.unreadable_requests import problem_of
+from ingest_edge.responses import raw_response
+from ingest_edge.unreadable_requests import problem_for_error
 from pipeline_contracts.client_address import ClientAddresses, parse_trusted_proxies
 from pipeline_contracts.errors import Problem, Unavailable
 from pipeline_contracts.open_connections import ConnectionLimiter
 from pipeline_contracts.settings import Settings
 
 RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
-"""Makes the answer to what cannot be read as a request; the text is its path as far as it is known."""
+"""Builds the response to an unreadable request; the text is its path as far as it is known."""
 
-# Where the system has no limit.
+# The assumed limit of open files if the system has none.
 _OPEN_FILES = 65_536
-# Enough of a head to tell its path.
+# Enough of a head to find its path.
 _START_BYTES = 512
 _REQUEST_LINE = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ \r\n]+) HTTP/1\.[01]\r?\n")
 # Trailers are not used, but the parser keeps them until they end.
@@ -40,7 +40,7 @@ _TRAILER_BYTES = 16 * 1024
 _BETWEEN = 4
 
 
-def _most_open_files() -> int:
+def _max_open_files() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
@@ -50,15 +50,15 @@ class ServerLimits:
     """Limits of a request head's size and time, and of the connections of an address.
 
     All connections together may use three quarters of the process's file descriptors, those over loopback half of the
-    descriptors. The server ends a connection whose peer takes no byte of an answer for `silent_seconds`.
+    descriptors. The server aborts a connection whose peer acknowledges no byte of a response for `silent_seconds`.
     """
 
     head_bytes: int
     head_seconds: float
     address_connections: int
     trusted: ClientAddresses
-    loopback_connections: int = field(default_factory=lambda: _most_open_files() // 2)
-    total_connections: int = field(default_factory=lambda: _most_open_files() * 3 // 4)
+    loopback_connections: int = field(default_factory=lambda: _max_open_files() // 2)
+    total_connections: int = field(default_factory=lambda: _max_open_files() * 3 // 4)
     silent_seconds: float = 120.0
 
     @classmethod
@@ -73,7 +73,7 @@ class ServerLimits:
 
 
 class BoundedServer(web.Server):
-    """Makes a `BoundedProtocol` for each connection."""
+    """A server with a `BoundedProtocol` for each connection."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class BoundedServer(web.Server):
 class BoundedProtocol(RequestHandler):
     """One connection. Bytes belong to a head unless the newest request's body is still incomplete.
 
-    Bytes of the next head that come in one piece with the end of a request are not counted: they are at most as many as
-    a head may have, and the time for idle connections bounds how long they stay.
+    Bytes of the next head that arrive in one piece with the end of a request are not counted: they are fewer than the
+    limit of a head, and the timeout of idle connections limits how long they are kept.
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ class BoundedProtocol(RequestHandler):
         super().__init__(server, **options)
         self._server = server
         self._limits = server.limits
-        # One further request may wait while one is answered. aiohttp allows 32 waiting ones, each with a whole head.
+        # One further request may wait while one is in progress. aiohttp allows 32 waiting ones, each with a whole head.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
         self._limit_key: str | None = None
@@ -137,16 +137,16 @@ class BoundedProtocol(RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """True if all answers are sent and the connection waits for a request, which may have arrived in part."""
+        """True if all responses are sent and the connection waits for a request, which may have arrived in part."""
         return self._waiter is not None and not self._waiter.done() and not self.writing_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
             self._limit_key = self._server.connection_limiter.admit(transport, self)
         except Unavailable as problem:
-            # What arrives meanwhile is dropped.
+            # aiohttp then drops all bytes that still arrive.
             self._force_close = True
-            cast(asyncio.Transport, transport).write(raw_answer(problem))
+            cast(asyncio.Transport, transport).write(raw_response(problem))
             cast(asyncio.Transport, transport).close()
             return
         bound_buffers(transport, self, 0)
@@ -176,7 +176,7 @@ class BoundedProtocol(RequestHandler):
             self._backlog = None
 
     def data_received(self, data: bytes) -> None:
-        # A piece at a time: what the parser keeps of a head stays bounded.
+        # In pieces, so that the part of a head that the parser keeps stays bounded.
         while len(data) > self._limits.head_bytes and not (self._gave_up or self._buffer_paused):
             size = self._piece_bytes()
             self._feed(data[:size])
@@ -184,12 +184,12 @@ class BoundedProtocol(RequestHandler):
         self._feed(data)
 
     def _piece_bytes(self) -> int:
-        """How much of the bytes that come next is looked at together: the rest of a body, or as much as a head has."""
-        most = self._limits.head_bytes
+        """Return the size of the next piece for the parser: the rest of a body, or the limit of a head."""
+        head_bytes = self._limits.head_bytes
         if self._payload.is_eof() or self._message is None:
-            return most
+            return head_bytes
         length = self._message.headers.get(hdrs.CONTENT_LENGTH)
-        return most if length is None else max(1, int(length) - self._payload.total_bytes)
+        return head_bytes if length is None else max(1, int(length) - self._payload.total_bytes)
 
     def _feed(self, data: bytes) -> None:
         if self._gave_up:
@@ -206,12 +206,12 @@ class BoundedProtocol(RequestHandler):
                 self._pause_reading_for_buffer()
             message, self._payload = self._messages[-1]
             if isinstance(message, _ErrInfo):
-                # It would keep the frames of this call, and what was read, until the garbage collector comes by.
+                # The traceback would keep this call's frame, with `data`, alive until the next garbage collection.
                 message.exc.__traceback__ = None
                 if not in_head:
-                    # The handler's answer stands for aiohttp's.
+                    # The handler responds instead of aiohttp.
                     self._messages.pop()
-                    self._break_body(body)
+                    self._fail_body(body)
                 self._give_up(data if in_head else b"")
                 return
             self._message = message
@@ -227,26 +227,26 @@ class BoundedProtocol(RequestHandler):
         elif in_head and data:
             self._count_head(data)
         elif not body.is_eof():
-            # What adds nothing to a body that goes on is trailers, or extensions of chunks.
+            # Bytes that add nothing to an unfinished body are trailers, or extensions of chunks.
             self._trailer_bytes = self._trailer_bytes + len(data) if body.total_bytes == body_bytes else 0
             if self._trailer_bytes > _TRAILER_BYTES:
-                self._break_body(body)
+                self._fail_body(body)
                 self._give_up(b"")
 
-    def _break_body(self, body: StreamReader) -> None:
-        """Let the handler that reads this body fail now and answer, where aiohttp would let it wait."""
+    def _fail_body(self, body: StreamReader) -> None:
+        """Make the handler that reads this body fail and respond now, while aiohttp would let it wait."""
         body.set_exception(web.RequestPayloadError("The transfer coding is broken."))
         body.feed_eof()
-        # That answer is the last one of this connection.
+        # Close the connection after this response.
         self._close = True
 
     def _count_head(self, data: bytes) -> None:
         """Count bytes of a head that is not complete yet."""
         if self._force_close or self._close or self._upgraded or self._buffer_paused:
-            # While reading is paused, whole requests may wait in the parser: at most what was read at once.
+            # While reading is paused, whole requests may wait in the parser: at most the bytes of one read.
             return
         if not self._head_bytes:
-            # Some clients end a body with an empty line; it begins no head.
+            # Some clients end a body with an empty line, which is no begin of a head.
             if not data.strip(b"\r\n"):
                 return
             self._head_start = data[:_START_BYTES]
@@ -256,7 +256,7 @@ class BoundedProtocol(RequestHandler):
             self._refuse(HttpProcessingError(code=431))
 
     def _has_large_head(self, new: int) -> bool:
-        """Whether one of the `new` last messages has a head over the limit."""
+        """True if one of the `new` last messages has a head over the limit."""
         for message, _ in list(self._messages)[-new:]:
             assert not isinstance(message, _ErrInfo)
             size = sum(len(name) + len(value) + _BETWEEN for name, value in message.raw_headers)
@@ -268,7 +268,7 @@ class BoundedProtocol(RequestHandler):
         self._refuse(HttpProcessingError(code=408))
 
     def _refuse(self, error: HttpProcessingError) -> None:
-        """Answer the head that is arriving with an error, after the requests before it, and read no further."""
+        """Respond to the incomplete head with an error, after the requests before it, and stop reading."""
         self._request_count += 1
         self._messages.append((_ErrInfo(status=error.code, exc=error, message=""), EMPTY_PAYLOAD))
         waiter = self._waiter
@@ -277,12 +277,12 @@ class BoundedProtocol(RequestHandler):
         self._give_up(b"")
 
     def _give_up(self, data: bytes) -> None:
-        """Drop all further bytes: after an unreadable head, the bounds of the next request are unknown."""
+        """Drop all further bytes: after an unreadable head, it is unknown where the next request begins."""
         start = self._head_start or data[:_START_BYTES]
         self._end_head()
         self._head_start = start
         self._gave_up = True
-        # It holds what has come of the head.
+        # The parser keeps the received part of the head in memory.
         self._parser = None
 
     def _end_head(self) -> None:
@@ -302,10 +302,10 @@ class BoundedProtocol(RequestHandler):
         """Respond to an unreadable request, or for a handler that failed, and close the connection."""
         self.log_exception("a request failed", exc_info=exc)
         if request.writer.output_size > 0:
-            raise ConnectionError("The answer has begun already.")
+            raise ConnectionError("The response has begun already.")
         line = _REQUEST_LINE.match(self._head_start)
         method = b"" if line is None else line[1]
-        problem = problem_of(exc, self._limits.head_bytes, self._limits.head_seconds, method)
+        problem = problem_for_error(exc, self._limits.head_bytes, self._limits.head_seconds, method)
         path = line[2].partition(b"?")[0].decode("latin-1") if line is not None else ""
         response = self._server.refuse(request, path, problem)
         # Explicit, because aiohttp responds to an unreadable request as HTTP/1.0.

@@ -1,4 +1,4 @@
-"""The steps that all kinds of traffic share: who sends, the body within its limits, tokens, the log."""
+"""The steps that all kinds of traffic share: authentication, reading the body, rate limit, event log."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 @dataclass(slots=True)
 class Intake:
-    """What accepting needs, whatever is accepted."""
+    """The shared steps, with the engines and limits that they use."""
 
     directory: KeyDirectory
     log: EventLog
@@ -30,13 +30,13 @@ class Intake:
     metrics: EdgeMetrics
 
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
-        """The key of the request. Raises `InvalidCredential` and `Unavailable`."""
+        """Return the request's key. Raises `InvalidCredential` and `Unavailable`."""
         return await authenticate(request.headers.get(hdrs.AUTHORIZATION), kind, self.directory, now_ms)
 
     async def read(self, request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
-        """The body without its content encoding. The head is judged first, before a byte is read.
+        """Return the decompressed body. The headers are checked before the body is read.
 
-        `lease` holds what is in memory of the body; the caller gives it back. Raises `PayloadTooLarge`,
+        `lease` counts the bytes in memory; the caller releases it. Raises `PayloadTooLarge`,
         `UnsupportedMediaType`, `InvalidInput`, `MalformedRequest`, `RequestTimeout` and `Unavailable`.
         """
         coding = content_coding(request.headers.get(hdrs.CONTENT_ENCODING))
@@ -45,28 +45,28 @@ class Intake:
         body = decompress(sent, coding, limits.decompressed_bytes)
         if body is not sent:
             lease.take(len(body))
-            # From here on only what was decompressed is kept.
-            lease.give_back(len(sent))
+            # From here on only the decompressed body is in memory.
+            lease.release(len(sent))
         return body
 
     async def store(
         self, key: KeyEntry, records: int, topic: str, log_key: bytes, meta: bytes, body: bytes
     ) -> Mapping[str, str]:
-        """Take the account's tokens and append one record; gives the headers that tell what is left of the rate.
+        """Take the account's tokens, append one durable record, and return the headers with the remaining quota.
 
-        When it returns the record is durable. Raises `RateLimited`, `PayloadTooLarge` and `Unavailable`.
+        Raises `RateLimited`, `PayloadTooLarge` and `Unavailable`.
         """
         headers = await self.admission.take(key.account_id, records, key.limit)
         try:
             await self.append(topic, log_key, meta, body)
         except Unavailable:
-            self.admission.give_back(key.account_id, records)
+            self.admission.refund(key.account_id, records)
             raise
         self.metrics.events_accepted += records
         return headers
 
     async def append(self, topic: str, log_key: bytes, meta: bytes, body: bytes) -> None:
-        """Append one record, durably. Raises `Unavailable` when that is in doubt."""
+        """Append one durable record. Raises `Unavailable` if it may not be durable."""
         try:
             await self.log.append(topic, log_key, meta, body)
         except LogFull as error:
@@ -78,5 +78,5 @@ class Intake:
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970, UTC."""
+    """Return milliseconds since 1970, UTC."""
     return time.time_ns() // 1_000_000

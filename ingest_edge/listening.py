@@ -1,13 +1,13 @@
-"""The sockets that a process listens on."""
+"""Bind the sockets that a process listens on."""
 
 import errno
 import socket
 
-_METRICS_BEHIND = 100
+_METRICS_PORT_OFFSET = 100
 
 
 class PortInUse(Exception):
-    """The address cannot be listened on: something else does, or it is not this machine's."""
+    """The address cannot be bound: another process uses it, or this machine does not have it."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -15,8 +15,11 @@ class PortInUse(Exception):
 
 
 def bind(host: str, port: int, *, shared: bool = False, option: str = "--port") -> socket.socket:
-    """A bound socket, not yet listening. `shared`: other processes of ours may bind the same port, and the system
-    spreads connections over those that listen. `option` sets the port, for the message. Raises `PortInUse`."""
+    """Return a bound socket that does not listen yet. Raises `PortInUse`.
+
+    `shared`: other processes of Pharos may bind the same port, and the system distributes connections among those that
+    listen. `option` is the command-line option of the port, for the error message.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server = socket.socket(family, socket.SOCK_STREAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,11 +44,14 @@ def bind(host: str, port: int, *, shared: bool = False, option: str = "--port") 
 
 
 def metrics_address(listen: str | None, own_port: int, index: int = 0) -> str:
-    """host:port of the metrics of a process that listens on `own_port`; `index` is its number among those that share
-    that port. `listen` is `PHAROS_METRICS_LISTEN`; port 0 stays 0, which takes any free one."""
+    """Return host:port of the metrics of a process that listens on `own_port`.
+
+    `listen` is `PHAROS_METRICS_LISTEN`; its port 0 means any free port. `index` is the number of the process among
+    those that share `own_port`.
+    """
     if listen is None:
-        behind = own_port + _METRICS_BEHIND
-        host, port = "127.0.0.1", behind if behind < 2**16 - 1000 else own_port - _METRICS_BEHIND
+        above = own_port + _METRICS_PORT_OFFSET
+        host, port = "127.0.0.1", above if above < 2**16 - 1000 else own_port - _METRICS_PORT_OFFSET
     else:
         host, _, text = listen.rpartition(":")
         port = int(text)

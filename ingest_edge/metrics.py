@@ -1,7 +1,7 @@
-"""Counts what the edge does, in plain numbers, and shows them to Prometheus when asked.
+"""Count the edge's requests and events in plain integers, and export them to Prometheus.
 
-A metric object with a lock per event would cost as much as a part of the request itself; one event loop needs
-no lock.
+One event loop needs no lock; Prometheus's metric objects take a lock for each increment, which costs a measurable part
+of a request.
 """
 
 from bisect import bisect_left
@@ -34,19 +34,17 @@ class EdgeMetrics(Collector):
         self._gauges: list[tuple[MetricName, str, Callable[[], float]]] = []
 
     def observe(self, route: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
+        """Count one response."""
         self.requests[route, status] += 1
         self._buckets[bisect_left(_BOUNDS, seconds)] += 1
         self._seconds += seconds
 
     def add_gauge(self, name: MetricName, meaning: str, read: Callable[[], float]) -> None:
-        """Show a number that lives elsewhere."""
+        """Export a number that `read` returns at each scrape."""
         self._gauges.append((name, meaning, read))
 
     def collect(self) -> Iterable[Metric]:
-        requests = CounterMetricFamily(
-            _name("pharos_edge_requests"), "Requests answered", labels=["route", "status"]
-        )
+        requests = CounterMetricFamily(_name("pharos_edge_requests"), "Responses", labels=["route", "status"])
         for (route, status), count in sorted(self.requests.items()):
             requests.add_metric([route, str(status)], count)
         yield requests
@@ -65,7 +63,7 @@ class EdgeMetrics(Collector):
             buckets.append((bound, total))
         yield HistogramMetricFamily(
             _name("pharos_edge_request_seconds"),
-            "Time to the answer",
+            "Time to the response",
             buckets=buckets,
             sum_value=self._seconds,
         )
@@ -74,5 +72,5 @@ class EdgeMetrics(Collector):
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry of its own: nothing is registered at import."""
+    """Return a registry without the default collectors of the process."""
     return CollectorRegistry(auto_describe=False)

@@ -1,7 +1,7 @@
-"""`/metrics` for Prometheus on a listener of its own, which the public port is not.
+"""Serve `/metrics` for Prometheus on a separate port.
 
-What the figures tell (tenants' volume, who is refused, what fails) is for operators; they need no credential where only
-their network reaches the address.
+The metrics show the volume and errors of tenants, and need no credential: only the operators' network should reach the
+port.
 """
 
 import logging
@@ -25,11 +25,11 @@ async def serve_metrics(
     registry: CollectorRegistry,
     index: int = 0,
 ) -> None:
-    """Serve the registry until the stack is left.
+    """Serve the registry until the stack is closed.
 
-    `listen` is `PHAROS_METRICS_LISTEN`, host:port; without it loopback, 100 ports behind the process's own (`server`).
-    `index` is the number of the process among those that share its own port: each has a port of metrics.
-    Raises `PortInUse` if that address was asked for and is taken. If the default is taken, the process runs without.
+    `listen` is `PHAROS_METRICS_LISTEN`, host:port; the default is loopback, 100 ports above that of `server`. `index`
+    is the number of the process among those that share the port of `server`: each has its own metrics port. Raises
+    `PortInUse` if the configured address is in use. If the default is in use, the process runs without metrics.
     """
     host, _, port_text = metrics_address(listen, server.getsockname()[1], index).rpartition(":")
     host, port = host.strip("[]"), int(port_text)
@@ -43,19 +43,19 @@ async def serve_metrics(
             raise PortInUse(message) from error
         logger.warning(message)
         return
-    runner = web.ServerRunner(web.Server(_answer(registry), access_log=None), handle_signals=False)
+    runner = web.ServerRunner(web.Server(_make_handler(registry), access_log=None), handle_signals=False)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.SockSite(runner, listener).start()
     logger.info("metrics at http://%s:%d/metrics", host, listener.getsockname()[1])
 
 
-def _answer(registry: CollectorRegistry) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+def _make_handler(registry: CollectorRegistry) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         if request.path != "/metrics":
             return web.Response(status=404, text="Only /metrics is here.\n")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={hdrs.ALLOW: "GET, HEAD"})
         return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
 
-    return answer
+    return handle

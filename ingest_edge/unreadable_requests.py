@@ -1,4 +1,4 @@
-"""Problems for requests that the server cannot read."""
+"""Build the problems for requests that the server cannot read."""
 
 from aiohttp import hdrs
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
@@ -42,8 +42,10 @@ def unreadable_request() -> MalformedRequest:
     )
 
 
-def problem_of(error: BaseException | None, head_bytes: int, head_seconds: float, method: bytes) -> Problem:
-    """Return the problem for an error of aiohttp's parser, or of a handler. `method` as far as it could be read."""
+def problem_for_error(
+    error: BaseException | None, head_bytes: int, head_seconds: float, method: bytes
+) -> Problem:
+    """Return the problem for an error of aiohttp's parser, or of a handler. `method` is empty if it is unreadable."""
     if isinstance(error, BadHttpMethod) and method and method.decode() not in hdrs.METH_ALL:
         return MethodNotImplemented(
             "The server does not know this method. Use one that the API reference lists, like GET or POST."

@@ -1,4 +1,4 @@
-"""Which country an address lies in: by a database of addresses, if there is one."""
+"""Look up the country of an address in a database, if one is configured."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,7 @@ class Countries:
     def __init__(self, path: str | None) -> None:
         self._reader: Any = None
         self.built_at: float | None = None
-        """When the database was made, seconds since 1970; None without one."""
+        """When the database was built, seconds since 1970; None without one."""
         if path is None:
             return
         import maxminddb
@@ -25,17 +25,17 @@ class Countries:
         self.built_at = float(self._reader.metadata().build_epoch)
 
     def find(self, address: str) -> str:
-        """The country's two letters (ISO 3166), empty where it is not known."""
+        """Return the country's two letters (ISO 3166); empty if it is unknown."""
         if self._reader is None:
             return ""
         try:
-            found = self._reader.get(address)
+            record = self._reader.get(address)
         except ValueError:
             return ""
-        return country_code(_code_in(found))
+        return normalize_country(_code_in(record))
 
     def age_days(self) -> float:
-        """Days since the database was made; 0 without one."""
+        """Return the days since the database was built; 0 without one."""
         return 0.0 if self.built_at is None else (time.time() - self.built_at) / 86_400
 
     def close(self) -> None:
@@ -44,19 +44,19 @@ class Countries:
             self._reader.close()
 
 
-def country_code(given: str | None) -> str:
-    """Two letters in upper case; empty for anything else, and for what stands for no country (XX, T1 for Tor)."""
-    if given is None or len(given) != 2 or not given.isascii() or not given.isalpha():
+def normalize_country(code: str | None) -> str:
+    """Return the two letters in upper case; empty for other text and for codes of no country (XX, T1 for Tor)."""
+    if code is None or len(code) != 2 or not code.isascii() or not code.isalpha():
         return ""
-    code = given.upper()
-    return "" if code == "XX" else code
+    upper = code.upper()
+    return "" if upper == "XX" else upper
 
 
-def _code_in(found: Any) -> str | None:
-    """`{"country_code": "NO"}`, or `{"country": {"iso_code": "NO"}}`, as databases of several makers have it."""
-    if not isinstance(found, dict):
+def _code_in(record: Any) -> str | None:
+    """Return `NO` from `{"country_code": "NO"}` or `{"country": {"iso_code": "NO"}}`: the formats differ by vendor."""
+    if not isinstance(record, dict):
         return None
-    code = found.get("country_code")
-    if code is None and isinstance(found.get("country"), dict):
-        code = found["country"].get("iso_code")
+    code = record.get("country_code")
+    if code is None and isinstance(record.get("country"), dict):
+        code = record["country"].get("iso_code")
     return code if isinstance(code, str) else None

@@ -1,4 +1,4 @@
-"""Decodes the body of a collect request."""
+"""Decode the body of a collect request."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from ingest_edge.decoders.member_faults import faults_of_members
+from ingest_edge.decoders.member_faults import make_fault_lister
 from pipeline_contracts.collected import MAX_EVENTS, MAX_PROPERTIES, SentEvent, SentEvents
 from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
 from pipeline_contracts.json_members import NotAnObject
@@ -24,8 +24,8 @@ _EXPECTED = {
     "occurred_at": "must be an RFC 3339 date-time with its offset, like 2026-01-31T12:00:00.000Z",
     "properties": f"must be an object of at most {MAX_PROPERTIES} properties",
 }
-_INVALID: Final = "invalid_"
-_faults_of_members = faults_of_members(SentEvent, _EXPECTED, _STRING)
+_INVALID_PREFIX: Final = "invalid_"
+_list_faults = make_fault_lister(SentEvent, _EXPECTED, _STRING)
 
 
 class _RawEvents(Struct, gc=False):
@@ -45,9 +45,9 @@ class DecodedEvents(NamedTuple):
 
 
 def decode_events(body: bytes) -> DecodedEvents:
-    """The events in the body, each judged alone.
+    """Return the events in the body. An invalid event does not affect the others.
 
-    Raises `InvalidInput` for what is not JSON, or has no list of 1 to 20 events.
+    Raises `InvalidInput` for a body that is not JSON, or has no list of 1 to 20 events.
     """
     try:
         return DecodedEvents(_decode(body).events)
@@ -61,23 +61,24 @@ def _decode_one_by_one(body: bytes) -> DecodedEvents:
     faults: list[FieldError] = []
     for index, raw in enumerate(_split_events(body)):
         try:
-            valid.append(_decode_settled(raw))
+            valid.append(_decode_one(raw))
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            where = f"events[{index}]"
-            found = _faults_of_event(where, bytes(raw)) or [FieldError(where, str(error))]
-            invalid[_INVALID + (found[0].field.removeprefix(where).removeprefix(".") or "event")] += 1
-            faults += found
+            path = f"events[{index}]"
+            event_faults = _list_event_faults(path, bytes(raw)) or [FieldError(path, str(error))]
+            first_field = event_faults[0].field.removeprefix(path).removeprefix(".")
+            invalid[_INVALID_PREFIX + (first_field or "event")] += 1
+            faults += event_faults
     return DecodedEvents(valid, invalid, faults[:MAX_FIELD_ERRORS])
 
 
-def _decode_settled(raw: Raw) -> SentEvent:
+def _decode_one(raw: Raw) -> SentEvent:
     try:
         return _decode_event(raw)
     except msgspec.DecodeError:
-        settled = replace_leap_second(bytes(raw), "occurred_at")
-        if settled is None:
+        replaced = replace_leap_second(bytes(raw), "occurred_at")
+        if replaced is None:
             raise
-        return _decode_event(settled)
+        return _decode_event(replaced)
 
 
 def _split_events(body: bytes) -> list[Raw]:
@@ -93,12 +94,12 @@ def _split_events(body: bytes) -> list[Raw]:
 
 
 def refuse_events(faults: Sequence[FieldError]) -> InvalidInput:
-    """The refusal of a body of which nothing is stored."""
+    """Return the problem for a body of which nothing is stored."""
     return InvalidInput("No event was stored. Fix the fields listed below.", errors=list(faults))
 
 
-def _faults_of_event(where: str, raw: bytes) -> list[FieldError]:
+def _list_event_faults(path: str, raw: bytes) -> list[FieldError]:
     try:
-        return _faults_of_members(raw, f"{where}.")
+        return _list_faults(raw, f"{path}.")
     except NotAnObject:
-        return [FieldError(where, "must be an object")]
+        return [FieldError(path, "must be an object")]

@@ -1,4 +1,7 @@
-"""Counts what is dropped, by site and reason, and tells the log now and then: a flood of bots costs next to nothing."""
+"""Count dropped events by site and reason, and append the counts to the log every few seconds.
+
+A flood of bots therefore costs next to nothing.
+"""
 
 import asyncio
 import logging
@@ -18,13 +21,13 @@ BOT: Final = "bot"
 OPTED_OUT: Final = "opted_out"
 PREFETCH: Final = "prefetch"
 REVENUE_IGNORED: Final = "revenue_ignored"
-"""The event is stored, its revenue is not: it was no amount with a currency."""
+"""The event is stored without its revenue, which was no amount with a currency."""
 
-_TELL_SECONDS = 10.0
+_FLUSH_SECONDS = 10.0
 
 
 class DroppedEvents:
-    """What was dropped since it was told last."""
+    """Counts of dropped events since the last flush."""
 
     def __init__(self, log: EventLog, now_ms: Callable[[], int]) -> None:
         self._log = log
@@ -32,35 +35,35 @@ class DroppedEvents:
         self._counts: dict[int, dict[str, int]] = {}
 
     def count(self, site_id: int, reason: str, events: int) -> None:
-        """So many events of the site were dropped now."""
-        of_site = self._counts.setdefault(site_id, {})
-        of_site[reason] = of_site.get(reason, 0) + events
+        """Count events of the site that are dropped now."""
+        site_counts = self._counts.setdefault(site_id, {})
+        site_counts[reason] = site_counts.get(reason, 0) + events
 
-    async def tell(self) -> None:
-        """Append what has been counted; what cannot be written is told the next time."""
+    async def flush(self) -> None:
+        """Append the counts to the log. Counts that cannot be written remain for the next flush."""
         counts, self._counts = self._counts, {}
-        for site_id, of_site in counts.items():
-            meta = encode_collected(CollectMeta(site_id, self._now_ms(), len(of_site), "dropped"))
+        for site_id, site_counts in counts.items():
+            meta = encode_collected(CollectMeta(site_id, self._now_ms(), len(site_counts), "dropped"))
             try:
                 await self._log.append(
-                    topics.PAGEVIEWS, str(site_id).encode(), meta, encode_collected(Dropped(of_site))
+                    topics.PAGEVIEWS, str(site_id).encode(), meta, encode_collected(Dropped(site_counts))
                 )
             except StorageUnavailable:
-                for reason, events in of_site.items():
+                for reason, events in site_counts.items():
                     self.count(site_id, reason, events)
 
     @asynccontextmanager
-    async def telling(self, every: float = _TELL_SECONDS) -> AsyncIterator[None]:
-        """Tells the log every few seconds, and at the end."""
+    async def flush_periodically(self, every: float = _FLUSH_SECONDS) -> AsyncIterator[None]:
+        """Flush every few seconds, and on exit."""
 
-        async def keep_telling() -> None:
+        async def flush_forever() -> None:
             while True:
                 await asyncio.sleep(every)
-                await self.tell()
+                await self.flush()
 
-        task = asyncio.create_task(keep_telling(), name="dropped events")
+        task = asyncio.create_task(flush_forever(), name="dropped events")
         try:
             yield
         finally:
             await end_task(task)
-            await self.tell()
+            await self.flush()

@@ -1,4 +1,4 @@
-"""Where visitors come from, by the name that people know it by."""
+"""Name the source of a visit: search engine, social network, other site."""
 
 from functools import lru_cache
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 from pipeline_contracts.origins import is_own_host
 
 DIRECT: Final = "Direct / None"
-_LONGEST = 255
+_MAX_LENGTH = 255
 
-# By registrable domain, or by a host where the domain serves several things. The groups are for those who read this.
+# By registrable domain, or by host if the domain has several services.
 _SOURCES: Final = {
     # Search
     "bing.com": "Bing",
@@ -97,40 +97,40 @@ _SOURCES: Final = {
     "poe.com": "Poe",
     "meta.ai": "Meta AI",
 }
-# Known under the domains of many countries: `google.co.uk`.
+# Names with domains in many countries, like `google.co.uk`.
 _BY_LABEL: Final = {"google": "Google", "yahoo": "Yahoo!", "yandex": "Yandex", "pinterest": "Pinterest"}
-# Second levels under which countries register: the label before them is the registrant's.
+# Second-level domains under which countries register names.
 _SECOND_LEVELS: Final = frozenset({"co", "com", "org", "net", "ac", "or", "ne"})
 
 
 def name_source(utm_source: str, referrer_host: str, origins: tuple[str, ...]) -> str:
-    """The source of an event: as the link said, else by the referring host. `origins` are the site's own."""
-    given = utm_source.strip()
-    if given:
-        return given[:_LONGEST]
-    # A host with its port and blanks is shorter. What is longer must not be kept: anybody may send it.
-    if not referrer_host or len(referrer_host) > 2 * _LONGEST:
+    """Return the source of an event: `utm_source`, else the referring host's name. `origins` are the site's own."""
+    tagged = utm_source.strip()
+    if tagged:
+        return tagged[:_MAX_LENGTH]
+    # Anybody may send a referrer: longer ones must not fill the cache.
+    if not referrer_host or len(referrer_host) > 2 * _MAX_LENGTH:
         return DIRECT
-    return _by_host(referrer_host, origins)
+    return _name_host(referrer_host, origins)
 
 
 @lru_cache(16_384)
-def _by_host(referrer_host: str, origins: tuple[str, ...]) -> str:
+def _name_host(referrer_host: str, origins: tuple[str, ...]) -> str:
     host = referrer_host.strip().lower().rstrip(".")
     host = host.partition(":")[0] if not host.startswith("[") else host
     bare = host.removeprefix("www.")
-    if not bare or len(bare) > _LONGEST or is_own_host(bare, origins):
+    if not bare or len(bare) > _MAX_LENGTH or is_own_host(bare, origins):
         return DIRECT
     labels = bare.split(".")
     for start in range(len(labels) - 1):
-        known = _SOURCES.get(".".join(labels[start:]))
-        if known is not None:
-            return known
+        source = _SOURCES.get(".".join(labels[start:]))
+        if source is not None:
+            return source
     return _BY_LABEL.get(_registrant(labels), bare)
 
 
 def _registrant(labels: list[str]) -> str:
-    """The label that was registered: `google` of `www.google.co.uk`."""
+    """Return the registered label: `google` of `www.google.co.uk`."""
     if len(labels) >= 3 and len(labels[-1]) == 2 and labels[-2] in _SECOND_LEVELS:
         return labels[-3]
     return labels[-2] if len(labels) >= 2 else ""

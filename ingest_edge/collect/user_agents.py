@@ -1,4 +1,4 @@
-"""What a User-Agent tells: a bot, or a browser on a system on a kind of device. Read here and kept nowhere else."""
+"""Recognize bots, browsers, operating systems and devices by their User-Agent, which is not stored."""
 
 import re
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from typing import Any
 
 from ingest_edge.collect.events import Client
 
-_LONGEST = 1024
+_MAX_LENGTH = 1024
 _TABLET = re.compile(r"iPad|Tablet|PlayBook|Silk/|Kindle|Android(?!.*Mobile)")
 _MOBILE = re.compile(r"Mobi|iPhone|iPod|Windows Phone|BlackBerry|Opera Mini")
-# As people call them; the parser tells apart what is the same to them.
+# The parser's names, mapped to the common names of browsers.
 _BROWSERS = {
     "Mobile Safari": "Safari",
     "Mobile Safari UI/WKWebView": "Safari",
@@ -26,9 +26,9 @@ _SYSTEMS = {"Mac OS X": "macOS", "Chrome OS": "ChromeOS"}
 
 
 class UserAgents:
-    """Reads User-Agents; what was read is kept for those that come again, nearly all of them.
+    """Parses User-Agents, with a cache.
 
-    Made on a thread: the patterns of a thousand browsers and bots take a quarter of a second to load.
+    Create it on a thread: the patterns of a thousand browsers and bots take a quarter of a second to load.
     """
 
     def __init__(self) -> None:
@@ -37,36 +37,38 @@ class UserAgents:
         from ua_parser.loaders import load_builtins
         from ua_parser.regex import Resolver
 
-        patterns = [str(one["pattern"]) for one in CRAWLER_USER_AGENTS_DATA]
-        # In pieces: one alternation of all is four times slower.
+        patterns = [str(crawler["pattern"]) for crawler in CRAWLER_USER_AGENTS_DATA]
+        # In groups: one alternation of all patterns is four times slower.
         self._bots = [re.compile("|".join(patterns[i : i + 25])) for i in range(0, len(patterns), 25)]
-        self._parse: Callable[[str, Any], Any] = Resolver(load_builtins())
+        self._resolve: Callable[[str, Any], Any] = Resolver(load_builtins())
         self._domains = Domain.USER_AGENT | Domain.OS
-        self._read = lru_cache(16_384)(self._find)
+        self._parse_cached = lru_cache(16_384)(self._parse)
 
-    def read(self, user_agent: str) -> Client | None:
-        """The client behind it; None for a bot, and for one that says nothing."""
-        # What is kept is cut too: anybody may send User-Agents of 30 KB.
-        return self._read(user_agent[:_LONGEST])
+    def parse(self, user_agent: str) -> Client | None:
+        """Return the client; None for a bot and for an empty User-Agent."""
+        # Truncated, because anybody may send User-Agents of 30 KB and fill the cache.
+        return self._parse_cached(user_agent[:_MAX_LENGTH])
 
-    def _find(self, text: str) -> Client | None:
+    def _parse(self, text: str) -> Client | None:
         if not text.strip() or any(bots.search(text) for bots in self._bots):
             return None
-        found = self._parse(text, self._domains)
-        browser = found.user_agent.family if found.user_agent else ""
-        system = found.os.family if found.os else ""
+        result = self._resolve(text, self._domains)
+        browser = result.user_agent.family if result.user_agent else ""
+        system = result.os.family if result.os else ""
         return Client(
-            _device(text), _named(_BROWSERS.get(browser, browser)), _named(_SYSTEMS.get(system, system))
+            _device(text),
+            _known_family(_BROWSERS.get(browser, browser)),
+            _known_family(_SYSTEMS.get(system, system)),
         )
 
 
 @lru_cache(1)
 def load_user_agents() -> UserAgents:
-    """The ones of the process."""
+    """Return the parser that the process shares."""
     return UserAgents()
 
 
-def _named(family: str) -> str:
+def _known_family(family: str) -> str:
     return "" if family == "Other" else family
 
 

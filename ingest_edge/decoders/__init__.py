@@ -1,1 +1,1 @@
-"""From the bytes of a body to typed structs, or to the list of all that is wrong with it."""
+"""Decode bodies into typed structs, or list all their invalid fields."""

@@ -1,4 +1,4 @@
-"""Tells all that is wrong with the members of an object, where the fast decoder has only said no."""
+"""List all invalid members of an object that the fast decoder has refused."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,27 +9,27 @@ from pipeline_contracts.errors import FieldError
 from pipeline_contracts.json_members import Members
 
 
-def faults_of_members(
+def make_fault_lister(
     type_: type[Struct], expected: Mapping[str, str], otherwise: str = ""
 ) -> Callable[[bytes, str], list[FieldError]]:
-    """What lists the faults of an object that should be of this type, each field's name behind a prefix.
+    """Return a function of (body, prefix of field names) that lists the faults of an object of this type.
 
-    `expected` says what each member must be, `otherwise` what those must be that it does not name. Raises
-    `pipeline_contracts.json_members.NotAnObject` when called.
+    `expected` has the message for each member, `otherwise` the message for all others. The function raises
+    `pipeline_contracts.json_members.NotAnObject`.
     """
     fields = msgspec.structs.fields(type_)
-    # What the fast decoder refuses is held against the same types again.
+    # The same types as in the fast decoder, so that the two cannot disagree.
     members = Members({field.encode_name: field.type for field in fields})
 
     def list_faults(body: bytes, prefix: str) -> list[FieldError]:
-        values, bad = members.read(body)
-        found = []
+        values, invalid = members.read(body)
+        faults = []
         for field in fields:
             name = field.encode_name
-            if name in bad:
-                found.append(FieldError(prefix + name, expected.get(name, otherwise)))
+            if name in invalid:
+                faults.append(FieldError(prefix + name, expected.get(name, otherwise)))
             elif field.required and name not in values:
-                found.append(FieldError(prefix + name, "is required"))
-        return found
+                faults.append(FieldError(prefix + name, "is required"))
+        return faults
 
     return list_faults

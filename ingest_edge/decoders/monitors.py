@@ -1,4 +1,4 @@
-"""Decodes what heartbeats, queues and their workers send."""
+"""Decode signals of heartbeats, snapshots of queues and updates of workers."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ingest_edge.decoders.member_faults import faults_of_members
+from ingest_edge.decoders.member_faults import make_fault_lister
 from pipeline_contracts.errors import FieldError, InvalidInput
 from pipeline_contracts.json_members import NotAnObject
 from pipeline_contracts.monitors import HeartbeatSignal, QueueSnapshot, WorkerUpdate
@@ -32,14 +32,14 @@ _EXPECTED: Final = {
 
 
 class _ObservedAt(Struct, gc=False):
-    """The time as it was written: a parsed one does not tell Z from +00:00."""
+    """The time as text: a parsed time does not distinguish Z from +00:00."""
 
     observed_at: str
 
 
 def _decoder(type_: type[Struct]) -> Callable[[bytes], Any]:
     decode = msgspec.json.Decoder(type_).decode
-    list_faults = faults_of_members(type_, _EXPECTED)
+    list_faults = make_fault_lister(type_, _EXPECTED)
 
     def faults(body: bytes) -> list[FieldError]:
         try:
@@ -57,7 +57,7 @@ def _decoder(type_: type[Struct]) -> Callable[[bytes], Any]:
 
 
 decode_heartbeat: Callable[[bytes], HeartbeatSignal] = _decoder(HeartbeatSignal)
-"""Raises `InvalidInput` that lists the fields at fault; so do the others."""
+"""This and the functions below raise `InvalidInput` that lists the invalid fields."""
 
 _decode_snapshot: Callable[[bytes], QueueSnapshot] = _decoder(QueueSnapshot)
 _decode_observed = msgspec.json.Decoder(_ObservedAt).decode
@@ -65,7 +65,7 @@ _decode_worker: Callable[[bytes], WorkerUpdate] = _decoder(WorkerUpdate)
 
 
 def decode_snapshot(body: bytes) -> QueueSnapshot:
-    """A queue's snapshot."""
+    """Decode a queue's snapshot."""
     snapshot = _decode_snapshot(body)
     if not _decode_observed(body).observed_at.endswith(("Z", "z")):
         raise _refused([FieldError("observed_at", _OBSERVED)])
@@ -73,7 +73,7 @@ def decode_snapshot(body: bytes) -> QueueSnapshot:
 
 
 def decode_worker(body: bytes) -> WorkerUpdate:
-    """A worker's update."""
+    """Decode a worker's update."""
     update = _decode_worker(body)
     if update.status == "busy" and update.job_id is None:
         raise _refused([FieldError("job_id", "is required while the worker is busy")])
@@ -81,4 +81,4 @@ def decode_worker(body: bytes) -> WorkerUpdate:
 
 
 def _refused(errors: list[FieldError]) -> InvalidInput:
-    return InvalidInput("Nothing was stored. Mend the fields below and send it again.", errors=errors)
+    return InvalidInput("Nothing was stored. Fix the fields listed below and send it again.", errors=errors)

@@ -1,7 +1,7 @@
-"""Lists all that is wrong with an ingest body: the slow path, taken once the fast decoder has said no.
+"""List all invalid fields of an ingest body that the fast decoder has refused.
 
-Each field is held against the same type that the fast decoder uses, so the two cannot disagree. Everything stays
-raw JSON until its own turn: what was refused must not cost more memory than what is accepted.
+Each field is decoded as the same type as in the fast decoder, so that the two cannot disagree. Fields stay raw JSON
+until they are checked: a refused body must not take more memory than an accepted one.
 """
 
 from typing import get_args
@@ -42,10 +42,10 @@ _decode_event = msgspec.json.Decoder(_RawEvent).decode
 _decode_field = {field.encode_name: msgspec.json.Decoder(field.type).decode for field in _FIELDS}
 
 
-def list_faults(body: bytes, most_events: int) -> list[FieldError]:
-    """Every field at fault, in the order of the document, up to 50; empty if none was found.
+def list_faults(body: bytes, max_events: int) -> list[FieldError]:
+    """Return the invalid fields in the order of the document, up to 50; empty if none was found.
 
-    Raises `TooManyEvents` for more than `most_events`.
+    Raises `TooManyEvents` for more than `max_events`.
     """
     try:
         batch = _decode_batch(body)
@@ -56,7 +56,7 @@ def list_faults(body: bytes, most_events: int) -> list[FieldError]:
     faults = []
     if (fault := _batch_id_fault(batch.batch_id)) is not None:
         faults.append(FieldError("batch_id", fault))
-    faults.extend(_events_faults(batch.events, most_events))
+    faults.extend(_events_faults(batch.events, max_events))
     return faults[:MAX_FIELD_ERRORS]
 
 
@@ -72,16 +72,16 @@ def _batch_id_fault(batch_id: Raw) -> str | None:
     return None
 
 
-def _events_faults(events: Raw, most_events: int) -> list[FieldError]:
+def _events_faults(events: Raw, max_events: int) -> list[FieldError]:
     if _is_null(events):
         return [FieldError("events", "is required")]
     if not _starts_with(events, "["):
         return [FieldError("events", "must be an array")]
-    listed = split_events(events, most_events)
-    if not listed:
+    items = split_events(events, max_events)
+    if not items:
         return [FieldError("events", "must have at least 1 item")]
     faults: list[FieldError] = []
-    for index, event in enumerate(listed):
+    for index, event in enumerate(items):
         faults.extend(_event_faults(f"events[{index}]", event))
         if len(faults) >= MAX_FIELD_ERRORS:
             break
@@ -113,7 +113,7 @@ def _fits(name: str, value: Raw) -> bool:
 
 
 def _is_null(value: Raw) -> bool:
-    # No other JSON begins so.
+    # No other JSON value begins with this letter.
     return _starts_with(value, "n")
 
 

@@ -1,13 +1,13 @@
-"""Whether a body is UTF-8: decoders of JSON do not look into members that they pass over."""
+"""Check that a body is UTF-8, because JSON decoders do not check members that they skip."""
 
 import codecs
 
 _SLICE = 1024 * 1024
 
 
-def first_bad_byte(body: bytes) -> int | None:
-    """Where the body stops to be UTF-8; None if it is. Memory is that of a slice."""
-    # As one text, 20 MB with a single emoji would take 80.
+def find_invalid_byte(body: bytes) -> int | None:
+    """Return the index of the first byte that is not valid UTF-8; None if all are valid."""
+    # In slices, because 20 MB with a single emoji take 80 MB as one string.
     decoder = codecs.getincrementaldecoder("utf-8")()
     for begin in range(0, len(body), _SLICE):
         carried = len(decoder.getstate()[0])

@@ -1,1 +1,1 @@
-"""OTLP/HTTP at the edge: decoding, what is rejected record by record, answers as the protocol has them."""
+"""OTLP/HTTP at the edge: decodes and validates requests, rejects single records, responds as the protocol requires."""

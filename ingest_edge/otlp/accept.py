@@ -1,4 +1,4 @@
-"""One OTLP request from its head to a durable answer: traces, logs or metrics."""
+"""Accept OTLP traces, logs and metrics: from the request to a durable 200."""
 
 import asyncio
 import itertools
@@ -16,11 +16,8 @@ from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
 from ingest_edge.otlp.decode import Decoded, Decoder, nested_too_deeply
 from ingest_edge.otlp.expansion import check_expansion
-from ingest_edge.otlp.judge_logs import judge_logs
-from ingest_edge.otlp.judge_metrics import judge_metrics
-from ingest_edge.otlp.judge_traces import judge_traces
-from ingest_edge.otlp.status import PROTOBUF, WANTS_PROTOBUF, success_answer
-from ingest_edge.otlp.verdict import Verdict
+from ingest_edge.otlp.status import PROTOBUF, WANTS_PROTOBUF, success_response
+from ingest_edge.otlp.validate_records import Verdict, validate_logs, validate_metrics, validate_traces
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.errors import MethodNotAllowed, NotFound, UnsupportedMediaType
@@ -32,20 +29,20 @@ from storage_backends.key_directory.interface import KeyEntry
 
 OTLP = "/api/v1/otlp/"
 
-# Requests need no order: they go round the partitions, so that one environment can be worked on by all consumers.
-_TURNS = 4096
-# Bytes of a body whose repair takes no more time than decoding a large one.
-_REPAIRED_AT_ONCE = 256 * 1024
-_turns = itertools.count(secrets.randbelow(_TURNS))
+# Requests need no order: they are distributed over all partitions, so that all consumers can share an environment.
+_LOG_KEYS = 4096
+# Size of a body up to which a repair takes no longer than decoding a large body.
+_INLINE_REPAIR_BYTES = 256 * 1024
+_log_keys = itertools.count(secrets.randbelow(_LOG_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
 class _Signal:
     topic: str
     decoder: Decoder
-    judge: Callable[[Any, int, Limits], Verdict]
-    shared: Callable[[Any], int]
-    children: Callable[[Any], int]
+    validate: Callable[[Any, int, Limits], Verdict]
+    shared_bytes: Callable[[Any], int]
+    child_bytes: Callable[[Any], int]
     rejected_name: str
 
 
@@ -53,25 +50,25 @@ _SIGNALS: Mapping[str, _Signal] = {
     "v1/traces": _Signal(
         topics.TRACES,
         Decoder(TracesRequest),
-        judge_traces,
-        measure_json.shared_by_spans,
-        measure_json.children_of_spans,
+        validate_traces,
+        measure_json.shared_bytes_of_spans,
+        measure_json.child_bytes_of_spans,
         "rejectedSpans",
     ),
     "v1/logs": _Signal(
         topics.LOGS,
         Decoder(LogsRequest),
-        judge_logs,
-        measure_json.shared_by_logs,
-        measure_json.children_of_logs,
+        validate_logs,
+        measure_json.shared_bytes_of_logs,
+        measure_json.child_bytes_of_logs,
         "rejectedLogRecords",
     ),
     "v1/metrics": _Signal(
         topics.METRICS,
         Decoder(MetricsRequest),
-        judge_metrics,
-        measure_json.shared_by_points,
-        measure_json.children_of_points,
+        validate_metrics,
+        measure_json.shared_bytes_of_points,
+        measure_json.child_bytes_of_points,
         "rejectedDataPoints",
     ),
 }
@@ -83,30 +80,32 @@ class AcceptOtlp:
 
     intake: Intake
     protobuf: bool = False
-    """Whether bodies in protobuf are taken too."""
+    """True if bodies in protobuf are accepted too."""
     _protobuf: Any = field(init=False, default=None)
     _protobuf_limits: Limits = field(init=False)
     _repairs: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
 
     def __post_init__(self) -> None:
         limits = self.intake.limits
-        # A message of two bytes takes a hundred and eighty in memory: its parser builds all before anybody can count.
+        # A message of two bytes takes 180 in memory, and the parser builds all messages before they can be counted.
         self._protobuf_limits = replace(
             limits,
             body_bytes=min(limits.body_bytes, limits.protobuf_bytes),
             decompressed_bytes=min(limits.decompressed_bytes, limits.protobuf_bytes),
         )
         if self.protobuf:
-            # Only here: the messages take 10 MB that an edge without them does not need.
+            # Imported only here, because the message classes take 10 MB.
             from ingest_edge.otlp import protobuf
 
             self._protobuf = protobuf
 
     async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answers 200 once the log has what was accepted. The body's own bytes go into it, as they came, with the
-        places of the records that were rejected. Raises a `Problem`, which `status_answer` turns into a Status."""
+        """Append the body to the log with the indexes of its rejected records, and respond 200.
+
+        Raises a `Problem`, which `status_response` converts to a `google.rpc.Status`.
+        """
         received_ms = now_ms()
-        # First of all: the answer, whatever it says, has the request's type.
+        # First, because all responses have the request's content type.
         in_protobuf = self._is_protobuf(request)
         path = request.path.removeprefix(OTLP)
         signal = _SIGNALS.get(path)
@@ -123,27 +122,27 @@ class AcceptOtlp:
         try:
             body = await intake.read(request, limits, lease)
             if in_protobuf:
-                verdict = self._protobuf.judge(path, body, limits)
+                verdict = self._protobuf.validate(path, body, limits)
             else:
                 decoded = signal.decoder.decode_sent(body)
                 if isinstance(decoded, msgspec.DecodeError):
                     decoded = await self._repair(signal.decoder, body, decoded, limits)
-                verdict, body = _judge_json(signal, decoded, limits)
+                verdict, body = _validate_json(signal, decoded, limits)
             coding: Coding = "protobuf" if in_protobuf else "json"
             headers = await self._store(key, signal.topic, coding, verdict, body, received_ms)
         finally:
-            lease.give_back()
+            lease.release()
         if in_protobuf:
-            return self._protobuf.success_answer(path, verdict, headers)  # type: ignore[no-any-return]
-        return success_answer(signal.rejected_name, verdict.rejections, verdict.reasons, headers)
+            return self._protobuf.success_response(path, verdict, headers)  # type: ignore[no-any-return]
+        return success_response(signal.rejected_name, verdict.rejections, verdict.reasons, headers)
 
     async def _repair(
         self, decoder: Decoder, body: bytes, refused: msgspec.DecodeError, limits: Limits
     ) -> Decoded:
-        if len(body) <= _REPAIRED_AT_ONCE:
+        if len(body) <= _INLINE_REPAIR_BYTES:
             return decoder.decode_repaired(body, refused, limits)
-        # The largest bodies take seconds: in a thread, other requests are answered meanwhile. One at a time, because
-        # a body takes several times its size in memory.
+        # The largest bodies take seconds: a thread keeps the event loop free. One at a time, because a repair takes
+        # several times the size of the body in memory.
         async with self._repairs:
             return await asyncio.to_thread(decoder.decode_repaired, body, refused, limits)
 
@@ -161,8 +160,8 @@ class AcceptOtlp:
             coding,
             tuple(verdict.rejected),
         )
-        turn = b"%d" % (next(_turns) % _TURNS)
-        return await self.intake.store(key, verdict.accepted, topic, turn, encode_otlp_meta(meta), body)
+        log_key = b"%d" % (next(_log_keys) % _LOG_KEYS)
+        return await self.intake.store(key, verdict.accepted, topic, log_key, encode_otlp_meta(meta), body)
 
     def _is_protobuf(self, request: web.BaseRequest) -> bool:
         content_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
@@ -172,23 +171,23 @@ class AcceptOtlp:
         return True
 
 
-def _judge_json(signal: _Signal, decoded: Decoded, limits: Limits) -> tuple[Verdict, bytes]:
-    """The verdict, and the body as it goes on. What is decoded for it is not kept."""
+def _validate_json(signal: _Signal, decoded: Decoded, limits: Limits) -> tuple[Verdict, bytes]:
+    """Return the verdict and the body to store."""
     request, body = decoded.request, decoded.body
     try:
-        verdict = signal.judge(request, len(body), limits)
+        verdict = signal.validate(request, len(body), limits)
         check_expansion(
             measure_json.JSON,
             body,
             verdict.accepted,
-            lambda: signal.shared(request),
-            lambda: signal.children(request),
+            lambda: signal.shared_bytes(request),
+            lambda: signal.child_bytes(request),
             limits.expanded_bytes,
         )
     except RecursionError:
-        # What the decoder just managed may be too deep for measuring it.
+        # A body at the nesting limit of the decoder may be too deep for measuring it.
         raise nested_too_deeply() from None
-    verdict.leave_out(decoded.left_out)
+    verdict.count_dropped(decoded.drop_reasons)
     return verdict, body
 
 

@@ -1,33 +1,33 @@
-"""From the JSON of an OTLP body to typed structs."""
+"""Decode the JSON of an OTLP body into typed structs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ingest_edge.decoders.utf8 import first_bad_byte
+from ingest_edge.decoders.utf8 import find_invalid_byte
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.leave_out import leave_out_unreadable
+from ingest_edge.otlp.drop_unreadable import drop_unreadable
 from ingest_edge.otlp.repair import read_document, repair
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 from pipeline_contracts.surrogates import replace_lone_surrogates
 
-# Each object costs a hundred bytes while it is decoded, and takes three to write.
+# An object of three bytes takes a hundred bytes in memory. Small bodies are not counted.
 _COUNTED_FROM = 2 * 2**20
-_MOST_OBJECTS = 1_000_000
-# Of a body that is repaired: it is decoded as a whole, with the members that nobody reads. A body of 20 MiB could hold
-# seven million lists, which take half a gigabyte and three seconds.
-_MOST_VALUES = 2_000_000
+_MAX_OBJECTS = 1_000_000
+# A repair decodes the whole body, also the ignored members: the seven million lists that 20 MiB may contain would take
+# half a gigabyte and three seconds.
+_MAX_VALUES = 2_000_000
 
 
 class Decoded(NamedTuple):
-    """A request, with the body that says the same."""
+    """A request, with the body that it was decoded from."""
 
     request: Any
     body: bytes
-    """As it came, as a rule; otherwise repaired."""
-    left_out: list[str]
-    """Why records are in neither of them: a reason for each."""
+    """The body as it was sent, or repaired."""
+    drop_reasons: list[str]
+    """The reason for each record that was dropped from both."""
 
 
 class Decoder:
@@ -39,14 +39,14 @@ class Decoder:
         self._type = type_
 
     def decode_sent(self, body: bytes) -> Decoded | msgspec.DecodeError:
-        """Return the request in a body as it was sent, or why the body has to be repaired.
+        """Return the request in a body as it was sent, or the error because of which the body must be repaired.
 
-        Raises `InvalidInput` for what cannot be repaired, `PayloadTooLarge` for too many objects.
+        Raises `InvalidInput` for a body that cannot be repaired, `PayloadTooLarge` for too many objects.
         """
-        if not body.isascii() and (bad := first_bad_byte(body)) is not None:
-            raise InvalidInput(f"The body is not valid UTF-8 (byte {bad}).")
-        if len(body) > _COUNTED_FROM and body.count(b"{") > _MOST_OBJECTS:
-            raise PayloadTooLarge(f"The body has more than {_MOST_OBJECTS} objects. Send smaller batches.")
+        if not body.isascii() and (invalid := find_invalid_byte(body)) is not None:
+            raise InvalidInput(f"The body is not valid UTF-8 (byte {invalid}).")
+        if len(body) > _COUNTED_FROM and body.count(b"{") > _MAX_OBJECTS:
+            raise PayloadTooLarge(f"The body has more than {_MAX_OBJECTS} objects. Send smaller batches.")
         try:
             return Decoded(self._decode(body), body, [])
         except RecursionError:
@@ -55,10 +55,10 @@ class Decoder:
             return error
 
     def decode_repaired(self, body: bytes, refused: msgspec.DecodeError, limits: Limits) -> Decoded:
-        """Return what can be read of a body that `decode_sent` has refused. Takes 0.15 s per MiB.
+        """Repair and decode a body that `decode_sent` has refused with the error `refused`. Takes 0.15 s per MiB.
 
-        Raises `InvalidInput` for what is not JSON or whose envelope is not of this shape, `PayloadTooLarge` for too
-        many values, and for a repaired body that is over the limit of bodies.
+        Raises `InvalidInput` for a body that is not JSON or has the wrong shape outside of its records,
+        `PayloadTooLarge` for too many values, and for a repaired body over the limit.
         """
         try:
             decoded = self._repair(body, refused)
@@ -69,36 +69,36 @@ class Decoder:
         except msgspec.DecodeError as error:
             raise InvalidInput(f"The body is not valid JSON: {error}.") from error
         if len(decoded.body) > limits.decompressed_bytes:
-            # Numbers are written anew, up to five times as long: `1e15`. The log takes no larger records.
+            # Numbers are encoded again, up to five times as long (`1e15`), and the log limits the size of records.
             raise PayloadTooLarge(
                 f"The repaired body is over {limits.decompressed_bytes} bytes. Send smaller batches."
             )
         return decoded
 
     def _repair(self, sent: bytes, refused: msgspec.DecodeError) -> Decoded:
-        """What is left of a body that was `refused`. Raises as the decoder does, and `PayloadTooLarge`."""
+        """Repair and decode a body. Raises as the decoder does, and `PayloadTooLarge`."""
         body = replace_lone_surrogates(sent)
         if body is not sent:
-            # The most frequent case: one emoji that was cut.
+            # The most frequent case: a truncated emoji.
             try:
                 return Decoded(self._decode(body), body, [])
             except msgspec.DecodeError as error:
                 refused = error
         if not isinstance(refused, msgspec.ValidationError):
             raise refused
-        if body.count(b",") > _MOST_VALUES:
-            raise PayloadTooLarge(f"The body has more than {_MOST_VALUES} values. Send smaller batches.")
+        if body.count(b",") > _MAX_VALUES:
+            raise PayloadTooLarge(f"The body has more than {_MAX_VALUES} values. Send smaller batches.")
         document = read_document(body)
         repair(document, self._type)
         body = msgspec.json.encode(document)
         try:
             return Decoded(self._decode(body), body, [])
         except msgspec.ValidationError:
-            reasons = leave_out_unreadable(document, self._type)
+            reasons = drop_unreadable(document, self._type)
             body = msgspec.json.encode(document)
             return Decoded(self._decode(body), body, reasons)
 
 
 def nested_too_deeply() -> InvalidInput:
-    """For a body whose nesting the decoder does not support."""
+    """Return the problem for a body that is nested too deeply for the decoder."""
     return InvalidInput("The body is nested too deeply.")

@@ -1,8 +1,8 @@
-"""The limit on the rows of a request: each row repeats the attributes of its resource and scope, so that a small body
+"""Limit the size of a request's rows: each row repeats the attributes of its resource and scope, so that a small body
 can become hundreds of megabytes.
 
-A size is an upper bound of the JSON lines that the consumers make. The exact parts are measured only where cheaper
-bounds are over the limit.
+Sizes are upper bounds of the JSON lines that the consumers build. Parts are measured only if a cheaper bound exceeds
+the limit.
 """
 
 from collections.abc import Callable
@@ -11,46 +11,45 @@ from dataclasses import dataclass
 from pipeline_contracts.errors import PayloadTooLarge
 
 ROW_BYTES = 512
-"""What a row has besides the sender's data: names of columns, times, environment, place in the log."""
+"""Bytes of a row besides the sender's data: names of columns, times, environment, position in the log."""
 EVENT_BYTES = 96
-"""The same for an event or a link of a span. Both are counted by the memory that the consumer needs for them, which is
-more than they take in the row."""
+"""Memory that the consumer needs for an event or a link of a span, which is more than its bytes in the row."""
 EXEMPLAR_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How much more than a byte of the body a byte of the rows can be."""
+    """The most bytes of rows that one byte of a body can become."""
 
     shared: int
-    """Bytes of a row for one byte of its resource or scope: escapes; `service.name`, which is in a row twice."""
+    """Bytes of a row for one byte of its resource or scope: escapes, and `service.name`, which a row has twice."""
     own: int
-    """Bytes of all rows for one byte of the body, without what is shared: the smallest exemplar."""
+    """Bytes of all rows for one byte of the records: the worst case is the smallest exemplar."""
     text: int
-    """The same without exemplars, events and links: escapes."""
+    """Bytes of all rows for one byte of the records without exemplars, events and links: escapes."""
     measure_text: Callable[[bytes], int]
-    """Counts the escapes of a body instead, which takes a tenth of the time of judging it."""
+    """Counts the escapes of a body exactly, in a tenth of the time that its validation takes."""
 
 
 def check_expansion(
     coding: Coding,
     body: bytes,
     records: int,
-    shared: Callable[[], int],
-    children: Callable[[], int],
+    shared_bytes: Callable[[], int],
+    child_bytes: Callable[[], int],
     limit: int,
 ) -> None:
-    """Raise `PayloadTooLarge` if the rows of a body come to over `limit` bytes.
+    """Raise `PayloadTooLarge` if the rows of a body may exceed `limit` bytes.
 
-    `shared` measures what all rows repeat, `children` what events, links, exemplars and numbers add.
+    `shared_bytes` measures what rows repeat, `child_bytes` what events, links, exemplars and numbers add.
     """
     size = len(body)
     if records * (ROW_BYTES + coding.shared * size) + coding.own * size <= limit:
         return
-    rows = records * ROW_BYTES + shared()
+    rows = records * ROW_BYTES + shared_bytes()
     if rows + coding.own * size <= limit:
         return
-    rows += children()
+    rows += child_bytes()
     if rows + coding.text * size <= limit:
         return
     rows += coding.measure_text(body)

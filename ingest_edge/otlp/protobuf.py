@@ -1,4 +1,4 @@
-"""OTLP in protobuf, where `PHAROS_OTLP_PROTOBUF` allows it: the same rules, on the protocol's own messages."""
+"""Validate OTLP in protobuf, if `PHAROS_OTLP_PROTOBUF` allows it: the rules of JSON on the protocol's own messages."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,65 +12,64 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_protobuf
 from ingest_edge.otlp.expansion import check_expansion
-from ingest_edge.otlp.judge_metrics import NO_RECORDED_VALUE
 from ingest_edge.otlp.status import PROTOBUF, error_message
-from ingest_edge.otlp.verdict import Verdict
+from ingest_edge.otlp.validate_records import NO_RECORDED_VALUE, Verdict
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 
 _NO_TRACE = bytes(16)
 _NO_SPAN = bytes(8)
-# Resources and scopes. An empty one is two bytes: two million of them would hold up the edge for seconds.
-_MOST_HOLDERS = 100_000
+# Resources and scopes together. An empty one is two bytes: two million of them would block the edge for seconds.
+_MAX_GROUPS = 100_000
 
 
-def judge(path: str, body: bytes, limits: Limits) -> Verdict:
-    """Which records of the body are taken. Raises `InvalidInput` and `PayloadTooLarge`."""
-    request_type, judge_request, shared, children = _REQUESTS[path]
+def validate(path: str, body: bytes, limits: Limits) -> Verdict:
+    """Return the accepted and rejected records of a body. Raises `InvalidInput` and `PayloadTooLarge`."""
+    request_type, validate_request, shared_bytes, child_bytes = _REQUESTS[path]
     request = request_type()
     try:
         request.ParseFromString(body)
     except DecodeError as error:
         raise InvalidInput(f"The body is not a valid {request_type.DESCRIPTOR.name}.") from error
     verdict = Verdict()
-    judge_request(request, verdict, len(body), limits)
+    validate_request(request, verdict, len(body), limits)
     check_expansion(
         measure_protobuf.PROTOBUF,
         body,
         verdict.accepted,
-        lambda: shared(request),
-        lambda: children(request),
+        lambda: shared_bytes(request),
+        lambda: child_bytes(request),
         limits.expanded_bytes,
     )
     return verdict
 
 
-def success_answer(path: str, verdict: Verdict, headers: Mapping[str, str]) -> web.Response:
-    """The service's response: empty, or with its partial success."""
-    response, name = _RESPONSES[path]
-    answer = response()
+def success_response(path: str, verdict: Verdict, headers: Mapping[str, str]) -> web.Response:
+    """Return the response to an accepted request: empty, or a partial success."""
+    response_type, rejected_name = _RESPONSES[path]
+    message = response_type()
     rejected = verdict.rejections
     if rejected:
-        setattr(answer.partial_success, name, rejected)
-        answer.partial_success.error_message = error_message(verdict.reasons, rejected)
-    return web.Response(body=answer.SerializeToString(), headers=headers, content_type=PROTOBUF)
+        setattr(message.partial_success, rejected_name, rejected)
+        message.partial_success.error_message = error_message(verdict.reasons, rejected)
+    return web.Response(body=message.SerializeToString(), headers=headers, content_type=PROTOBUF)
 
 
-def _scopes(resources: Any, name: str) -> Iterator[Any]:
-    """The scopes of all resources. Raises `PayloadTooLarge`."""
-    holders = len(resources)
-    for of_resource in resources:
-        scopes = getattr(of_resource, name)
-        holders += len(scopes)
-        if holders > _MOST_HOLDERS:
+def _scope_groups(resources: Any, name: str) -> Iterator[Any]:
+    """Yield the scopes of all resources. Raises `PayloadTooLarge`."""
+    groups = len(resources)
+    for resource_group in resources:
+        scopes = getattr(resource_group, name)
+        groups += len(scopes)
+        if groups > _MAX_GROUPS:
             raise PayloadTooLarge(
-                f"There are more than {_MOST_HOLDERS} resources and scopes. Send smaller batches."
+                f"There are more than {_MAX_GROUPS} resources and scopes. Send smaller batches."
             )
         yield from scopes
 
 
-def _judge_traces(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:
-    for of_scope in _scopes(request.resource_spans, "scope_spans"):
-        for span in of_scope.spans:
+def _validate_traces(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:
+    for scope_group in _scope_groups(request.resource_spans, "scope_spans"):
+        for span in scope_group.spans:
             trace_id, span_id = span.trace_id, span.span_id
             if len(trace_id) != 16 or trace_id == _NO_TRACE:
                 verdict.reject(f"span {span.name!r:.60}: trace_id must be 16 bytes, not all 0")
@@ -82,25 +81,25 @@ def _judge_traces(request: Any, verdict: Verdict, _size: int, _limits: Limits) -
                 verdict.accept(1)
 
 
-def _judge_logs(request: Any, verdict: Verdict, size: int, limits: Limits) -> None:
-    for of_scope in _scopes(request.resource_logs, "scope_logs"):
-        for record in of_scope.log_records:
+def _validate_logs(request: Any, verdict: Verdict, size: int, limits: Limits) -> None:
+    for scope_group in _scope_groups(request.resource_logs, "scope_logs"):
+        for record in scope_group.log_records:
             if size > limits.event_bytes and record.ByteSize() > limits.event_bytes:
                 verdict.reject(f"a log record is over {limits.event_bytes} bytes")
             else:
                 verdict.accept(1)
 
 
-def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:
-    for of_scope in _scopes(request.resource_metrics, "scope_metrics"):
-        for metric in of_scope.metrics:
+def _validate_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) -> None:
+    for scope_group in _scope_groups(request.resource_metrics, "scope_metrics"):
+        for metric in scope_group.metrics:
             kind = metric.WhichOneof("data")
-            named = ""
+            label = ""
             for point in measure_protobuf.points_of(metric, kind):
                 if not point.time_unix_nano:
                     fault = "it has no time_unix_nano"
                 elif (
-                    # A count that is 0 does not show in a message: the other kinds always have a value.
+                    # An absent count is 0: the other kinds always have a value.
                     kind in ("gauge", "sum")
                     and point.WhichOneof("value") is None
                     and not point.flags & NO_RECORDED_VALUE
@@ -109,31 +108,31 @@ def _judge_metrics(request: Any, verdict: Verdict, _size: int, _limits: Limits) 
                 else:
                     verdict.accept(1)
                     continue
-                # Made once: a long name would otherwise be written anew for each of many points.
-                named = named or f"data point of {metric.name!r:.60}"
-                verdict.reject(f"{named}: {fault}")
+                # Formatted once, because `repr` of a long name for each of many points would be slow.
+                label = label or f"data point of {metric.name!r:.60}"
+                verdict.reject(f"{label}: {fault}")
 
 
-_Judge = Callable[[Any, Verdict, int, Limits], None]
+_Validate = Callable[[Any, Verdict, int, Limits], None]
 _Measure = Callable[[Any], int]
-_REQUESTS: Mapping[str, tuple[type[Message], _Judge, _Measure, _Measure]] = {
+_REQUESTS: Mapping[str, tuple[type[Message], _Validate, _Measure, _Measure]] = {
     "v1/traces": (
         traces.ExportTraceServiceRequest,
-        _judge_traces,
-        measure_protobuf.shared_by_spans,
-        measure_protobuf.children_of_spans,
+        _validate_traces,
+        measure_protobuf.shared_bytes_of_spans,
+        measure_protobuf.child_bytes_of_spans,
     ),
     "v1/logs": (
         logs.ExportLogsServiceRequest,
-        _judge_logs,
-        measure_protobuf.shared_by_logs,
-        measure_protobuf.children_of_logs,
+        _validate_logs,
+        measure_protobuf.shared_bytes_of_logs,
+        measure_protobuf.child_bytes_of_logs,
     ),
     "v1/metrics": (
         metrics.ExportMetricsServiceRequest,
-        _judge_metrics,
-        measure_protobuf.shared_by_points,
-        measure_protobuf.children_of_points,
+        _validate_metrics,
+        measure_protobuf.shared_bytes_of_points,
+        measure_protobuf.child_bytes_of_points,
     ),
 }
 _RESPONSES: Mapping[str, tuple[Any, str]] = {

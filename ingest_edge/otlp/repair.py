@@ -1,8 +1,8 @@
-"""Repairs the document of an OTLP body that the fast decoder has refused, as far as its values can be represented.
+"""Repair the document of an OTLP body that the fast decoder has refused.
 
 snake_case members get their lowerCamelCase names; integers beyond 64 bits and doubles beyond 1.8e308 become doubles
-(±Infinity); base64 gets the standard alphabet. Nothing here raises for a wrong type: what stays wrong is refused by
-`leave_out` or by the decoder.
+(±Infinity); base64 gets the standard alphabet. Values of a wrong type stay as they are: `drop_unreadable` or the
+decoder refuses them.
 """
 
 import base64
@@ -19,12 +19,12 @@ import msgspec
 from pipeline_contracts.errors import InvalidInput
 from pipeline_contracts.otlp.values import LATEST_NANOSECONDS, Int64
 
-_MOST_UINT64 = 2**64 - 1
-_MOST_INT64 = 2**63 - 1
-_LEAST_INT64 = -(2**63)
-# Digits and a sign: more can be no integer of 64 bits, and int() takes quadratic time.
-_LONGEST_INTEGER = 20
-# Where an integer goes that its own member cannot hold.
+_MAX_UINT64 = 2**64 - 1
+_MAX_INT64 = 2**63 - 1
+_MIN_INT64 = -(2**63)
+# Digits and sign of a 64-bit integer. int() takes quadratic time for longer ones.
+_MAX_INTEGER_LENGTH = 20
+# The members for integers that are too large for their own member.
 _AS_DOUBLE: Final = {"intValue": "doubleValue", "asInt": "asDouble"}
 _END = "endTimeUnixNano"
 _CAPITAL = re.compile("[A-Z]")
@@ -32,19 +32,19 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 
 def _read_integer(text: str) -> int | float:
-    return int(text) if len(text) <= _LONGEST_INTEGER else float(text)
+    return int(text) if len(text) <= _MAX_INTEGER_LENGTH else float(text)
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-# The one decoder here that gives infinity for 1e400 instead of refusing it.
+# The only decoder at hand that returns infinity for 1e400 instead of refusing it.
 _read = json.JSONDecoder(parse_int=_read_integer, parse_constant=_refuse_constant).decode
 
 
 def read_document(body: bytes) -> Any:
-    """The JSON of a body in UTF-8. Raises `InvalidInput`, and `RecursionError` for what is nested too deeply."""
+    """Decode the JSON of a body in UTF-8. Raises `InvalidInput`, and `RecursionError` for too deep nesting."""
     try:
         return _read(body.decode())
     except ValueError as error:
@@ -55,45 +55,43 @@ Repair = Callable[[dict[str, Any], str], None]
 
 
 class Shape:
-    """What the members of a struct are called, what they hold, and how odd values of them are repaired."""
+    """The members of a struct: their names, the structs in them, and the repairs of their values."""
 
-    __slots__ = ("snake", "children", "closed", "repairs")
+    __slots__ = ("snake_names", "children", "known_names", "repairs")
 
     def __init__(self, type_: type[msgspec.Struct]) -> None:
         fields = [field for field in msgspec.structs.fields(type_) if "_" not in field.encode_name]
         names = {field.encode_name: _CAPITAL.sub(_lower, field.encode_name) for field in fields}
-        # snake_case names with what they stand for.
-        self.snake = {snake: name for name, snake in names.items() if snake != name}
-        # The structs in them, straight or in lists.
+        # The name of each snake_case name.
+        self.snake_names = {snake: name for name, snake in names.items() if snake != name}
+        # The types of structs in members, directly or in lists.
         self.children = {
             field.encode_name: child for field in fields if (child := _struct_in(field.type)) is not None
         }
-        # The members that there may be; None: others are passed over.
-        self.closed = set(names) if type_.__struct_config__.forbid_unknown_fields else None
-        self.repairs: Mapping[str, Repair] = {
-            name: found for name, found in ((one.encode_name, _repair_of(one)) for one in fields) if found
-        }
+        # The names of allowed members; None: the decoder ignores others.
+        self.known_names = set(names) if type_.__struct_config__.forbid_unknown_fields else None
+        repairs = ((field.encode_name, _find_repair(field)) for field in fields)
+        self.repairs: Mapping[str, Repair] = {name: repair for name, repair in repairs if repair}
 
 
 @lru_cache
 def shape_of(type_: type[msgspec.Struct]) -> Shape:
-    """The shape of a struct."""
     return Shape(type_)
 
 
 def repair(value: Any, type_: type[msgspec.Struct]) -> None:
-    """Repair a value that should be of this type, in place and through all levels."""
+    """Repair a value that should be of this type, in place and recursively."""
     if isinstance(value, list):
-        for member in value:
-            repair(member, type_)
+        for item in value:
+            repair(item, type_)
         return
     if not isinstance(value, dict):
         return
     shape = shape_of(type_)
     for name in list(value):
-        if name in shape.snake:
-            value[shape.snake[name]] = value.pop(name)
-        elif shape.closed is not None and name not in shape.closed:
+        if name in shape.snake_names:
+            value[shape.snake_names[name]] = value.pop(name)
+        elif shape.known_names is not None and name not in shape.known_names:
             del value[name]
     for name, repair_member in shape.repairs.items():
         if name in value:
@@ -103,8 +101,8 @@ def repair(value: Any, type_: type[msgspec.Struct]) -> None:
             repair(value[name], child)
 
 
-def _lower(found: re.Match[str]) -> str:
-    return "_" + found[0].lower()
+def _lower(capital: re.Match[str]) -> str:
+    return "_" + capital[0].lower()
 
 
 def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
@@ -115,7 +113,7 @@ def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
     return None
 
 
-def _repair_of(field: msgspec.structs.FieldInfo) -> Repair | None:
+def _find_repair(field: msgspec.structs.FieldInfo) -> Repair | None:
     if field.encode_name.endswith("UnixNano"):
         return _repair_time
     parts = get_args(field.type) or (field.type,)
@@ -125,7 +123,7 @@ def _repair_of(field: msgspec.structs.FieldInfo) -> Repair | None:
         (Int64, _repair_integer),
         (bytes, _repair_bytes),
     )
-    return next((found for kind, found in kinds if kind in parts), None)
+    return next((repair for kind, repair in kinds if kind in parts), None)
 
 
 def _repair_double(holder: dict[str, Any], name: str) -> None:
@@ -134,26 +132,26 @@ def _repair_double(holder: dict[str, Any], name: str) -> None:
 
 def _repair_doubles(holder: dict[str, Any], name: str) -> None:
     if isinstance(holder[name], list):
-        holder[name] = [_double(member) for member in holder[name]]
+        holder[name] = [_double(item) for item in holder[name]]
 
 
-def _double(given: Any) -> Any:
-    """A number beyond the range as the name that JSON has for it (proto3 JSON mapping); all else as it is."""
-    if isinstance(given, str | float):
+def _double(value: Any) -> Any:
+    """Return the JSON name of a number beyond the range (proto3 JSON mapping); other values as they are."""
+    if isinstance(value, str | float):
         try:
-            number = float(given)
+            number = float(value)
         except ValueError:
-            return given
+            return value
         if math.isinf(number):
             return "Infinity" if number > 0 else "-Infinity"
-    return given
+    return value
 
 
 def _repair_integer(holder: dict[str, Any], name: str) -> None:
     number = _number(holder[name])
-    if number is None or (isinstance(number, int) and _LEAST_INT64 <= number <= _MOST_INT64):
+    if number is None or (isinstance(number, int) and _MIN_INT64 <= number <= _MAX_INT64):
         return
-    if isinstance(number, float) and abs(number) < -_LEAST_INT64:
+    if isinstance(number, float) and abs(number) < -_MIN_INT64:
         if number.is_integer():
             holder[name] = int(number)
         return
@@ -161,37 +159,37 @@ def _repair_integer(holder: dict[str, Any], name: str) -> None:
     holder[_AS_DOUBLE[name]] = _double(float(number))
 
 
-def _number(given: Any) -> int | float | None:
-    """The number that is given as one or as text; None for anything else, NaN too."""
-    if isinstance(given, str):
+def _number(value: Any) -> int | float | None:
+    """Return a number that is sent as number or text; None for other values and NaN."""
+    if isinstance(value, str):
         try:
-            given = _read_integer(given)
+            value = _read_integer(value)
         except ValueError:
             try:
-                given = float(given)
+                value = float(value)
             except ValueError:
                 return None
-    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given):
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return None
-    return given
+    return value
 
 
 def _repair_time(holder: dict[str, Any], name: str) -> None:
-    """A time that no column holds becomes the latest one, of which the consumer makes the time of receipt.
+    """Replace a time that no column can store by the latest one, which the consumer replaces by the time of receipt.
 
-    Except the end of a span where it has more than 64 bits: the duration would be invented.
+    An end of a span with more than 64 bits stays, because it would result in a false duration.
     """
     number = _number(holder[name])
-    if number is not None and number > LATEST_NANOSECONDS and (name != _END or number <= _MOST_UINT64):
+    if number is not None and number > LATEST_NANOSECONDS and (name != _END or number <= _MAX_UINT64):
         holder[name] = LATEST_NANOSECONDS
 
 
 def _repair_bytes(holder: dict[str, Any], name: str) -> None:
-    """Both alphabets are valid, with padding or without (proto3 JSON mapping)."""
-    given = holder[name]
-    if not isinstance(given, str):
+    """Rewrite base64 of either alphabet, with or without padding (proto3 JSON mapping), in the standard form."""
+    encoded = holder[name]
+    if not isinstance(encoded, str):
         return
-    text = given.translate(_URL_SAFE).rstrip("=")
+    text = encoded.translate(_URL_SAFE).rstrip("=")
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -1,6 +1,6 @@
-"""OTLP's answers: `google.rpc.Status` for a refusal, a partial success where some records were rejected.
+"""Build OTLP's responses: `google.rpc.Status` for a refusal, a partial success if some records were rejected.
 
-The answer has the request's content type (opentelemetry-proto, docs/specification.md, OTLP/HTTP response).
+A response has the request's content type (opentelemetry-proto, docs/specification.md, OTLP/HTTP response).
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from pipeline_contracts.errors import Problem
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 
-# google.rpc.Code. What is not listed is INVALID_ARGUMENT: the same request would be refused again.
+# google.rpc.Code by HTTP status. Others are INVALID_ARGUMENT: the same request would be refused again.
 _CODES = {401: 16, 403: 7, 404: 5, 405: 12, 429: 8, 501: 12, 503: 14}
 _INVALID_ARGUMENT = 3
 
-# Set by the handler for answers in protobuf.
+# Set by the handler for responses in protobuf.
 WANTS_PROTOBUF = web.RequestKey("otlp_protobuf", bool)
 
 
-def status_answer(request: web.BaseRequest, problem: Problem) -> web.Response:
-    """The refusal as the protocol has it.
+def status_response(request: web.BaseRequest, problem: Problem) -> web.Response:
+    """Return the refusal as the protocol requires it.
 
-    Senders try again after 429, 502, 503 and 504 only, and drop the data otherwise. So what may pass is 503: a body
-    that came too slowly, a fault of ours. A body that cannot be read is 400.
+    Senders retry only after 429, 502, 503 and 504, and drop the data otherwise. A slow body (408) and an internal error
+    (500) therefore become 503, because a retry may succeed. An invalid body (422) becomes 400.
     """
     status, headers = problem.status, problem.headers
     if status in (408, 500):
@@ -42,25 +42,25 @@ def status_answer(request: web.BaseRequest, problem: Problem) -> web.Response:
     return web.Response(status=status, body=body, headers=headers, content_type=JSON)
 
 
-def success_answer(
+def success_response(
     rejected_name: str, rejected: int, reasons: list[str], headers: Mapping[str, str]
 ) -> web.Response:
-    """`{}`, or how many records were rejected and why; 64-bit integers are strings."""
+    """Return `{}`, or the number of rejected records with reasons; 64-bit integers are strings."""
     body = b"{}"
     if rejected:
-        told = {rejected_name: str(rejected), "errorMessage": error_message(reasons, rejected)}
-        body = orjson.dumps({"partialSuccess": told})
+        partial = {rejected_name: str(rejected), "errorMessage": error_message(reasons, rejected)}
+        body = orjson.dumps({"partialSuccess": partial})
     return web.Response(body=body, headers=headers, content_type=JSON)
 
 
 def error_message(reasons: list[str], rejected: int) -> str:
-    """The first reasons, and how many more there are."""
+    """Join the first reasons, and the number of further ones."""
     more = rejected - len(reasons)
     return "; ".join(reasons) + (f"; and {more} more" if more > 0 else "")
 
 
 def _status_message(code: int, message: str) -> bytes:
-    # google.rpc.Status {int32 code = 1; string message = 2}: two fields are not worth a dependency.
+    # google.rpc.Status {int32 code = 1; string message = 2}, encoded by hand to save a dependency.
     text = message.encode()
     return b"\x08" + _varint(code) + b"\x12" + _varint(len(text)) + text
 

@@ -15,7 +15,7 @@ import uvloop
 from aiohttp import web
 
 from ingest_edge.app import edge_runner
-from ingest_edge.assemble import assembled_edge
+from ingest_edge.assemble import open_edge
 from ingest_edge.health import Readiness
 from ingest_edge.metrics import new_registry
 from loadtests.bench.child_process import send_result
@@ -125,7 +125,7 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
         log = await _open_log(exits, folder, bootstrap)
         directory, counter, slice_seconds = await _open_shared(exits, redis_url, keys)
         edge = await exits.enter_async_context(
-            assembled_edge(
+            open_edge(
                 _settings(),
                 directory=directory,
                 counter=counter,

@@ -68,7 +68,7 @@ async def _visit(edge: RunningEdge) -> None:
                 await edge.collect(tracker_id, _events(), "https://evil.example", **headers)
             ).status == 403
             assert (await edge.collect("sit_unknown", _events(), **headers)).status == 404
-    await edge.dropped.tell()
+    await edge.dropped.flush()
 
 
 async def test_nothing_that_identifies_a_person_is_stored(

@@ -78,7 +78,7 @@ async def test_more_than_the_bucket_ever_holds_is_too_large() -> None:
 async def test_tokens_of_a_request_that_was_not_stored_come_back() -> None:
     taking = admission(Clock())
     await taking.take("acc", 5000, LIMIT)
-    taking.give_back("acc", 5000)
+    taking.refund("acc", 5000)
     await taking.take("acc", 5000, LIMIT)
 
 
@@ -168,7 +168,7 @@ async def test_tokens_that_come_for_a_request_that_was_given_up_go_into_the_slic
 
 async def until_nothing_is_asked(taking: Admission) -> None:
     """What was asked for a request that was given up may still come."""
-    asked = taking._slices["acc"].under_way
+    asked = taking._accounts["acc"].pending_lease
     if asked is not None:
         # Told after those who put into the slice what it has brought.
         await asyncio.wait({asked})
@@ -188,7 +188,7 @@ async def test_a_request_may_be_given_up_at_any_moment_of_its_lease(turns: int) 
         not isinstance((await asyncio.gather(request, return_exceptions=True))[0], BaseException)
     )
     await until_nothing_is_asked(taking)
-    assert let_in + taking._slices["acc"].tokens == counter.granted
+    assert let_in + taking._accounts["acc"].tokens == counter.granted
 
 
 async def test_a_counter_that_comes_and_goes_gives_no_burst_each_time() -> None:
@@ -248,7 +248,7 @@ async def test_what_is_let_in_and_what_is_left_is_what_was_leased(seed: int) -> 
         with contextlib.suppress(RateLimited):
             await taking.take("acc", events, LIMIT)
             let_in += events
-        least = min(least, taking._slices["acc"].tokens)
+        least = min(least, taking._accounts["acc"].tokens)
 
     async def give_up(request: "asyncio.Task[None]") -> None:
         await asyncio.sleep(chance.random() * 0.015)
@@ -258,7 +258,7 @@ async def test_what_is_let_in_and_what_is_left_is_what_was_leased(seed: int) -> 
     await asyncio.gather(*requests, *(give_up(r) for r in requests[::5]), return_exceptions=True)
     await until_nothing_is_asked(taking)
     assert least >= 0
-    assert let_in + taking._slices["acc"].tokens == counter.granted
+    assert let_in + taking._accounts["acc"].tokens == counter.granted
 
 
 class UnevenCounter(InProcessRateCounter):

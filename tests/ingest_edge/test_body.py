@@ -287,10 +287,10 @@ def test_the_budget_counts_what_others_hold():
     for lease in (mine, other):
         with pytest.raises(Unavailable):
             lease.take(1)
-    mine.give_back(1)
+    mine.release(1)
     other.take(1)
-    mine.give_back()
-    other.give_back()
+    mine.release()
+    other.release()
     assert budget.bytes == 0
     # Alone, whatever its size.
     other.take(1000)
@@ -309,7 +309,7 @@ def test_a_sender_has_a_share_of_the_budget():
     with pytest.raises(Unavailable, match="The edge is at its limit"):
         other.take(1)
     for lease in leases:
-        lease.give_back()
+        lease.release()
     assert budget.bytes == 0
     # A sender that holds nothing is forgotten: addresses must not collect.
     assert not budget._held

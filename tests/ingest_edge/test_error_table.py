@@ -199,7 +199,7 @@ def _zstd_with_window(window_log: int) -> bytes:
 
 _KEY_SHAPE = "This is not an ingest key: it starts with phr_ing_, and its check sum must hold."
 _KEY_MISSING = "Send an ingest key as 'Authorization: Bearer phr_ing_…'."
-_MEND = "The batch was not stored. Mend the fields below and send it again."
+_MEND = "The batch was not stored. Fix the fields listed below and send it again."
 _NOT_JSON = "The body is not valid JSON: …"
 _RANDOM = random.Random(7)
 _NOISE = "".join(_RANDOM.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=100_000))

@@ -34,7 +34,7 @@ async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was
     registry.register(EdgeMetrics())
     port = free_port()
     with closing(bind("127.0.0.1", 0)) as server:
-        monkeypatch.setattr("ingest_edge.listening._METRICS_BEHIND", port - server.getsockname()[1])
+        monkeypatch.setattr("ingest_edge.listening._METRICS_PORT_OFFSET", port - server.getsockname()[1])
         async with AsyncExitStack() as stack, aiohttp.ClientSession() as session:
             await serve_metrics(stack, None, server, registry)
             async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -42,7 +42,9 @@ async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was
             await serve_metrics(stack, None, server, registry)
             assert f"127.0.0.1:{port}: Address already in use. Set PHAROS_METRICS_LISTEN" in caplog.text
             # The same for workers that share a port: the next ports may be those of consumers and control.
-            monkeypatch.setattr("ingest_edge.listening._METRICS_BEHIND", port - 1 - server.getsockname()[1])
+            monkeypatch.setattr(
+                "ingest_edge.listening._METRICS_PORT_OFFSET", port - 1 - server.getsockname()[1]
+            )
             await serve_metrics(stack, None, server, registry, 1)
             assert caplog.text.count(f"127.0.0.1:{port}: Address already in use") == 2
             with pytest.raises(PortInUse, match="PHAROS_METRICS_LISTEN"):

@@ -100,7 +100,7 @@ def _refuses(signal: str, coding: str, body: bytes, limit: int) -> bool:
         if coding == "json":
             judge_json(signal, body, limits)
         else:
-            protobuf.judge(f"v1/{signal}", body, limits)
+            protobuf.validate(f"v1/{signal}", body, limits)
     except PayloadTooLarge as error:
         assert f"the limit is {limit}" in error.detail
         return True

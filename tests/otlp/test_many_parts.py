@@ -75,7 +75,7 @@ def _spans() -> bytes:
 )
 def test_in_protobuf(path: str, body: bytes, of: str) -> None:
     with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
-        protobuf.judge(path, body, _LIMITS)
+        protobuf.validate(path, body, _LIMITS)
 
 
 def test_as_many_as_allowed_are_judged() -> None:
@@ -83,7 +83,7 @@ def test_as_many_as_allowed_are_judged() -> None:
     verdict, _ = judge_json("traces", body, _LIMITS)
     assert verdict.rejections == _MANY - 1
     resources = b"\x0a\x00" * 100_000
-    assert protobuf.judge("v1/logs", resources, _LIMITS).rejections == 0
+    assert protobuf.validate("v1/logs", resources, _LIMITS).rejections == 0
 
 
 def test_a_repaired_body_that_is_longer_is_refused() -> None:

@@ -195,7 +195,7 @@ def test_a_body_without_odd_values_travels_as_it_came() -> None:
     ).encode()
     decoded = decoder.decode_sent(body)
     assert not isinstance(decoded, msgspec.DecodeError)
-    assert decoded.body is body and decoded.left_out == []
+    assert decoded.body is body and decoded.drop_reasons == []
 
 
 _CLIPPED = Path(__file__).with_name("clipped_emoji.js")

@@ -13,7 +13,7 @@ from consumers.transforms.otlp.metrics import metric_rows
 from consumers.transforms.otlp.shared_columns import RecordOrigin
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
-from ingest_edge.otlp.judge_metrics import judge_metrics
+from ingest_edge.otlp.validate_records import validate_metrics
 from pipeline_contracts.otlp.logs import LogsRequest
 from pipeline_contracts.otlp.metrics import (
     Gauge,
@@ -35,9 +35,9 @@ _LARGE = {"attributes": [attribute("a", stringValue="a" * 10_000)]}
 @pytest.mark.parametrize(
     ("type_", "signal", "records", "measure"),
     [
-        (LogsRequest, "Logs", "logRecords", measure_json.shared_by_logs),
-        (TracesRequest, "Spans", "spans", measure_json.shared_by_spans),
-        (MetricsRequest, "Metrics", "metrics", measure_json.shared_by_points),
+        (LogsRequest, "Logs", "logRecords", measure_json.shared_bytes_of_logs),
+        (TracesRequest, "Spans", "spans", measure_json.shared_bytes_of_spans),
+        (MetricsRequest, "Metrics", "metrics", measure_json.shared_bytes_of_points),
     ],
 )
 def test_a_resource_is_measured_once(
@@ -71,7 +71,7 @@ def test_the_name_of_a_metric_is_written_once_for_all_its_rejected_points() -> N
     name = _Name("requests")
     metric = Metric(name=name, gauge=Gauge([NumberPoint()] * 9))
     request = MetricsRequest([ResourceMetrics(scopeMetrics=[ScopeMetrics(metrics=[metric])])])
-    verdict = judge_metrics(request, 1000, Limits.from_settings(Settings()))
+    verdict = validate_metrics(request, 1000, Limits.from_settings(Settings()))
     assert verdict.rejections == 9
     assert verdict.reasons[0] == "data point of 'requests': it has no timeUnixNano"
     assert name.written == 1

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ingest_edge.decoders.leap_seconds import replace_leap_seconds
+from ingest_edge.decoders.telemetry import replace_leap_seconds
 from pipeline_contracts.leap_seconds import following_second, replace_leap_second
 
 

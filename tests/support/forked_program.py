@@ -155,7 +155,7 @@ def _draw_again() -> None:
 
     random.seed()
     identifiers._REQUEST_PREFIX = secrets.token_hex(8)
-    accept._turns = itertools.count(secrets.randbelow(accept._TURNS))
+    accept._log_keys = itertools.count(secrets.randbelow(accept._LOG_KEYS))
 
 
 def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.TextIOWrapper:

@@ -1,10 +1,10 @@
-"""Judges OTLP bodies in JSON without an edge around."""
+"""Validates OTLP bodies in JSON without an edge around."""
 
 import msgspec
 
 from ingest_edge.limits import Limits
-from ingest_edge.otlp.accept import _SIGNALS, _judge_json
-from ingest_edge.otlp.verdict import Verdict
+from ingest_edge.otlp.accept import _SIGNALS, _validate_json
+from ingest_edge.otlp.validate_records import Verdict
 
 
 def judge_json(signal: str, body: bytes, limits: Limits) -> tuple[Verdict, bytes]:
@@ -13,4 +13,4 @@ def judge_json(signal: str, body: bytes, limits: Limits) -> tuple[Verdict, bytes
     decoded = decoder.decode_sent(body)
     if isinstance(decoded, msgspec.DecodeError):
         decoded = decoder.decode_repaired(body, decoded, limits)
-    return _judge_json(_SIGNALS[f"v1/{signal}"], decoded, limits)
+    return _validate_json(_SIGNALS[f"v1/{signal}"], decoded, limits)

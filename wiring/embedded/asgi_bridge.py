@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from ingest_edge.answers import REQUEST_ID, SERVER
-from ingest_edge.body import answer_expectation
+from ingest_edge.body import send_continue
+from ingest_edge.responses import REQUEST_ID, SERVER
 from pipeline_contracts.errors import MalformedRequest
 
 AsgiApp = Callable[
@@ -82,7 +82,7 @@ class _Exchange:
         if not self._body_begun:
             self._body_begun = True
             if not content.is_eof():
-                await answer_expectation(self._request)
+                await send_continue(self._request)
         try:
             chunk = await content.readany()
         except ConnectionError as error:

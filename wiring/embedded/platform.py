@@ -30,7 +30,7 @@ from deployer.assemble import running_local_deployer
 from deployer.drivers.local.process_output import LocalProcessOutput
 from deployer.identity import Identity, hold_identity
 from ingest_edge.app import Edge, edge_runner
-from ingest_edge.assemble import assembled_edge
+from ingest_edge.assemble import open_edge
 from ingest_edge.health import Readiness, ReadinessCheck
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
@@ -142,7 +142,7 @@ async def run_platform(
         )
         stack.push_async_callback(control.app.state.log_streams.close)
         edge = await stack.enter_async_context(
-            assembled_edge(
+            open_edge(
                 settings,
                 directory=directory,
                 counter=InProcessRateCounter(),

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from connection_bounds.backlogs import Backlog, BacklogSweeper
 from connection_bounds.bounded_reads import bound_buffers
 from ingest_edge.http_server import ServerLimits
-from ingest_edge.raw_answer import raw_answer
+from ingest_edge.responses import raw_response
 from ingest_edge.unreadable_requests import head_is_late, head_too_large, small_chunks, unreadable_request
 from pipeline_contracts.errors import Problem, Unavailable
 from pipeline_contracts.identifiers import choose_request_id
@@ -87,7 +87,7 @@ class BoundedProtocol(H11Protocol):
         try:
             self._limit_key = self._limiter.admit(transport, self)
         except Unavailable as problem:
-            transport.write(raw_answer(problem))
+            transport.write(raw_response(problem))
             transport.close()
             return
         bound_buffers(transport, self, 0)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from aiohttp import web
 
 from ingest_edge.app import edge_runner
-from ingest_edge.assemble import assembled_edge
+from ingest_edge.assemble import open_edge
 from ingest_edge.health import Readiness
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
@@ -48,7 +48,7 @@ async def run_edge(settings: Settings, server: socket.socket, *, worker: int = 0
         readiness = Readiness({"event_log": log.stalled_reason, "keys": directory.unready_reason})
         registry = new_registry()
         edge = await stack.enter_async_context(
-            assembled_edge(
+            open_edge(
                 settings,
                 directory=directory,
                 counter=counter,

@@ -49,7 +49,7 @@ def _of_edge() -> set[tuple[str, str]]:
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
     collect = cast(Any, SimpleNamespace(accept=None))
     edge = build_edge(intake, Readiness({}), receipt_key=b"receipts", collect=collect)
-    assert {prefix for prefix, _ in edge._below} == set(_BELOW)
+    assert {prefix for prefix, _ in edge._prefixes} == set(_BELOW)
     whole = {(route.method, path) for path, route in edge._routes.items() if path.startswith("/api/")}
     return {found for found in whole if found[1] not in _SCRIPTS}.union(*_BELOW.values())
 

@@ -147,7 +147,7 @@ async def test_events_beside_broken_ones_are_stored_and_the_broken_ones_counted(
     # A body without any valid event is refused, and its events are counted all the same.
     refused = await edge.collect(tracker_id, [{**view(), "id": "x"}])
     assert (refused.status, refused.fields()) == (422, ["events[0].id"])
-    await edge.dropped.tell()
+    await edge.dropped.flush()
     counts = decode_dropped((await edge.appended(topics.PAGEVIEWS))[-1].value).counts
     assert counts == {reason: 2 * len(events) + (reason == "invalid_id") for reason, events in broken.items()}
 
@@ -207,7 +207,7 @@ async def test_what_does_not_count_is_dropped_and_told_by_reason(
         assert answer.status == 202
         assert answer.document() == {"data": {"accepted": 0, "dropped": 2}}
     assert await edge.appended(topics.PAGEVIEWS) == []
-    await edge.dropped.tell()
+    await edge.dropped.flush()
     (record,) = await edge.appended(topics.PAGEVIEWS)
     assert decode_collect_meta(record.meta).kind == "dropped"
     assert decode_dropped(record.value).counts == {reason: 4}
@@ -310,7 +310,7 @@ async def test_a_revenue_that_is_no_amount_is_left_out_and_counted(start_edge: S
     assert (
         stored == [nothing] * 7 + [(12_500_000, "EUR"), (0, "EUR"), nothing, nothing, nothing] + [nothing] * 2
     )
-    await edge.dropped.tell()
+    await edge.dropped.flush()
     record = (await edge.appended(topics.PAGEVIEWS))[-1]
     assert decode_dropped(record.value).counts == {"revenue_ignored": 7}
 

@@ -18,9 +18,9 @@ _MOST_CHARACTERS = 1024
 @pytest.mark.parametrize(
     ("read", "cache"),
     [
-        (lambda text: sources.name_source("", f"{text}.example", _ORIGINS), sources._by_host),
+        (lambda text: sources.name_source("", f"{text}.example", _ORIGINS), sources._name_host),
         (lambda text: origins.is_registered(f"https://{text}.example", _ORIGINS), origins._is_registered),
-        (lambda text: load_user_agents().read(f"Mozilla/5.0 {text}"), load_user_agents()._read),
+        (lambda text: load_user_agents().parse(f"Mozilla/5.0 {text}"), load_user_agents()._parse_cached),
     ],
     ids=["referrer", "origin", "User-Agent"],
 )

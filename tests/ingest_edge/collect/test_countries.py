@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest_edge.collect.countries import Countries, country_code
+from ingest_edge.collect.countries import Countries, normalize_country
 from pipeline_contracts.settings import BadSettings
 from tests.ingest_edge.conftest import StartEdge
 from tests.support.country_database import country_database
@@ -72,4 +72,4 @@ async def test_an_edge_tells_the_visitors_country(database: str, start_edge: Sta
     ("given", "code"), [("no", "NO"), ("XX", ""), ("T1", ""), ("NOR", ""), ("", ""), (None, ""), ("Ñ1", "")]
 )
 def test_a_code_is_two_letters(given: str | None, code: str) -> None:
-    assert country_code(given) == code
+    assert normalize_country(given) == code
