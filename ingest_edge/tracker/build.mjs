@@ -1,4 +1,4 @@
-// Bundles the tracker into `built/`. With `--check` nothing is written: it says which file is not what the sources give.
+// Bundles the tracker into `built/`. With `--check` it writes nothing, and reports the files that are out of date.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 
 const BUILT = new URL('./built/', import.meta.url);
 const { devDependencies } = JSON.parse(readFileSync(new URL('./package.json', import.meta.url)));
-// The bundled library is Apache-2.0: its notice goes with it.
+// The license of the bundled library, Apache-2.0, requires its notice.
 const NOTICE = `/*! web-vitals ${devDependencies['web-vitals']}, Copyright Google LLC, Apache-2.0 */`;
 
 const brotli = (plain) =>
@@ -20,7 +20,7 @@ const brotli = (plain) =>
   });
 const gzip = (plain) => gzipSync(plain, { level: constants.Z_BEST_COMPRESSION });
 
-// Each suffix: how it is made, and how to get the plain bytes back.
+// By suffix: how to compress and decompress.
 const FORMS = {
   '': [(plain) => plain, (stored) => stored],
   '.br': [brotli, brotliDecompressSync],
@@ -43,8 +43,8 @@ async function bundle(name, banner) {
   return Buffer.from(outputFiles[0].contents);
 }
 
-// Compressed bytes differ between versions of zlib, so these are compared by what they hold.
-function same(file, plain, unpack) {
+// Compressed bytes differ between versions of zlib, so files are compared decompressed.
+function isCurrent(file, plain, unpack) {
   try {
     return unpack(readFileSync(new URL(file, BUILT))).equals(plain);
   } catch {
@@ -65,8 +65,8 @@ for (const [name, banner] of [
       const packed = pack(plain);
       writeFileSync(new URL(file, BUILT), packed);
       console.log(`${file}: ${packed.length} bytes`);
-    } else if (!same(file, plain, unpack)) {
-      console.error(`built/${file} is not what the sources give: run node build.mjs`);
+    } else if (!isCurrent(file, plain, unpack)) {
+      console.error(`built/${file} is out of date: run node build.mjs`);
       process.exitCode = 1;
     }
   }

@@ -2,10 +2,10 @@ import { path, event, view } from './pages.js';
 import { optIn, optOut } from './privacy.js';
 import { flush, restore } from './queue.js';
 
-// An event takes eight properties. Name and revenue are put first, so that they are among them.
-const custom = (name, given) => {
-  const { revenue, currency } = given || {};
-  const all = Object.assign({ name, revenue, currency }, given, { name });
+// An event may have eight properties. Name and revenue come first, so that they are never the ones dropped.
+const custom = (name, sent) => {
+  const { revenue, currency } = sent || {};
+  const all = Object.assign({ name, revenue, currency }, sent, { name });
   const properties = {};
   let count = 0;
   for (const key of Object.keys(all)) {
@@ -14,14 +14,14 @@ const custom = (name, given) => {
   event(properties);
 };
 
-// What `window.pharos(…)` does.
-export const call = (what, name, given) => {
-  if (what === 'event') custom(name, given);
-  if (what === 'pageview') view();
-  if (what === 'optin') optIn();
-  if (what === 'optout') {
+// Handles a call of `window.pharos(…)`.
+export const call = (command, name, properties) => {
+  if (command === 'event') custom(name, properties);
+  if (command === 'pageview') view();
+  if (command === 'optin') optIn();
+  if (command === 'optout') {
     optOut();
-    // Nothing is sent any more, and what was to be sent is forgotten.
+    // Removes all events that wait to be sent.
     restore();
     flush();
   }

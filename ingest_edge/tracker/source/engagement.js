@@ -6,7 +6,7 @@ const FIVE_MINUTES = 3e5;
 let since = 0;
 let spent = 0;
 
-// Adds up what has been visible so far. Reports come every five minutes: a longer time was a sleeping computer.
+// Adds up the visible time. Reports are sent every five minutes: a longer interval means that the computer slept.
 export const measure = () => {
   const now = performance.now();
   if (since) spent += Math.min(now - since, FIVE_MINUTES);
@@ -20,15 +20,15 @@ export const report = () => {
   spent = 0;
 };
 
-// A page's time begins anew.
+// Restarts the measurement for a new page.
 export const begin = () => {
   since = spent = 0;
   measure();
 };
 
-// In the back/forward cache no time passes.
+// Stops the measurement while the page is in the back/forward cache.
 export const pause = () => {
   since = 0;
 };
 
-export const repeat = (work) => setInterval(work, FIVE_MINUTES);
+export const repeat = (callback) => setInterval(callback, FIVE_MINUTES);

@@ -1,8 +1,8 @@
-// Whatever goes wrong in here must not reach the page, nor its console.
-export const guard = (work) => (...given) => {
+// Catches all errors: none of the tracker's may reach the page or its console.
+export const guard = (callback) => (...args) => {
   try {
-    return work(...given);
+    return callback(...args);
   } catch {}
 };
 
-export const on = (target, type, work, capture) => target.addEventListener(type, guard(work), capture);
+export const on = (target, type, callback, capture) => target.addEventListener(type, guard(callback), capture);

@@ -3,7 +3,8 @@ import { event } from './pages.js';
 const FILE =
   /\.(7z|aac|apk|avi|bz2|csv|deb|dmg|docx?|epub|exe|flac|gz|iso|jar|key|midi?|mkv|mov|mp[34]|mpe?g|msi|od[pst]|ogg|pdf|pkg|pp[st]x?|rar|rpm|rtf|tar|tgz|txt|wav|webm|wm[av]|xlsx?|xz|zip)$/i;
 
-// Left and middle button. `composedPath` sees links inside of open shadow roots, where `closest` does not.
+// Reports clicks with the left and middle button. `composedPath` includes links inside open shadow roots, unlike
+// `closest`.
 export const click = (pressed) => {
   if (pressed.button > 1) return;
   const link = pressed.composedPath().find((node) => node.localName === 'a');
@@ -17,6 +18,6 @@ export const click = (pressed) => {
       : isWeb && link.host !== location.host
         ? 'Outbound Link: Click'
         : '';
-  // What a page has made itself has no address that says anything; in `data:` the whole file is the address.
+  // `blob:` URLs say nothing, and `data:` URLs contain the whole file: the event gets the file's name instead.
   if (name) event({ name, url: isWeb ? link.href.slice(0, 2000) : link.download || protocol }, 0);
 };

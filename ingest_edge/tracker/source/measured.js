@@ -5,7 +5,7 @@ import { framed, script } from './settings.js';
 // The last value of each metric that has changed since it was reported.
 let latest = {};
 
-// What vitals.js calls.
+// Called by vitals.js.
 export const vital = ({ name, value, id }) => {
   latest[name] = { name: 'Web Vital', metric: name, value, id };
 };

@@ -1,6 +1,6 @@
 const KEY = 'pharos_ignore';
 
-// Asked at every event and at every request: an opt-out in another tab holds here at once.
+// Checked for each event and each request, so that an opt-out in another tab takes effect at once.
 export const silent = () => {
   if (navigator.globalPrivacyControl) return true;
   try {

@@ -6,68 +6,68 @@ import { address, framed, option } from './settings.js';
 const BATCH = 20;
 // Browsers refuse keepalive requests over 64 KiB.
 const BYTES = 6e4;
-const MOST = 1e3;
-// Requests of a page that leaves: the next page sends the rest.
-const LAST = 2;
-// How long the answer to a page that has left may take before the next page sends its events again.
-const PATIENCE = 3e3;
-// The server takes no older time.
+const MAX_QUEUED = 1e3;
+// Requests when the page is left: the next page sends the rest.
+const MAX_LEAVING_REQUESTS = 2;
+// How long the next page waits for the response to a request of the previous page, before it resends the events.
+const RESEND_AFTER = 3e3;
+// The server does not accept older times.
 const DAY = 864e5;
 
-// Nothing without a script tag; then v1.js does not start either.
+// Undefined without a script tag; then v1.js does not start either.
 const url = guard(address)();
 const prefix = guard(() => 'pharos_q:' + option('site') + ':')();
-// Events as JSON: what is sent again is the same to the byte, and what cannot be written as JSON is lost alone.
+// Events as JSON, so that a resent event is the same to the byte, and an event that cannot be encoded is lost alone.
 let queue = [];
-let flying = [];
+let inFlight = [];
 let requests = 0;
 let timer = 0;
 let failures = 0;
 
 const size = (text) => new Blob([text]).size;
 
-const later = (milliseconds) => {
+const flushLater = (milliseconds) => {
   timer = timer || setTimeout(flush, milliseconds);
 };
 
-// Each event lies in this tab's storage until the server has answered: a page that has left never learns that its request
-// was refused or failed. An item an event, so that the documents
-// of a tab (frames, a page in the back/forward cache) never overwrite each other's. Before the event stands when it was
-// sent, 0 if it was not or that has failed.
-const item = (line) => prefix + line.slice(7, 43);
+// Each event stays in this tab's storage until the server has responded, because a page that was left never learns that
+// its request failed. Each event has its own item, so that the documents of a tab (frames, a page in the back/forward
+// cache) never overwrite each other's. The item is the time when the event was sent (0: not sent, or failed) and the
+// event.
+const storageKey = (line) => prefix + line.slice(7, 43);
 
-const keep = guard((line, sent) => {
-  if (!silent()) sessionStorage[item(line)] = (sent || 0) + line;
+const store = guard((line, sent) => {
+  if (!silent()) sessionStorage[storageKey(line)] = (sent || 0) + line;
 });
 
-const forget = guard((line) => {
-  delete sessionStorage[item(line)];
+const remove = guard((line) => {
+  delete sessionStorage[storageKey(line)];
 });
 
 const isDue = guard((line) => !silent() && Date.now() - new Date(JSON.parse(line).occurred_at) < DAY);
 
-// Those that may still be sent; the others are forgotten.
-const sift = (lines) => lines.filter((line) => isDue(line) || forget(line));
+// Returns the events that may still be sent, and removes the others.
+const removeExpired = (lines) => lines.filter((line) => isDue(line) || remove(line));
 
-// Takes over what earlier pages of this tab have no answer for, once that can hardly be on its way: first what was never
-// sent, then what was sent longest ago. What has arrived after all is stored once, by its ID.
+// Queues the events of earlier pages of this tab that got no response within RESEND_AFTER: unsent ones first, then those
+// sent longest ago. The server stores an event that it has received before only once, by its ID.
 export const restore = guard(() => {
   if (framed) return;
-  const known = flying.concat(queue);
+  const known = inFlight.concat(queue);
   let waiting = 0;
   const lines = Object.keys(sessionStorage)
     .filter((key) => key.startsWith(prefix))
     .map((key) => sessionStorage[key])
-    .filter((value) => silent() || !(Date.now() - parseInt(value) < PATIENCE && ++waiting))
+    .filter((value) => silent() || !(Date.now() - parseInt(value) < RESEND_AFTER && ++waiting))
     .sort((a, b) => parseInt(a) - parseInt(b))
     .map((value) => value.replace(/^\d*/, ''))
     .filter((line) => !known.includes(line));
-  queue = queue.concat(sift(lines));
-  if (lines.length) later(1);
-  if (waiting) setTimeout(restore, PATIENCE);
+  queue = queue.concat(removeExpired(lines));
+  if (lines.length) flushLater(1);
+  if (waiting) setTimeout(restore, RESEND_AFTER);
 });
 
-const take = () => {
+const takeBatch = () => {
   let count = 0;
   let bytes = 0;
   while (count < BATCH && count < queue.length) {
@@ -78,52 +78,52 @@ const take = () => {
   return queue.splice(0, count);
 };
 
-const limit = () => queue.splice(MOST).forEach(forget);
+const limitQueue = () => queue.splice(MAX_QUEUED).forEach(remove);
 
 const send = async (batch) => {
   const body = '{"events":[' + batch + ']}';
   let failed = true;
   let pause = 0;
-  flying = flying.concat(batch);
-  batch.forEach((line) => keep(line, Date.now()));
+  inFlight = inFlight.concat(batch);
+  batch.forEach((line) => store(line, Date.now()));
   requests++;
   try {
-    const answer = await fetch(url, {
+    const response = await fetch(url, {
       method: 'POST',
       body,
       keepalive: size(body) < BYTES + 99,
       credentials: 'omit',
     });
-    failed = answer.status > 499 || answer.status === 408 || answer.status === 429;
-    pause = Math.min(answer.headers.get('Retry-After'), 3600) || 0;
-    // Until it has been read, the browser counts this request's body among the 64 KiB.
-    await answer.text();
+    failed = response.status > 499 || response.status === 408 || response.status === 429;
+    pause = Math.min(response.headers.get('Retry-After'), 3600) || 0;
+    // Until the response is read, the browser counts this request's body among the 64 KiB.
+    await response.text();
   } catch {}
   requests--;
-  flying = flying.filter((line) => !batch.includes(line));
+  inFlight = inFlight.filter((line) => !batch.includes(line));
   if (failed) {
     queue = batch.concat(queue);
-    batch.forEach((line) => keep(line));
-    limit();
+    batch.forEach((line) => store(line));
+    limitQueue();
     clearTimeout(timer);
     timer = 0;
-    later(1e3 * Math.max(pause, Math.min(2 ** failures++, 30) * (1 - Math.random() / 4)));
+    flushLater(1e3 * Math.max(pause, Math.min(2 ** failures++, 30) * (1 - Math.random() / 4)));
   } else {
-    batch.forEach(forget);
+    batch.forEach(remove);
     failures = 0;
     if (!timer) flush();
   }
 };
 
-// One request at a time, unless the page may be gone before its answer.
+// One request at a time, unless the page is being left.
 export const flush = (leaving) => {
   clearTimeout(timer);
   timer = 0;
-  queue = sift(queue);
-  for (let count = 0; queue.length && (leaving ? count++ < LAST : !requests); ) send(take());
+  queue = removeExpired(queue);
+  for (let count = 0; queue.length && (leaving ? count++ < MAX_LEAVING_REQUESTS : !requests); ) send(takeBatch());
 };
 
-// `wait` of 0 sends at once; during an outage nothing does.
+// Queues an event. `wait` of 0 sends it at once, except during an outage.
 export const add = (type, path, fields, wait = 1e3) => {
   if (silent()) return;
   const { maxTouchPoints, platform } = navigator;
@@ -135,11 +135,11 @@ export const add = (type, path, fields, wait = 1e3) => {
     // An iPad's User-Agent says that it is a Mac.
     device: maxTouchPoints > 1 && platform === 'MacIntel' ? 'Tablet' : undefined,
     ...fields,
-    // Half of a surrogate pair, where a page has cut a text, is no Unicode: JSON has it as an escape of six characters.
+    // Half of a surrogate pair, as in a text that a page has truncated, is no Unicode: replace its escape by U+FFFD.
   }).replace(/\\(ud[89a-f]..|.)/g, (escape) => (escape[5] ? '\ufffd' : escape));
   queue.push(line);
-  keep(line);
-  limit();
+  store(line);
+  limitQueue();
   if (!failures && (!wait || queue.length >= BATCH)) flush();
-  else later(wait);
+  else flushLater(wait);
 };

@@ -8,13 +8,13 @@ import { flush, restore } from './queue.js';
 import { framed, has, option } from './settings.js';
 
 const start = guard(() => {
-  // Calls made until the page is really shown are held; those of before the script by the page's own stub.
+  // Calls are held until the page is shown. The page's own stub holds calls made before this script has loaded.
   let held = [];
   let firstPath;
-  const earlier = window.pharos;
-  if (!option('site') || (earlier && earlier.vital)) return;
+  const stub = window.pharos;
+  if (!option('site') || (stub && stub.vital)) return;
 
-  const pharos = guard((...given) => (held ? held.push(given) : call(...given)));
+  const pharos = guard((...args) => (held ? held.push(args) : call(...args)));
   pharos.vital = guard(vital);
   window.pharos = pharos;
 
@@ -29,9 +29,9 @@ const start = guard(() => {
     restore();
     firstPath = path;
     if (!framed && (has('404') || document.querySelector('meta[name=pharos][content="404"]'))) event({ name: '404' });
-    const calls = [...((earlier && earlier.q) || []), ...held];
+    const calls = [...((stub && stub.q) || []), ...held];
     held = 0;
-    for (const given of calls) pharos(...given);
+    for (const args of calls) pharos(...args);
 
     for (const name of ['pushState', 'replaceState']) {
       const original = history[name];
@@ -49,7 +49,7 @@ const start = guard(() => {
       restore();
     });
 
-    // The web-vitals library listens on `window` while the event is captured: its last values come before these.
+    // The web-vitals library listens on `window` in the capturing phase, so its last values arrive before this.
     on(window, 'visibilitychange', () => (document.visibilityState === 'hidden' ? leave() : measure()));
     on(window, 'pagehide', () => {
       leave();
