@@ -55,7 +55,7 @@ RECEIPT_KEY = b"a receipt key of the test suite, 32+"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as it came over the wire."""
+    """A response, as received."""
 
     status: int
     headers: Mapping[str, str]
@@ -65,13 +65,13 @@ class Answer:
         return json.loads(self.body)
 
     def fields(self) -> list[str]:
-        """The fields that a 422 names."""
+        """The fields that a 422 lists."""
         return [error["field"] for error in self.document().get("errors", [])]
 
 
 @dataclass(slots=True)
 class RunningEdge:
-    """The edge, its engines, and a client with a key that it takes."""
+    """The edge, its engines, and a client with a valid key."""
 
     port: int
     log: SqliteEventLog
@@ -94,14 +94,14 @@ class RunningEdge:
             return Answer(response.status, response.headers, await response.read())
 
     async def post(self, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
-        """An ingest request: bytes as they are, an asynchronous iterator in chunks, all else as JSON."""
+        """Send an ingest request: bytes as they are, an asynchronous iterator in chunks, other values as JSON."""
         if not isinstance(body, bytes) and not hasattr(body, "__aiter__"):
             body = json.dumps(body).encode()
         sent = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}", **(headers or {})}
         return await self.request("POST", INGEST, data=body, headers=sent)
 
     def head(self, *lines: str) -> bytes:
-        """The head of an ingest request with these further lines, for `raw`."""
+        """Return the head of an ingest request with further header lines, for `raw`."""
         return "\r\n".join(
             [
                 f"POST {INGEST} HTTP/1.1",
@@ -115,7 +115,7 @@ class RunningEdge:
         ).encode()
 
     async def raw(self, parts: Iterable[bytes], *, half_close: bool = False) -> Answer | None:
-        """Send these bytes on a connection of their own; the first answer, None if the edge hangs up first."""
+        """Send bytes on a new connection; return the first response, or None if the edge closes the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             for part in parts:
@@ -130,7 +130,7 @@ class RunningEdge:
                 await writer.wait_closed()
 
     async def appended(self, topic: str = topics.TELEMETRY) -> list[LogRecord]:
-        """All records of a topic."""
+        """Return all records of a topic."""
         return await self.log.read_frames(topic, 0, 2**40)
 
     async def issue_key(
@@ -142,7 +142,7 @@ class RunningEdge:
         account_id: str | None = None,
         monitor: str | None = None,
     ) -> str:
-        """A published key of an account of its own."""
+        """Publish and return a key of a new account."""
         key = make_credential(kind)
         await self.directory.publish(
             KeyEntry(
@@ -159,7 +159,7 @@ class RunningEdge:
         return key
 
     async def open_site(self, *origins: str, limit: RateLimit = WIDE) -> str:
-        """The tracker ID of a new, published site."""
+        """Publish a new site and return its tracker ID."""
         tracker_id = make_identifier("sit", 0)
         site = SiteEntry(next(_site_ids), tuple(normalize_origin(origin) for origin in origins))
         digest = digest_credential(tracker_id)
@@ -170,7 +170,7 @@ class RunningEdge:
     async def collect(
         self, tracker_id: str, body: Any, origin: str | None = "https://shop.example", **headers: str
     ) -> Answer:
-        """A collect request of a page of this origin: events as a list, all else as it is."""
+        """Send a collect request of a page of this origin: events as a list, other values as they are."""
         if isinstance(body, list):
             body = json.dumps({"events": body}).encode()
         sent = {"Content-Type": "text/plain;charset=UTF-8", "User-Agent": BROWSER}
@@ -180,7 +180,7 @@ class RunningEdge:
         return await self.request("POST", f"/api/v1/collect/{tracker_id}", data=body, headers=sent)
 
     async def collected(self) -> list[tuple[CollectMeta, Collected]]:
-        """What the log has of page views."""
+        """Return the page views in the log."""
         records = await self.appended(topics.PAGEVIEWS)
         return [
             (meta, decode_collected(record.value))
@@ -189,14 +189,14 @@ class RunningEdge:
         ]
 
     async def fill_disk(self) -> None:
-        """From now on the log's file cannot grow: the next large commit fails as on a full disk."""
+        """Limit the log's file to its size: the next large commit fails as on a full disk."""
         await self.log.call(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
 
     async def free_disk(self) -> None:
         await self.log.call(lambda connection: connection.execute("PRAGMA max_page_count=100000").fetchall())
 
     def stored_records(self) -> int:
-        """Records that the log's file has ever taken, as another process sees it."""
+        """Count all records ever appended to the log's file, as another process sees it."""
         connection = sqlite3.connect(self.log_path)
         try:
             row = connection.execute(
@@ -235,7 +235,7 @@ async def open_edge(
     server_limits: ServerLimits | None = None,
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
-    """An edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
+    """Start an edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
     that of the key's account, whose tokens come by `clock`; `directory` stands in for the one in memory."""
     async with AsyncExitStack() as stack:
         log_path = folder / "event-log.sqlite"
@@ -292,7 +292,7 @@ StartEdge = Callable[..., Awaitable[RunningEdge]]
 
 @pytest.fixture
 async def start_edge(tmp_path: Path) -> AsyncIterator[StartEdge]:
-    """Starts edges as `open_edge` does; they end with the test."""
+    """Return a function that starts edges as `open_edge` does. They end with the test."""
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> RunningEdge:
@@ -305,5 +305,5 @@ async def start_edge(tmp_path: Path) -> AsyncIterator[StartEdge]:
 
 @pytest.fixture
 async def edge(start_edge: StartEdge) -> RunningEdge:
-    """An edge with the product's default limits and an account that may send as much as it likes."""
+    """Return an edge with the default limits, and an account without a rate limit."""
     return await start_edge()

@@ -1,4 +1,4 @@
-"""What is logged of requests that cannot be read."""
+"""Log lines about unreadable requests."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Bodies: what the limits let through to the last byte, every content encoding, and connections that break."""
+"""Bodies: exact limits, every content encoding, and broken connections."""
 
 import asyncio
 import gzip
@@ -27,7 +27,7 @@ def raw_deflate(data: bytes) -> bytes:
 
 
 def padded(size: int) -> bytes:
-    """A valid batch of exactly this many bytes."""
+    """Return a valid batch of exactly this many bytes."""
     return BATCH.ljust(size)
 
 
@@ -213,7 +213,7 @@ async def test_event_size_limit_to_the_byte(around, start_edge):
         assert (await edge.post(body.ljust(around))).status == status
 
 
-async def test_64_levels_are_supported_and_what_no_decoder_can_read_is_refused(edge):
+async def test_64_levels_of_nesting_are_supported_and_undecodable_bodies_refused(edge):
     for depth, status in ((64, 202), (1100, 422), (500_000, 422)):
         inner = "[" * (depth - 4) + "]" * (depth - 4)
         body = f'{{"batch_id":"b","events":[{{"type":"log","payload":{{"a":{inner}}}}}]}}'.encode()
@@ -252,7 +252,7 @@ async def test_what_follows_a_body_on_its_connection_is_another_request(edge):
     assert edge.stored_records() == 2
 
 
-async def test_a_body_byte_by_byte_is_whole(edge):
+async def test_body_sent_byte_by_byte_is_complete(edge):
     answer = await edge.raw([edge.head(f"Content-Length: {len(BATCH)}"), *(bytes([b]) for b in BATCH)])
     assert answer.status == 202
 
@@ -263,13 +263,13 @@ async def test_expect_continue_is_answered(edge):
     assert answer.status == 202
 
 
-async def test_chunks_that_are_none_are_a_client_error(edge):
+async def test_invalid_chunks_are_a_client_error(edge):
     answer = await edge.raw([edge.head("Transfer-Encoding: chunked") + b"zz\r\nhello\r\n"])
     assert answer.status == 400
     assert edge.stored_records() == 0
 
 
-async def test_one_request_alone_is_not_refused_for_the_budget(start_edge):
+async def test_only_request_is_never_refused_for_the_budget(start_edge):
     edge = await start_edge(in_flight_bytes=2000)
     body = padded(5000)
     assert (await edge.post(body)).status == 202
@@ -278,7 +278,7 @@ async def test_one_request_alone_is_not_refused_for_the_budget(start_edge):
     assert edge.budgets.bytes == 0
 
 
-def test_the_budget_counts_what_others_hold():
+def test_budget_counts_the_bytes_of_other_requests():
     budget = BodyBudget(100, 100)
     mine, other = budget.lease("acc_1"), budget.lease("acc_2")
     mine.take(40)
@@ -292,7 +292,7 @@ def test_the_budget_counts_what_others_hold():
     mine.release()
     other.release()
     assert budget.bytes == 0
-    # Alone, whatever its size.
+    # An only request may have any size.
     other.take(1000)
     other.take(1000)
 
@@ -311,13 +311,13 @@ def test_a_sender_has_a_share_of_the_budget():
     for lease in leases:
         lease.release()
     assert budget.bytes == 0
-    # A sender that holds nothing is forgotten: addresses must not collect.
+    # Senders without bytes are removed, so that addresses do not accumulate.
     assert not budget._held
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 @pytest.mark.parametrize("size", [0, 1, 65_536, 262_144, 262_145, 1_000_000])
-def test_decompress_gives_back_what_was_compressed(coding, size):
+def test_decompress_returns_the_original(coding, size):
     data = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     encode = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstd.compress}[coding]
     assert decompress(encode(data), coding, size) == data
@@ -335,7 +335,7 @@ def test_incompressible_data_over_many_slices():
 @pytest.mark.parametrize(
     ("coding", "member"), [("gzip", gzip.compress(b"")), ("zstd", zstd.compress(b""))], ids=["gzip", "zstd"]
 )
-def test_a_thousand_members_are_read_and_no_more(coding, member):
+def test_at_most_a_thousand_members_are_decompressed(coding, member):
     assert decompress(member * 1000, coding, 10) == b""
     with pytest.raises(InvalidInput):
         decompress(member * 1001, coding, 10)

@@ -1,4 +1,4 @@
-"""Memory for bodies: what counts, whose share it is, and that nobody holds it by sending slowly."""
+"""Memory for bodies: counted bytes, shares of senders, and the release of slow bodies."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def collect_head(tracker_id: str, length: int, *lines: str) -> bytes:
 
 
 async def send(edge: Any, stack: AsyncExitStack, *parts: bytes) -> asyncio.StreamReader:
-    """A connection that stays open, on which this was sent."""
+    """Send bytes on a new connection that stays open."""
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
     stack.callback(writer.close)
     for part in parts:
@@ -47,8 +47,8 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.002)
 
 
-async def test_announced_lengths_hold_no_memory(edge):
-    """257 anonymous bodies of 256 KiB and 16 of 5 MiB with a key are announced; a byte of each arrives."""
+async def test_declared_lengths_reserve_no_memory(edge):
+    """257 anonymous bodies of 256 KiB and 16 of 5 MiB with a key are declared; one byte of each arrives."""
     tracker_id = await edge.open_site(ORIGIN)
     other = {"Authorization": f"Bearer {await edge.issue_key()}"}
     async with AsyncExitStack() as stack:
@@ -89,7 +89,7 @@ async def test_one_account_cannot_use_up_the_memory_of_the_others(start_edge):
 
 
 async def test_one_address_cannot_use_up_the_memory_of_page_views(start_edge):
-    """Addresses as collect knows them: of `X-Forwarded-For` only what a trusted proxy says."""
+    """Collect uses `X-Forwarded-For` only from a trusted proxy."""
     limits = {"collect_in_flight_bytes": 20_000, "address_in_flight_bytes": 5_000}
     trusting = await start_edge(trusted_proxies="127.0.0.1", **limits)
     for edge, forwarded, status in (
@@ -109,7 +109,7 @@ async def test_one_address_cannot_use_up_the_memory_of_page_views(start_edge):
         await until(lambda edge=edge: edge.budgets.bytes == 0)
 
 
-def test_an_address_stands_for_its_network():
+def test_address_counts_as_its_network():
     for address, network in (
         ("198.51.100.7", "198.51.100.7"),
         ("::ffff:198.51.100.7", "198.51.100.7"),
@@ -123,20 +123,20 @@ def test_an_address_stands_for_its_network():
 
 
 @pytest.mark.parametrize("kind", ["ingest", "otlp", "collect"])
-async def test_a_body_that_trickles_is_given_up_and_its_memory_returned(kind, start_edge):
+async def test_slow_body_is_refused_and_its_memory_released(kind, start_edge):
     edge = await start_edge(body_grace=0.05, body_rate=100_000, body_timeout=600.0)
     tracker_id = await edge.open_site(ORIGIN)
     keyed = (f"Authorization: Bearer {edge.key}", "Content-Type: application/json", "Content-Length: 1000000")
     head, status = {
         "ingest": (post_head("/api/v1/ingest", *keyed), b"408"),
-        # Senders of OTLP drop what is answered 408.
+        # Senders of OTLP drop the data after a 408.
         "otlp": (post_head("/api/v1/otlp/v1/traces", *keyed), b"503"),
         "collect": (collect_head(tracker_id, 200_000), b"408"),
     }[kind]
     async with AsyncExitStack() as stack:
         reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
         stack.callback(writer.close)
-        # A fast beginning does not pay for what follows.
+        # A fast beginning does not compensate for a slow rest.
         writer.write(head + b" " * 50_000)
 
         async def trickle() -> None:
@@ -181,9 +181,9 @@ async def test_a_decompressed_body_counts_until_the_log_has_it(edge):
             head = edge.head(f"Content-Length: {len(sent)}", "Content-Encoding: gzip")
             for _ in range(2):
                 await send(edge, stack, head, sent)
-            # What it was compressed into is no longer held.
+            # The compressed body is no longer in memory.
             await until(lambda: edge.budgets.telemetry.bytes == 2 * len(plain))
-        # The callers are gone; what they sent is on its way into the log.
+        # The callers have disconnected; their bodies are being appended to the log.
         assert edge.budgets.telemetry.bytes == 2 * len(plain)
     finally:
         go_on.set()
@@ -191,10 +191,10 @@ async def test_a_decompressed_body_counts_until_the_log_has_it(edge):
     await until(lambda: edge.budgets.bytes == 0)
 
 
-async def test_a_broken_body_is_refused_and_gives_its_memory_back(edge):
+async def test_broken_body_is_refused_and_its_memory_released(edge):
     chunked = edge.head("Transfer-Encoding: chunked")
     for parts, status in (
-        # The chunk that is none comes when the body is being read.
+        # The invalid chunk arrives while the body is being read.
         ((chunked, b"5\r\nhello\r\n", b"zz\r\n"), 400),
         ((edge.head("Content-Length: 6", "Content-Encoding: gzip"), b"nozips"), 422),
         ((edge.head("Content-Length: 6"), b"nojson"), 422),

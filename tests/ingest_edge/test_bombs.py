@@ -1,4 +1,4 @@
-"""Small bodies that want to be large: what they cost the edge's process, measured in a process of its own.
+"""Small bodies that become large, like decompression bombs: their memory in an edge in a separate process.
 
 Run as a program (`python -m`), this file is that process.
 """
@@ -31,7 +31,7 @@ LIMIT = 20 * _MIB
 
 
 def deflate_blocks(total: int, wbits: int, filler: bytes = b" ") -> bytes:
-    """Deflate data, cut off at its end, that becomes `total` bytes: one full-flushed block many times over."""
+    """Return truncated deflate data that becomes `total` bytes: one full-flushed block, repeated."""
     encoder = zlib.compressobj(9, wbits=wbits)
     head = encoder.compress(filler * _MIB) + encoder.flush(zlib.Z_FULL_FLUSH)
     block = encoder.compress(filler * _MIB) + encoder.flush(zlib.Z_FULL_FLUSH)
@@ -39,7 +39,7 @@ def deflate_blocks(total: int, wbits: int, filler: bytes = b" ") -> bytes:
 
 
 def zstd_run(total: int, *, window_log: int = 23, declared: int = 0, single: bool = False) -> bytes:
-    """A zstd frame of `total` spaces in blocks of one repeated byte: 4 bytes become 128 KiB (RFC 8878, 3.1.1)."""
+    """Return a zstd frame of `total` spaces in blocks of a repeated byte: 4 bytes become 128 KiB (RFC 8878, 3.1.1)."""
     descriptor = (0x20 if single else 0) | (0xC0 if declared else 0)
     window = b"" if single else bytes([(window_log - 10) << 3])
     head = b"\x28\xb5\x2f\xfd" + bytes([descriptor]) + window
@@ -50,13 +50,13 @@ def zstd_run(total: int, *, window_log: int = 23, declared: int = 0, single: boo
 
 
 def dense(prefix: bytes, unit: bytes, suffix: bytes) -> bytes:
-    """Gzip of a body just below the limit that repeats the unit."""
+    """Return gzip of a body just below the limit that repeats the unit."""
     return gzip.compress(prefix + unit * ((LIMIT - 1000) // len(unit)) + suffix, 6)
 
 
 @dataclass(frozen=True)
 class Bomb:
-    """What is sent and what comes back. `peak` is the memory that it may cost, MiB."""
+    """A body and the expected response. `peak` is the memory that it may take, in MiB."""
 
     coding: str
     make: Callable[[], bytes]
@@ -66,7 +66,7 @@ class Bomb:
 
 _EVENTS = b'{"batch_id":"b","events":['
 BOMBS = {
-    # 2 GiB: deflate makes at most 1,032 bytes of one, so 2 MB of it; zstd 32 of a KiB.
+    # 2 GiB. Deflate expands a byte to at most 1,032, so it needs 2 MB; zstd needs a KiB for 32 MiB.
     "gzip to 2 GiB": Bomb("gzip", lambda: deflate_blocks(2 * _GIB, 31), 413),
     "gzip to 2 GiB, a member a MiB": Bomb("gzip", lambda: gzip.compress(b" " * _MIB) * 2048, 413),
     "gzip of 20 KB": Bomb("gzip", lambda: deflate_blocks(21 * _MIB, 31), 413),
@@ -83,7 +83,7 @@ BOMBS = {
     "zstd that declares less than it holds": Bomb("zstd", lambda: zstd_run(2 * _GIB, declared=_BLOCK), 422),
     "zstd with a window of 2 GiB": Bomb("zstd", lambda: zstd_run(2 * _GIB, window_log=31), 422),
     "gzip of gzip to 2 GiB": Bomb("gzip", lambda: gzip.compress(deflate_blocks(2 * _GIB, 31)), 422),
-    # Below every limit of size, but large as objects. The body itself is 20 MiB, and copied once or twice.
+    # Below every size limit, but large as objects. The body itself is 20 MiB, and copied once or twice.
     "1.4 million events": Bomb(
         "gzip", lambda: dense(_EVENTS, b'{"type":"log"},', b'{"type":"log"}]}'), 413, 80
     ),
@@ -121,7 +121,7 @@ BOMBS = {
 
 
 class EdgeProcess:
-    """The edge in a process of its own, with its memory."""
+    """The edge in a separate process, with its memory."""
 
     def __init__(self, process: "subprocess.Popen[str]", port: int, key: str) -> None:
         self._status = Path(f"/proc/{process.pid}/status")
@@ -153,7 +153,7 @@ class EdgeProcess:
         self._clear.write_text("5")
 
     def peak(self) -> float:
-        """Most memory since `forget_peak`, over that of the first request, MiB."""
+        """Return the peak memory since `forget_peak`, above that of the first request, in MiB."""
         return (self._read("VmHWM") - self._at_rest) / 1024
 
     def _read(self, name: str) -> int:
@@ -161,7 +161,7 @@ class EdgeProcess:
         return int(line.split()[1])
 
 
-# A process for each bomb: what the C library keeps of the one before would count for the next.
+# One process for each bomb: memory that the C library keeps of one would count for the next.
 @pytest.fixture
 def edge_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProcess]:
     folder = tmp_path_factory.mktemp("edge")
@@ -176,7 +176,7 @@ def edge_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProce
         try:
             yield EdgeProcess(process, **json.loads(process.stdout.readline()))
         finally:
-            # The end of its input ends it.
+            # The process ends at the end of its input.
             process.communicate(timeout=120)
     assert process.returncode == 0
 
@@ -192,7 +192,7 @@ def test_a_bomb_is_refused_and_costs_little(name, edge_process):
     peak = edge_process.peak()
     print(f"{peak:.1f} MiB")
     assert peak < bomb.peak
-    # It lives, and takes the next batch.
+    # The edge still runs, and accepts the next batch.
     assert edge_process.send(b'{"batch_id":"b","events":[{"type":"log"}]}', "identity") == 202
 
 

@@ -1,4 +1,4 @@
-"""Every refusal of `POST /api/v1/ingest`, one row each: a request and its whole answer. `docs/errors.md` shows the
+"""Every refusal of `POST /api/v1/ingest`, one row each: a request and its whole response. `docs/errors.md` shows the
 same rows to readers; `PHAROS_TEST_WRITE_DOCS=1` in the environment of this file's tests writes them there."""
 
 import asyncio
@@ -29,7 +29,7 @@ except ImportError:
 _DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
 _MIB = 2**20
 
-# What the type and the title of each status are.
+# Type and title of each status.
 _KINDS = {
     401: ("invalid-credential", "Missing or invalid credential"),
     404: ("not-found", "Not found"),
@@ -48,7 +48,7 @@ Prepare = Callable[[Any, AsyncExitStack], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row. `detail` that ends with … is the beginning of the answer's; `answer_headers` are patterns."""
+    """A row. A `detail` that ends with … is only the beginning; `answer_headers` are patterns."""
 
     request: str
     status: int
@@ -69,8 +69,8 @@ VALID = batch(LOG)
 VALID_BYTES = json.dumps(VALID).encode()
 
 
-def posting(body: Any, **headers: str | None) -> Send:
-    """Sends this body; a header that is None is left out."""
+def make_post(body: Any, **headers: str | None) -> Send:
+    """Return a function that sends this body; headers that are None are omitted."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def send(edge: Any) -> Any:
@@ -87,7 +87,7 @@ def posting(body: Any, **headers: str | None) -> Send:
     return send
 
 
-def asking(method: str, path: str) -> Send:
+def make_request(method: str, path: str) -> Send:
     async def send(edge: Any) -> Any:
         return await edge.request(method, path, headers={"Authorization": f"Bearer {edge.key}"})
 
@@ -131,8 +131,8 @@ async def _monitor_key(edge: Any) -> str:
     return await edge.issue_key(CredentialKind.MONITOR_KEY)
 
 
-class AwayDirectory:
-    """A key directory whose engine does not answer."""
+class UnreachableDirectory:
+    """A key directory whose engine is unreachable."""
 
     async def find(self, digest: bytes) -> KeyEntry | None:
         raise StorageUnavailable("away")
@@ -145,7 +145,7 @@ class AwayDirectory:
 
 
 async def _declares_too_much(edge: Any) -> Any:
-    # Nothing of the body follows: the answer comes from the head alone.
+    # No byte of the body follows: the head alone is refused.
     return await edge.raw([edge.head(f"Content-Length: {5 * _MIB + 1}")])
 
 
@@ -176,7 +176,7 @@ async def _full_disk(edge: Any, stack: AsyncExitStack) -> None:
 
 
 async def _occupy(edge: Any, stack: AsyncExitStack) -> None:
-    """Another request of the account has sent 900 bytes, and its last one is on the way."""
+    """Another request of the account has sent 900 bytes of its unfinished body."""
     _, writer = await asyncio.open_connection("127.0.0.1", edge.port)
     stack.callback(writer.close)
     writer.write(edge.head("Content-Length: 901") + b" " * 900)
@@ -185,7 +185,7 @@ async def _occupy(edge: Any, stack: AsyncExitStack) -> None:
 
 
 def nested(levels: int) -> bytes:
-    """A batch that is nested so deep."""
+    """Return a batch with this many levels of nesting."""
     lists = levels - 4
     return (
         b'{"batch_id":"b","events":[{"type":"log","attributes":{"a":' + b"[" * lists + b"]" * lists + b"}}]}"
@@ -193,25 +193,25 @@ def nested(levels: int) -> bytes:
 
 
 def _zstd_with_window(window_log: int) -> bytes:
-    """A frame that declares this window and holds nothing (RFC 8878, 3.1.1.1.2)."""
+    """Return an empty frame that declares this window (RFC 8878, 3.1.1.1.2)."""
     return b"\x28\xb5\x2f\xfd" + bytes([0, (window_log - 10) << 3]) + b"\x01\x00\x00"
 
 
 _KEY_SHAPE = "This is not an ingest key: it starts with phr_ing_, and its check sum must hold."
 _KEY_MISSING = "Send an ingest key as 'Authorization: Bearer phr_ing_…'."
-_MEND = "The batch was not stored. Fix the fields listed below and send it again."
+_FIX = "The batch was not stored. Fix the fields listed below and send it again."
 _NOT_JSON = "The body is not valid JSON: …"
 _RANDOM = random.Random(7)
 _NOISE = "".join(_RANDOM.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=100_000))
 
 
-def invalid(request: str, body: Any, *fields: str, detail: str = _MEND) -> Refusal:
-    return Refusal(request, 422, detail, posting(body), fields)
+def invalid(request: str, body: Any, *fields: str, detail: str = _FIX) -> Refusal:
+    return Refusal(request, 422, detail, make_post(body), fields)
 
 
 def unreadable(request: str, body: bytes, coding: str) -> Refusal:
     return Refusal(
-        request, 422, f"The body is not valid {coding} data.", posting(body, Content_Encoding=coding), ("",)
+        request, 422, f"The body is not valid {coding} data.", make_post(body, Content_Encoding=coding), ("",)
     )
 
 
@@ -220,9 +220,9 @@ def event_with(request: str, field_name: str, value: Any) -> Refusal:
 
 
 TABLE = [
-    Refusal("no `Authorization` header", 401, _KEY_MISSING, posting(VALID, Authorization=None)),
-    Refusal("another scheme (`Basic`)", 401, _KEY_MISSING, posting(VALID, Authorization="Basic dTpw")),
-    Refusal("`Bearer` with nothing behind it", 401, _KEY_MISSING, posting(VALID, Authorization="Bearer")),
+    Refusal("no `Authorization` header", 401, _KEY_MISSING, make_post(VALID, Authorization=None)),
+    Refusal("another scheme (`Basic`)", 401, _KEY_MISSING, make_post(VALID, Authorization="Basic dTpw")),
+    Refusal("`Bearer` with nothing behind it", 401, _KEY_MISSING, make_post(VALID, Authorization="Bearer")),
     Refusal("a key with another prefix", 401, _KEY_SHAPE, with_key(_foreign)),
     Refusal("a mistyped key (wrong check sum)", 401, _KEY_SHAPE, with_key(_mistyped)),
     Refusal("an API token", 401, _KEY_SHAPE, with_key(_api_token)),
@@ -234,15 +234,17 @@ TABLE = [
         "an address that does not exist",
         404,
         "There is nothing at this address.",
-        asking("POST", "/api/v1/nothing"),
+        make_request("POST", "/api/v1/nothing"),
     ),
-    Refusal("a slash too much", 404, "There is nothing at this address.", asking("POST", "/api/v1/ingest/")),
+    Refusal(
+        "a slash too much", 404, "There is nothing at this address.", make_request("POST", "/api/v1/ingest/")
+    ),
     *(
         Refusal(
             f"`{method}` instead of `POST`",
             405,
             "/api/v1/ingest takes POST only.",
-            asking(method, "/api/v1/ingest"),
+            make_request(method, "/api/v1/ingest"),
             answer_headers={"Allow": "POST"},
         )
         for method in ("GET", "PUT", "DELETE", "OPTIONS")
@@ -270,35 +272,35 @@ TABLE = [
         "a compressed body that becomes too large",
         413,
         "The body is over 20971520 bytes when decompressed. Send smaller batches.",
-        posting(gzip.compress(b" " * (20 * _MIB + 1)), Content_Encoding="gzip"),
+        make_post(gzip.compress(b" " * (20 * _MIB + 1)), Content_Encoding="gzip"),
     ),
     Refusal(
         "too many events",
         413,
         "The batch has more than 1000 events. Send smaller batches.",
-        posting(batch(*[LOG] * 1001)),
+        make_post(batch(*[LOG] * 1001)),
     ),
     Refusal(
         "too many events, and invalid ones among them",
         413,
         "The batch has more than 1000 events. Send smaller batches.",
-        posting(batch({}, *[LOG] * 1000)),
+        make_post(batch({}, *[LOG] * 1000)),
     ),
     Refusal(
         "an event that is too large",
         413,
         "events[1] is over 262144 bytes.",
-        posting(batch(LOG, {"type": "log", "details": "x" * 2**18})),
+        make_post(batch(LOG, {"type": "log", "details": "x" * 2**18})),
     ),
     Refusal(
         "more events than the account's burst",
         413,
         "11 events are more than the account's burst of 10. Send smaller batches.",
-        posting(batch(*[LOG] * 11)),
+        make_post(batch(*[LOG] * 11)),
         edge={"rate": RateLimit(5.0, 10)},
     ),
     *(
-        Refusal(f"{what}", 415, "The body must be application/json.", posting(VALID, Content_Type=content))
+        Refusal(f"{what}", 415, "The body must be application/json.", make_post(VALID, Content_Type=content))
         for what, content in (
             ("no `Content-Type`", None),
             ("`Content-Type: text/plain`", "text/plain"),
@@ -312,7 +314,7 @@ TABLE = [
             f"`Content-Encoding: {coding}`",
             415,
             f"Content-Encoding '{coding}' is not supported: gzip, deflate, zstd or none.",
-            posting(VALID, Content_Encoding=coding),
+            make_post(VALID, Content_Encoding=coding),
         )
         for coding in ("br", "gzip, gzip", "snappy")
     ),
@@ -454,15 +456,15 @@ TABLE = [
         "an empty body that claims to be gzip",
         422,
         "The body is not valid gzip data.",
-        posting(b"", Content_Encoding="gzip"),
+        make_post(b"", Content_Encoding="gzip"),
         ("",),
     ),
     Refusal(
         "more events than the account may send now",
         429,
         "The account may send 0.1 events a second, 10 at once. Send the same request again in …",
-        posting(VALID),
-        # The clock stands still: however long it takes, no token comes back in between.
+        make_post(VALID),
+        # The clock stands still, so that no token is added, however long the test takes.
         edge={"rate": RateLimit(0.1, 10), "clock": lambda: 100.0},
         prepare=_spend_all,
         answer_headers={
@@ -475,7 +477,7 @@ TABLE = [
         "the event log is full",
         503,
         "The event log is full. Nothing was stored; send it again.",
-        posting(VALID),
+        make_post(VALID),
         edge={"log_max_bytes": 0},
         prepare=_store_one,
         answer_headers={"Retry-After": "5"},
@@ -484,7 +486,7 @@ TABLE = [
         "the event log cannot be written (the disk is full)",
         503,
         "The event log cannot be written. Send the same request again.",
-        posting(batch({"type": "log", "details": _NOISE})),
+        make_post(batch({"type": "log", "details": _NOISE})),
         prepare=_full_disk,
         answer_headers={"Retry-After": "1"},
     ),
@@ -492,7 +494,7 @@ TABLE = [
         "too many bytes of other bodies are in work",
         503,
         "The edge is at its limit of data in flight. Send the same request again.",
-        posting(batch({"type": "log", "details": "x" * 200})),
+        make_post(batch({"type": "log", "details": "x" * 200})),
         edge={"in_flight_bytes": 1000, "body_timeout": 600.0},
         prepare=_occupy,
         answer_headers={"Retry-After": "1"},
@@ -501,8 +503,8 @@ TABLE = [
         "the keys cannot be looked up",
         503,
         "The key cannot be checked now.",
-        posting(VALID),
-        edge={"directory": AwayDirectory()},
+        make_post(VALID),
+        edge={"directory": UnreachableDirectory()},
         answer_headers={"Retry-After": "1"},
     ),
 ]
@@ -551,8 +553,8 @@ async def test_a_422_names_at_most_50_fields(edge):
     assert answer.fields() == expected[:50]
 
 
-async def test_what_the_log_refused_may_be_sent_again_and_costs_no_rate(start_edge):
-    # What comes back may be spent for a second: by a clock that stands still, as the disk may take longer.
+async def test_batch_that_the_log_refused_costs_no_rate_and_can_be_resent(start_edge):
+    # Refunded tokens expire after a second. The clock stands still, because the disk may take longer.
     edge = await start_edge(rate=RateLimit(0.001, 1), clock=lambda: 100.0)
     body = batch({"type": "log", "details": _NOISE})
     await edge.fill_disk()
@@ -571,7 +573,7 @@ def test_no_two_rows_are_the_same():
 
 
 def rows_for_readers() -> str:
-    """The table in Markdown, a section a status."""
+    """Return the table in Markdown, with a section for each status."""
     lines: list[str] = []
     for status, (slug, title) in _KINDS.items():
         rows = [row for row in TABLE if row.status == status]

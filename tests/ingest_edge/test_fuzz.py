@@ -1,4 +1,4 @@
-"""Random and mutated bodies: no 5xx, and what the edge lets in, the consumer reads.
+"""Random and mutated bodies: the edge never responds 5xx, and the consumer can read all accepted bodies.
 
 `make test` draws 300 random documents, `make test-full` 3,000 more: drawing one takes 7 ms, checking it far less.
 """
@@ -20,7 +20,7 @@ from pipeline_contracts.errors import Problem
 from pipeline_contracts.records import BatchMeta
 from pipeline_contracts.settings import Settings
 
-# Ten thousand bodies take half a minute of CPU, and many times that on a machine that others work on.
+# Ten thousand bodies take half a minute of CPU time, and many times that on a busy machine.
 pytestmark = pytest.mark.timeout(900)
 
 LIMITS = Limits.from_settings(
@@ -102,7 +102,7 @@ def _mutate(chance: random.Random, body: bytes) -> bytes:
 
 
 def _check(body: bytes, coding: str = "identity") -> bool:
-    """Whether the edge takes the body; whatever it does, it does it in an orderly way."""
+    """Return whether the edge accepts the body. Any error must be a `Problem`."""
     try:
         plain = decompress(body, coding, LIMITS.decompressed_bytes)
         batch, plain = decode_batch(plain, LIMITS)
@@ -119,7 +119,7 @@ def _check(body: bytes, coding: str = "identity") -> bool:
 
 
 def _whole_lines(lines: bytes) -> list[bytes]:
-    # A raw member may hold line breaks of its own, so rows are told by decoding one behind the other.
+    # A raw member may contain line breaks, so rows are separated by decoding one after the other.
     decoder = json.JSONDecoder(strict=False)
     text = lines.decode("utf-8", "surrogatepass")
     rows = []

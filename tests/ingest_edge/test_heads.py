@@ -1,4 +1,4 @@
-"""Heads of requests: how long they may be, how long they may take, and what is answered to what is no HTTP."""
+"""Heads of requests: limits of size and time, and the responses to unreadable requests."""
 
 import asyncio
 import contextlib
@@ -24,10 +24,10 @@ def limits(**given: Any) -> ServerLimits:
 
 
 def head_of(size: int, edge: Any, *lines: str) -> bytes:
-    """The head of a request without a body whose path and headers are counted as this many bytes."""
+    """Return the head of a request without a body whose path and headers count as this many bytes."""
     lines = (*lines, "X-Padding: ")
     empty = edge.head(*lines)
-    # What is counted: the path, and each header with four bytes between it and the next.
+    # The path counts, and each header with four bytes of separators.
     path = len("/api/v1/ingest")
     counted = len(empty) - len(b"POST  HTTP/1.1\r\n\r\n")
     assert counted > path
@@ -45,10 +45,10 @@ async def read_statuses(reader: asyncio.StreamReader, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("pieces", [1, 7], ids=["at once", "in pieces"])
-async def test_the_sum_of_a_head_is_bounded(pieces, start_edge):
+async def test_size_of_a_head_is_limited(pieces, start_edge):
     edge = await start_edge(server_limits=limits())
     for size, status in ((4096, 202), (4097, 431), (40_000, 431), (300_000, 431)):
-        # Each header is short enough for itself.
+        # No single header exceeds the limit.
         lines = [f"X-{number}: {'x' * 1000}" for number in range((size - 1000) // 1100)]
         head = head_of(size, edge, f"Content-Length: {len(BATCH)}", *lines)
         step = len(head) // pieces + 1
@@ -61,7 +61,7 @@ async def test_the_sum_of_a_head_is_bounded(pieces, start_edge):
     assert edge.stored_records() == 1
 
 
-async def test_a_head_has_to_arrive_in_time_and_nothing_else(start_edge):
+async def test_only_heads_have_to_arrive_in_time(start_edge):
     """An idle connection, one with an empty line after its body, and a slow body outlive an unfinished head."""
     edge = await start_edge(server_limits=limits(head_seconds=0.1))
     request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
@@ -99,8 +99,8 @@ async def test_a_head_has_to_arrive_in_time_and_nothing_else(start_edge):
             assert await read_statuses(reader, 1) == [202]
 
 
-async def test_many_requests_in_one_piece_are_all_answered(start_edge):
-    """Twenty times as many bytes as one head may have."""
+async def test_many_requests_in_one_piece_all_get_responses(start_edge):
+    """Twenty times the limit of one head."""
     edge = await start_edge(server_limits=limits())
     one = edge.head(f"Content-Length: {len(BATCH)}", f"X-Padding: {'x' * 2000}") + BATCH
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
@@ -111,7 +111,7 @@ async def test_many_requests_in_one_piece_are_all_answered(start_edge):
     writer.close()
 
 
-async def test_a_head_after_a_large_body_is_bounded_too(start_edge):
+async def test_head_after_a_large_body_is_limited_too(start_edge):
     edge = await start_edge(server_limits=limits())
     body = BATCH.ljust(50_000)
     large = f"X: {'x' * 1000}"
@@ -123,8 +123,8 @@ async def test_a_head_after_a_large_body_is_bounded_too(start_edge):
         writer.close()
 
 
-async def test_the_sum_of_trailers_is_bounded(start_edge):
-    """The parser would keep 120 of 4 kB each."""
+async def test_size_of_trailers_is_limited(start_edge):
+    """The parser alone would keep 120 trailers of 4 kB each."""
     edge = await start_edge(server_limits=limits())
     chunked = edge.head("Transfer-Encoding: chunked") + b"%x\r\n%s\r\n0\r\n" % (len(BATCH), BATCH)
     assert (await edge.raw([chunked + b"X-Sum: 1\r\n\r\n"])).status == 202
@@ -149,7 +149,7 @@ async def test_the_sum_of_trailers_is_bounded(start_edge):
         (b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431, "head-too-large"),
     ],
 )
-async def test_what_is_no_request_is_a_problem(sent, status, slug, edge):
+async def test_unreadable_request_gets_a_problem(sent, status, slug, edge):
     answer = await edge.raw([sent])
     assert answer.status == status
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -161,7 +161,7 @@ async def test_what_is_no_request_is_a_problem(sent, status, slug, edge):
         assert answer.headers["Allow"] == "POST"
 
 
-async def test_what_is_no_request_below_otlp_is_a_status(edge):
+async def test_unreadable_otlp_request_gets_a_status(edge):
     for sent, status in (
         (f"FOO {LOGS} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), 501),
         (f"POST {LOGS} HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n".encode(), 400),
@@ -173,7 +173,7 @@ async def test_what_is_no_request_below_otlp_is_a_status(edge):
 
 
 class Transport(asyncio.BaseTransport):
-    """A connection from this address."""
+    """A transport of a connection from this address."""
 
     def __init__(self, address: str | None) -> None:
         super().__init__({"peername": "" if address is None else (address, 1)})
@@ -191,62 +191,62 @@ class Open:
 
 
 def test_connections_of_an_address_are_counted():
-    counted = ConnectionLimiter(2, ClientAddresses(parse_networks("10.0.0.0/8")).is_trusted)
+    limiter = ConnectionLimiter(2, ClientAddresses(parse_networks("10.0.0.0/8")).is_trusted)
 
-    def enter(address: str | None) -> tuple[str, Open] | None:
+    def admit(address: str | None) -> tuple[str, Open] | None:
         connection = Open(is_idle=True)
         try:
-            return counted.admit(Transport(address), connection), connection
+            return limiter.admit(Transport(address), connection), connection
         except Unavailable:
             return None
 
-    flood = [enter("198.51.100.7") for _ in range(3)]
-    assert [place is None for place in flood] == [False, False, True]
-    assert enter("198.51.100.8") is not None
-    assert enter("::ffff:198.51.100.7") is None
-    # One caller has all addresses of a network.
-    networks = [enter(f"2001:db8::{number}") for number in range(3)]
-    assert [place is None for place in networks] == [False, False, True]
-    # Gateways: trusted ones, this machine, and socket files.
+    flood = [admit("198.51.100.7") for _ in range(3)]
+    assert [admitted is None for admitted in flood] == [False, False, True]
+    assert admit("198.51.100.8") is not None
+    assert admit("::ffff:198.51.100.7") is None
+    # One caller may use all addresses of a network.
+    networks = [admit(f"2001:db8::{number}") for number in range(3)]
+    assert [admitted is None for admitted in networks] == [False, False, True]
+    # Not limited by address: trusted proxies, this machine, and socket files.
     for gateway in ("10.1.2.3", "127.0.0.1", "::1", "::ffff:127.0.0.1", None):
         for _ in range(3):
-            entered = enter(gateway)
+            entered = admit(gateway)
             assert entered is not None
-        counted.release(*entered)
+        limiter.release(*entered)
     assert flood[0] is not None
-    counted.release(*flood[0])
-    assert enter("198.51.100.7") is not None
-    assert enter("198.51.100.7") is None
+    limiter.release(*flood[0])
+    assert admit("198.51.100.7") is not None
+    assert admit("198.51.100.7") is None
 
 
-def test_over_the_limit_of_loopback_or_of_all_the_longest_idle_one_is_closed():
+def test_longest_idle_connection_is_closed_at_the_limits():
     for address, loopback, total in (("127.0.0.1", 3, 9), ("10.0.0.1", 1, 3), (None, 1, 3)):
         trusted = ClientAddresses(parse_networks("10.0.0.0/8"))
-        counted = ConnectionLimiter(2, trusted.is_trusted, loopback=loopback, total=total)
+        limiter = ConnectionLimiter(2, trusted.is_trusted, loopback=loopback, total=total)
         old, busy, new = Open(is_idle=True), Open(), Open(is_idle=True)
         for one in (old, busy, new):
-            counted.admit(Transport(address), one)
-        counted.touch(old)
+            limiter.admit(Transport(address), one)
+        limiter.touch(old)
         for idle in (new, old):
             assert not idle.is_closed
-            counted.admit(Transport(address), Open())
+            limiter.admit(Transport(address), Open())
             assert idle.is_closed
-            counted.release("", idle)
+            limiter.release("", idle)
         with pytest.raises(Unavailable, match="All 3 connections are in use"):
-            counted.admit(Transport(address), Open())
-        counted.release("", busy)
-        counted.admit(Transport(address), Open())
+            limiter.admit(Transport(address), Open())
+        limiter.release("", busy)
+        limiter.admit(Transport(address), Open())
         assert not busy.is_closed
 
 
-async def test_silent_connections_of_this_machine_give_way(start_edge):
+async def test_idle_connections_of_this_machine_are_closed_for_new_ones(start_edge):
     edge = await start_edge(server_limits=limits(loopback_connections=4))
     request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
     slow, sending = await asyncio.open_connection("127.0.0.1", edge.port)
     sending.write(request[:-1])
     await sending.drain()
     async with asyncio.timeout(60):
-        # So that its body has begun before others come.
+        # Its body must have begun before the others connect.
         while edge.stored_records() == 0:
             await edge.raw([request])
     silent = [await asyncio.open_connection("127.0.0.1", edge.port) for _ in range(20)]
@@ -259,7 +259,7 @@ async def test_silent_connections_of_this_machine_give_way(start_edge):
         writer.close()
 
 
-async def test_a_connection_too_many_is_refused_and_others_go_on(start_edge, monkeypatch):
+async def test_connection_over_the_limit_is_refused_and_others_continue(start_edge, monkeypatch):
     monkeypatch.setattr(open_connections, "is_loopback", lambda _address: False)
     edge = await start_edge(server_limits=limits(address_connections=2))
     request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH

@@ -1,4 +1,4 @@
-"""A leap second is taken everywhere a time is, and lies in the log as the second that follows."""
+"""A leap second is accepted in every time, and stored in the log as the following second."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -17,24 +17,24 @@ STORED = datetime(2017, 1, 1, tzinfo=UTC)
 RUN = "0190b5a4-0000-7000-8000-000000000001"
 
 
-async def test_ingest(edge):
+async def test_leap_second_in_an_ingest_batch(edge):
     event = {"type": "log", "timestamp": LEAP, "attributes": {"timestamp": LEAP}}
     assert (await edge.post({"batch_id": "b", "events": [{"type": "job"}, event]})).status == 202
     (record,) = await edge.appended()
     batch = msgspec.json.decode(record.value, type=TelemetryBatch)
     assert [stored.timestamp for stored in batch.events] == [None, STORED]
-    # What the caller keeps for itself is not a time of ours.
+    # Free-form members of the caller are not changed.
     assert json.loads(record.value)["events"][1]["attributes"] == {"timestamp": LEAP}
 
 
-async def test_another_fault_is_still_named_and_the_leap_second_is_none(edge):
+async def test_only_other_faults_are_reported(edge):
     bad = {"type": "log", "timestamp": "2016-12-31T23:59:61Z"}
     answer = await edge.post({"batch_id": "b", "events": [{"type": "log", "timestamp": LEAP}, bad]})
     assert (answer.status, answer.fields()) == (422, ["events[1].timestamp"])
     assert edge.stored_records() == 0
 
 
-async def test_queue_snapshots(edge):
+async def test_leap_second_in_a_queue_snapshot(edge):
     key = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="queue/7")
     headers = {"Authorization": f"Bearer {key}"}
     for observed_at, status in ((LEAP, 202), ("2017-01-01T00:59:60+01:00", 422)):
@@ -45,7 +45,7 @@ async def test_queue_snapshots(edge):
     assert msgspec.json.decode(record.value, type=QueueSnapshot).observed_at == STORED
 
 
-async def test_page_views(edge):
+async def test_leap_second_in_a_page_view(edge):
     site = await edge.open_site("https://shop.example")
     minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=2)
     event = {"id": RUN, "type": "pageview", "path": "/", "occurred_at": f"{minute:%Y-%m-%dT%H:%M}:60Z"}
@@ -55,8 +55,8 @@ async def test_page_views(edge):
     assert [one.occurred_ms for one in collected.events] == [(int(minute.timestamp()) + 60) * 1000]
 
 
-async def test_a_run_has_one_name_however_its_uuid_is_written(edge):
-    """The consumer reads the UUID, not its text: capitals and a UUID without hyphens pair with the same run."""
+async def test_run_id_is_the_same_for_every_notation_of_its_uuid(edge):
+    """The consumer compares the UUID and not its text: capitals and missing hyphens name the same run."""
     key = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="heartbeat/7")
     spellings = (RUN, RUN.upper(), RUN.replace("-", ""), RUN.replace("-", "").upper())
     for run_id, signal in zip(spellings, ("start", "success", "failure", "start"), strict=True):
@@ -69,7 +69,7 @@ async def test_a_run_has_one_name_however_its_uuid_is_written(edge):
         )
         assert (answer.status, answer.fields()) == (422, ["run_id"])
     records = await edge.appended(topics.HEARTBEATS)
-    # Reading a record needs no states.
+    # Decoding a record needs no stored states.
     topic = HeartbeatsTopic(cast(Any, None))
     assert {topic.decode(record).run_id for record in records} == {RUN}
     assert len(records) == 4

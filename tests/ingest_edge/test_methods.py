@@ -1,4 +1,4 @@
-"""Methods, `HEAD`, `Expect: 100-continue` and `Server`: what any HTTP client may count on."""
+"""Methods, `HEAD`, `Expect: 100-continue` and `Server`."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("path", ALLOWED)
-async def test_a_method_that_is_not_taken_is_405_or_501(path, edge):
+async def test_unsupported_method_is_405_or_501(path, edge):
     allowed = ALLOWED[path]
     is_otlp = "otlp" in path
     for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "FOO"):
@@ -39,7 +39,7 @@ async def test_a_method_that_is_not_taken_is_405_or_501(path, edge):
 
 
 async def exchange(edge, sent):
-    """Status, headers and body, up to the end of the connection."""
+    """Send bytes and return status, headers and body, up to the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
     writer.write(sent)
     async with asyncio.timeout(60):
@@ -93,7 +93,7 @@ async def test_a_waiting_client_gets_100_or_the_refusal(change, statuses, edge):
     writer.close()
 
 
-async def test_otlp_and_page_views_answer_a_waiting_client_too(edge):
+async def test_otlp_and_page_views_support_expect_continue(edge):
     tracker_id = await edge.open_site("https://shop.example")
     event = b'{"events":[{"id":"0190b5a4-0000-7000-8000-000000000001","type":"pageview","path":"/"}]}'
     otlp = f"Authorization: Bearer {edge.key}\r\nContent-Type: application/json"

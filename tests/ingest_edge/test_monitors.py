@@ -1,4 +1,4 @@
-"""Heartbeats and queues at the edge: what is taken, what is refused, and that a 202 lies in the log."""
+"""Heartbeats and queues at the edge: accepted and refused requests. A 202 means that the record is in the log."""
 
 import asyncio
 import json
@@ -35,14 +35,14 @@ async def post(
 
 
 async def keys(edge: RunningEdge) -> dict[str, str]:
-    """A key for each path."""
+    """Return a key for each path."""
     heartbeat = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="heartbeat/7")
     queue = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="queue/3")
     return {HEARTBEAT: heartbeat, SNAPSHOTS: queue, WORKERS: queue}
 
 
 @pytest.mark.parametrize("path", GOOD)
-async def test_what_is_taken_lies_in_the_log(edge: RunningEdge, path: str) -> None:
+async def test_accepted_request_is_in_the_log(edge: RunningEdge, path: str) -> None:
     answer = await post(edge, path, GOOD[path], (await keys(edge))[path])
     assert (answer.status, answer.document()) == (202, {"data": {"status": "accepted"}})
     assert answer.headers["X-Request-Id"]
@@ -55,10 +55,10 @@ async def test_what_is_taken_lies_in_the_log(edge: RunningEdge, path: str) -> No
     assert record.key == (b"heartbeat/7" if path == HEARTBEAT else b"queue/3")
 
 
-async def test_a_signal_with_the_half_of_an_emoji_is_taken_and_can_be_read_by_the_consumer(
+async def test_signal_with_half_an_emoji_is_stored_so_that_the_consumer_can_decode_it(
     edge: RunningEdge,
 ) -> None:
-    """Jobs send their output along, in members that nobody reads."""
+    """Jobs may send their output in members that the edge ignores."""
     body = {**SIGNAL, "output": "done \ud83d"}
     assert (await post(edge, HEARTBEAT, body, (await keys(edge))[HEARTBEAT])).status == 202
     (record,) = await edge.appended(topics.HEARTBEATS)
@@ -76,7 +76,7 @@ MORE = [
 
 
 @pytest.mark.parametrize(("path", "body"), MORE)
-async def test_what_else_is_taken(edge: RunningEdge, path: str, body: Any) -> None:
+async def test_accepts_optional_and_unknown_members(edge: RunningEdge, path: str, body: Any) -> None:
     assert (await post(edge, path, body, (await keys(edge))[path])).status == 202
 
 
@@ -110,7 +110,7 @@ BAD: list[tuple[str, Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "fields"), BAD, ids=lambda value: str(value)[:70])
-async def test_every_field_at_fault_is_named(
+async def test_every_invalid_field_is_listed(
     edge: RunningEdge, path: str, body: Any, fields: list[str]
 ) -> None:
     answer = await post(edge, path, body, (await keys(edge))[path])
@@ -119,7 +119,7 @@ async def test_every_field_at_fault_is_named(
 
 
 async def test_a_key_opens_one_monitor(edge: RunningEdge) -> None:
-    """Another ID with it is 404; an ingest key, or none, is 401."""
+    """With this key, another ID is 404. An ingest key, or none, is 401."""
     of = await keys(edge)
     for path, key, status in [
         ("/api/v1/heartbeats/8", of[HEARTBEAT], 404),
@@ -142,7 +142,7 @@ async def test_a_key_opens_one_monitor(edge: RunningEdge) -> None:
     assert await edge.appended(topics.HEARTBEATS) == []
 
 
-async def test_the_head_is_judged_first(edge: RunningEdge) -> None:
+async def test_headers_are_checked_before_the_body(edge: RunningEdge) -> None:
     key = (await keys(edge))[HEARTBEAT]
     assert (await post(edge, HEARTBEAT, b"{", key, {"Content-Type": "text/plain"})).status == 415
     assert (await post(edge, HEARTBEAT, b"{", key, {"Content-Encoding": "br"})).status == 415
@@ -152,7 +152,7 @@ async def test_the_head_is_judged_first(edge: RunningEdge) -> None:
 
 
 async def test_signals_take_no_tokens(start_edge: StartEdge) -> None:
-    """A job has to be able to say that it ran, whatever else its account sends."""
+    """The signal of a job must get through however much else its account sends."""
     edge = await start_edge()
     key = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="heartbeat/7", limit=RateLimit(0.001, 1))
     for _ in range(5):
@@ -170,7 +170,7 @@ async def test_a_full_disk_is_503(edge: RunningEdge) -> None:
     assert (await post(edge, HEARTBEAT, SIGNAL, key)).status == 202
 
 
-# More than there are connections; ten thousand differ in their number only.
+# More signals than connections; ten thousand would differ only in number.
 @pytest.mark.parametrize("signals", [1_500, pytest.param(10_000, marks=pytest.mark.full)])
 async def test_all_heartbeats_at_the_top_of_the_hour(edge: RunningEdge, signals: int) -> None:
     """All at once over many connections: none is lost, none is stored twice."""
@@ -178,10 +178,10 @@ async def test_all_heartbeats_at_the_top_of_the_hour(edge: RunningEdge, signals:
     runs = [str(uuid.uuid4()) for _ in range(signals)]
     waiting = iter(runs)
 
-    async def work() -> None:
+    async def send_signals() -> None:
         for run in waiting:
             assert (await post(edge, HEARTBEAT, {"run_id": run, "signal": "success"}, key)).status == 202
 
-    await asyncio.gather(*(work() for _ in range(100)))
+    await asyncio.gather(*(send_signals() for _ in range(100)))
     stored = [json.loads(record.value)["run_id"] for record in await edge.appended(topics.HEARTBEATS)]
     assert sorted(stored) == sorted(runs)

@@ -1,4 +1,4 @@
-"""The repair of a large OTLP body does not hold up other requests."""
+"""The repair of a large OTLP body does not block other requests."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tests.ingest_edge.conftest import RunningEdge
 from tests.otlp.requests import logs
 
 
-async def test_others_are_answered_while_a_large_body_is_repaired(
+async def test_other_requests_proceed_while_a_large_body_is_repaired(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, answered = threading.Event(), threading.Event()
@@ -20,7 +20,7 @@ async def test_others_are_answered_while_a_large_body_is_repaired(
 
     def wait_for_the_other(document: Any, type_: Any) -> None:
         begun.set()
-        # On the event loop nobody else would be answered.
+        # On the event loop, the repair would block the other request.
         assert answered.wait(10)
         repair(document, type_)
 

@@ -1,4 +1,4 @@
-"""Ping URLs at the edge: what is taken, what is refused, and that no key is told to anybody."""
+"""Ping URLs at the edge: accepted and refused pings. No response or log line has the key."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tests.ingest_edge.conftest import RunningEdge, StartEdge
 RID = "0190f3c2-7b5e-7a10-8c3d-2f4b6a8c0e1f"
 
 TAKEN: list[tuple[str, str, bytes | None, dict[str, Any]]] = [
-    # Method, what follows the key, body → what is written beside the ping's own ID.
+    # Method, path after the key, body; then the stored fields besides the ping's own ID.
     ("GET", "", None, {"signal": "success"}),
     ("HEAD", "", None, {"signal": "success"}),
     ("POST", "", None, {"signal": "success"}),
@@ -36,7 +36,7 @@ TAKEN: list[tuple[str, str, bytes | None, dict[str, Any]]] = [
     ("POST", "/255", b"x", {"signal": "failure", "exit_status": 255, "output": "x"}),
     ("GET", f"?rid={RID}", None, {"signal": "success", "run_id": RID}),
     ("GET", f"/start?rid={RID.upper()}&x=1", None, {"signal": "start", "run_id": RID}),
-    # What is too long is cut, what is no text is replaced; NUL is no text of a database.
+    # Long output is truncated; invalid UTF-8 and NUL, which Postgres cannot store, are replaced.
     ("POST", "/fail", b"x" * 50_000, {"signal": "failure", "output": "x" * OUTPUT_BYTES}),
     ("POST", "", b"a\xff\x00b", {"signal": "success", "output": "a\ufffd\ufffdb"}),
     ("POST", "", "\u00e9".encode() * 6000, {"signal": "success", "output": "\u00e9" * (OUTPUT_BYTES // 2)}),
@@ -47,7 +47,7 @@ async def ping_key(edge: RunningEdge, **options: Any) -> str:
     return await edge.issue_key(CredentialKind.PING_KEY, monitor="heartbeat/7", **options)
 
 
-async def test_what_is_taken_lies_in_the_log(edge: RunningEdge) -> None:
+async def test_accepted_request_is_in_the_log(edge: RunningEdge) -> None:
     key = await ping_key(edge)
     for method, path, body, _ in TAKEN:
         answer = await edge.request(method, f"/ping/{key}{path}", data=body)
@@ -63,12 +63,12 @@ async def test_what_is_taken_lies_in_the_log(edge: RunningEdge) -> None:
     for record in records:
         meta = msgspec.msgpack.decode(record.meta, type=MonitorMeta)
         assert (meta.kind, meta.monitor, meta.environment_id) == ("ping", 7, "env_1")
-        # In one partition with the heartbeat's signals, and without the key.
+        # In the partition of the heartbeat's signals, and without the key.
         assert (record.key, key.encode() in record.value) == (b"heartbeat/7", False)
 
 
-async def test_what_is_refused(edge: RunningEdge, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever is wrong with a key, the answer is the same; and no answer or log line has it."""
+async def test_invalid_pings_are_refused(edge: RunningEdge, caplog: pytest.LogCaptureFixture) -> None:
+    """All invalid keys get the same response; and no response or log line has the key."""
     caplog.set_level(logging.DEBUG)
     key = await ping_key(edge)
     unknown = make_credential(CredentialKind.PING_KEY)
@@ -89,7 +89,7 @@ async def test_what_is_refused(edge: RunningEdge, caplog: pytest.LogCaptureFixtu
     ]
     refused = [("GET", f"/{bad}", 404) for bad in bad_keys]
     actions = ["/256", "/-1", "/1000", "/1.5", "/\u0663", "/log", "/start/", "/start/1", "/", "/fail/x"]
-    # A slash alone names nothing else than the key.
+    # A trailing slash has no effect.
     refused += [("GET", f"/{key}{action}", 200 if action == "/" else 404) for action in actions]
     refused += [("GET", f"/{key}?rid={rid}", 422) for rid in ("", "1", RID[:-1], "{" + RID + "}")]
     refused += [(method, f"/{key}", 405) for method in ("PUT", "DELETE", "OPTIONS", "PATCH")]
@@ -107,14 +107,14 @@ async def test_what_is_refused(edge: RunningEdge, caplog: pytest.LogCaptureFixtu
     assert not [record for record in caplog.records if "phr_png_" in record.getMessage()]
 
 
-async def test_no_tokens_are_taken(start_edge: StartEdge) -> None:
+async def test_pings_take_no_tokens(start_edge: StartEdge) -> None:
     edge = await start_edge()
     key = await ping_key(edge, limit=RateLimit(0.001, 1))
     for _ in range(5):
         assert (await edge.request("GET", f"/ping/{key}")).status == 200
 
 
-async def test_what_cannot_be_kept_is_503(
+async def test_ping_that_cannot_be_stored_is_503(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = await ping_key(edge)
@@ -149,7 +149,7 @@ async def test_a_ping_counts_however_slow_its_output_is(
 async def test_a_ping_counts_however_its_output_ends(
     then: bytes | None, edge: RunningEdge, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The job has said that it failed: a caller that is gone never says it again."""
+    """A caller that has disconnected never resends the failure of its job."""
     key = await ping_key(edge)
     reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
     lines = [
@@ -159,7 +159,7 @@ async def test_a_ping_counts_however_its_output_ends(
         "Expect: 100-continue",
     ]
     writer.write("\r\n".join([*lines, "", ""]).encode())
-    # Who asks before sending is told at once.
+    # A client that waits for 100 Continue gets it at once.
     assert (
         await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), BODY_SECONDS / 2)
         == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -169,7 +169,7 @@ async def test_a_ping_counts_however_its_output_ends(
     if then is None:
         writer.close()
     else:
-        # By itself: with the head in one piece it is no request.
+        # Sent separately: in one piece with the head, it would be no valid request.
         await asyncio.sleep(0.05)
         writer.write(then)
         assert (await asyncio.wait_for(reader.readline(), 30)).startswith(b"HTTP/1.1 200 ")

@@ -1,4 +1,4 @@
-"""Where `/metrics` is served, and what happens when that address is taken."""
+"""The address of `/metrics`, also if it is in use."""
 
 from contextlib import AsyncExitStack, closing
 
@@ -16,18 +16,18 @@ from tests.support.engines import free_port
     [
         (None, 8000, 0, "127.0.0.1:8100"),
         (None, 8000, 2, "127.0.0.1:8102"),
-        # The last ports have none behind them.
+        # The last ports have no port 100 above them.
         (None, 65_500, 0, "127.0.0.1:65400"),
         ("10.0.0.5:9100", 8000, 0, "10.0.0.5:9100"),
         ("[::1]:9100", 8000, 1, "[::1]:9101"),
         ("0.0.0.0:0", 8000, 3, "0.0.0.0:0"),
     ],
 )
-def test_the_address(listen: str | None, own_port: int, index: int, address: str) -> None:
+def test_address_of_metrics(listen: str | None, own_port: int, index: int, address: str) -> None:
     assert metrics_address(listen, own_port, index) == address
 
 
-async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was_asked_for_does(
+async def test_only_a_configured_address_in_use_stops_the_process(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = new_registry()
@@ -41,7 +41,7 @@ async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was
                 assert (answer.status, "pharos_edge" in await answer.text()) == (200, True)
             await serve_metrics(stack, None, server, registry)
             assert f"127.0.0.1:{port}: Address already in use. Set PHAROS_METRICS_LISTEN" in caplog.text
-            # The same for workers that share a port: the next ports may be those of consumers and control.
+            # The same for workers that share a port: consumers and control may use the next ports.
             monkeypatch.setattr(
                 "ingest_edge.listening._METRICS_PORT_OFFSET", port - 1 - server.getsockname()[1]
             )
@@ -49,6 +49,6 @@ async def test_a_default_address_that_is_taken_stops_no_process_and_one_that_was
             assert caplog.text.count(f"127.0.0.1:{port}: Address already in use") == 2
             with pytest.raises(PortInUse, match="PHAROS_METRICS_LISTEN"):
                 await serve_metrics(stack, f"127.0.0.1:{port}", server, registry)
-            # An address of no interface here (RFC 5737).
+            # An address that no interface of this machine has (RFC 5737).
             with pytest.raises(PortInUse, match="192.0.2.1:9100: Cannot assign requested address"):
                 await serve_metrics(stack, "192.0.2.1:9100", server, registry)

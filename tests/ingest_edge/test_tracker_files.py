@@ -1,4 +1,4 @@
-"""The tracker as browsers fetch it."""
+"""The tracker files as browsers fetch them."""
 
 import asyncio
 import gzip
@@ -22,7 +22,7 @@ def _node() -> str:
 
 
 @pytest.mark.parametrize("path", _PATHS)
-async def test_it_may_be_kept_and_is_for_every_page(path: str, start_edge: StartEdge) -> None:
+async def test_files_are_cacheable_and_usable_by_every_page(path: str, start_edge: StartEdge) -> None:
     edge = await start_edge()
     answer = await edge.request("GET", path, headers={"Accept-Encoding": ""})
     assert answer.status == 200
@@ -46,7 +46,7 @@ async def test_it_may_be_kept_and_is_for_every_page(path: str, start_edge: Start
         ("", None),
     ],
 )
-async def test_it_comes_in_the_best_coding_that_the_browser_takes(
+async def test_serves_the_best_coding_that_the_browser_accepts(
     accepted: str, coding: str | None, start_edge: StartEdge
 ) -> None:
     edge = await start_edge()
@@ -67,7 +67,7 @@ async def test_it_comes_in_the_best_coding_that_the_browser_takes(
         assert answer.body == plain
 
 
-async def test_a_browser_that_has_it_is_not_sent_it_again(start_edge: StartEdge) -> None:
+async def test_browser_with_the_current_file_gets_304(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tags = set()
     for accepted in ("br", "gzip", ""):

@@ -15,7 +15,7 @@ StartPipeline = Callable[..., Any]
 
 @pytest.fixture
 async def start_pipeline(tmp_path: Path, column_store: ChdbColumnStore) -> AsyncIterator[StartPipeline]:
-    """Starts pipelines as `open_otlp_pipeline` does; they end with the test."""
+    """Return a function that starts pipelines as `open_otlp_pipeline` does. They end with the test."""
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> OtlpPipeline:
@@ -26,6 +26,6 @@ async def start_pipeline(tmp_path: Path, column_store: ChdbColumnStore) -> Async
 
 @pytest.fixture
 async def pipeline(start_pipeline: StartPipeline) -> OtlpPipeline:
-    """One with the product's default limits."""
+    """Return a pipeline with the default limits."""
     started: OtlpPipeline = await start_pipeline()
     return started

@@ -1,4 +1,4 @@
-"""Malformed requests, and what each is answered."""
+"""Malformed requests, and the response to each."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ GZIP = {"Content-Encoding": "gzip"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is sent, and what it is answered."""
+    """A request and its expected response."""
 
     name: str
     body: Any

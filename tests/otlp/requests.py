@@ -1,4 +1,4 @@
-"""Small OTLP requests to begin from."""
+"""Small valid OTLP requests, for tests to modify."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ END = "1544712661000000000"
 
 
 def span(**members: Any) -> dict[str, Any]:
-    """A good span with other members; None takes one away."""
+    """Return a valid span with changed members; None removes one."""
     whole = {
         "traceId": TRACE_ID,
         "spanId": SPAN_ID,
@@ -37,7 +37,7 @@ def attribute(key: str, **value: Any) -> dict[str, Any]:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """A value of so many lists in each other."""
+    """Return a value of this many nested lists."""
     value: dict[str, Any] = {"stringValue": "x"}
     for _ in range(levels):
         value = {"arrayValue": {"values": [value]}}
@@ -45,7 +45,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def snake(value: Any) -> Any:
-    """Members in snake_case, at all levels."""
+    """Return the value with members in snake_case, at all levels."""
     if isinstance(value, dict):
         return {
             "".join("_" + c.lower() if c.isupper() else c for c in name): snake(member)

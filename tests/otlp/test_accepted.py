@@ -1,4 +1,4 @@
-"""What the protocol lets senders do, and every field of what they may send."""
+"""Valid OTLP requests in all forms that the protocol allows, and every field of spans."""
 
 import gzip
 import json
@@ -26,13 +26,13 @@ EMPTY = [
 
 
 @pytest.mark.parametrize("body", EMPTY, ids=json.dumps)
-async def test_an_empty_request_is_a_whole_success(pipeline: OtlpPipeline, body: Any) -> None:
+async def test_empty_request_is_a_full_success(pipeline: OtlpPipeline, body: Any) -> None:
     answer = await pipeline.post("traces", body)
     assert (answer.status, answer.content_type, answer.body) == (200, JSON, b"{}")
     assert await pipeline.appended(topics.TRACES) == 0
 
 
-async def test_an_empty_message_is_a_whole_success(start_pipeline: StartPipeline) -> None:
+async def test_empty_message_is_a_full_success(start_pipeline: StartPipeline) -> None:
     pipeline = await start_pipeline(protobuf=True)
     for signal in ("traces", "logs", "metrics"):
         answer = await pipeline.post(signal, b"", {"Content-Type": PROTOBUF})
@@ -116,7 +116,7 @@ WHOLE_TRACE = {
 
 
 def _partlysnake() -> Any:
-    """Only the values of attributes, the deepest of all."""
+    """Only in the values of attributes, the deepest level."""
     part = json.loads(json.dumps(WHOLE_TRACE))
     of_span = part["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     of_span["attributes"] = snake(of_span["attributes"])
@@ -163,7 +163,7 @@ async def test_every_field_of_a_span(pipeline: OtlpPipeline, style: str) -> None
 
 
 async def test_times_of_logs(pipeline: OtlpPipeline) -> None:
-    """The time of the event, else when it was observed, else when it was received; no clock poisons a chunk."""
+    """The time of the event, else of its observation, else of its receipt; no wrong clock makes a chunk fail."""
     sent = [
         {"timeUnixNano": "1544712660300000000", "observedTimeUnixNano": "1544712661000000000"},
         {"observedTimeUnixNano": "1544712661000000000"},
@@ -199,7 +199,7 @@ async def test_values_may_nest_as_deep_as_the_limit(pipeline: OtlpPipeline) -> N
 
 
 async def test_a_chunk_larger_than_a_block_is_inserted_in_parts(pipeline: OtlpPipeline) -> None:
-    """Many records that each carry a large resource: together they are more than an insert takes."""
+    """Many records with a large resource each exceed the size of one insert together."""
     resource = {"attributes": [attribute("large", stringValue="x" * 20_000)]}
     for _ in range(5):
         body = {
@@ -216,8 +216,8 @@ async def test_a_chunk_larger_than_a_block_is_inserted_in_parts(pipeline: OtlpPi
     assert count.rows[0][0] == 7500
 
 
-async def test_a_value_of_a_kind_of_tomorrow_is_empty(pipeline: OtlpPipeline) -> None:
-    """Unknown members are passed over, in values too."""
+async def test_value_of_an_unknown_kind_is_empty(pipeline: OtlpPipeline) -> None:
+    """Unknown members are ignored, also in values."""
     attributes = [
         {"key": "new", "value": {"dateValue": "2030-01-01", "x_y": {"z": []}}},
         {"key": "both", "value": {"stringValue": "old", "dateValue": 5}, "tomorrow": 1},
@@ -228,10 +228,10 @@ async def test_a_value_of_a_kind_of_tomorrow_is_empty(pipeline: OtlpPipeline) ->
     assert row["SpanAttributes"] == {"new": "", "both": "old"}
 
 
-async def test_a_time_of_more_than_64_bits_stays_a_whole_number_beside_a_value_of_tomorrow(
+async def test_time_over_64_bits_stays_an_integer_next_to_a_value_of_unknown_kind(
     pipeline: OtlpPipeline,
 ) -> None:
-    """The body is written anew without the unknown member, and without a change to the rest."""
+    """The body is encoded again without the unknown member, and is otherwise unchanged."""
     value = {"stringValue": "x", "dateValue": 5}
     record = {"timeUnixNano": 2**64 + 5, "body": value}
     assert (await pipeline.post("logs", logs(record))).body == b"{}"

@@ -1,4 +1,4 @@
-"""The specification's own examples come back field by field, in JSON and in protobuf."""
+"""The examples of the specification are stored field by field, in JSON and in protobuf."""
 
 import json
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ async def _send(pipeline: OtlpPipeline, signal: str, name: str) -> None:
 
 
 def _in_protobuf(signal: str, document: Any) -> bytes:
-    """The same request as a message. Protobuf's own JSON has IDs in base64, OTLP's in hexadecimal."""
+    """Encode the request in protobuf. Protobuf's own JSON has IDs in base64, OTLP's in hexadecimal."""
     import base64
 
     def walk(value: Any) -> Any:
@@ -64,7 +64,7 @@ def _in_protobuf(signal: str, document: Any) -> bytes:
 
 
 def _known(row: dict[str, Any], **expected: Any) -> None:
-    """The row has these values, and in every other column of the exporter's nothing."""
+    """The row has these values, and nothing in the exporter's other columns."""
     ours = {"EnvironmentId", "ReceivedAt", "log", "log_offset"}
     other = {name: value for name, value in row.items() if name not in expected and name not in ours}
     assert {name: row[name] for name in expected} == expected

@@ -1,4 +1,4 @@
-"""The size of the rows is measured before they are made: never less than they are, and not much more."""
+"""The measured size of the rows is never below their actual size, and not far above."""
 
 import json
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def _in_protobuf(signal: str, body: Any) -> bytes:
 
 
 def _rows(signal: str, coding: Any, body: bytes) -> tuple[int, int]:
-    """(bytes, number) of the rows that the consumer makes."""
+    """Return (bytes, number) of the rows that the consumer builds."""
     topic = _TOPICS[signal]()
     meta = OtlpMeta("acc", "prj", "env_" + "e" * 26, 1_790_000_000_000, 1, coding)
     origin = RecordOrigin(meta, f"pharos.otlp-{signal}/{'x' * 36}/1000", 10**12)
@@ -93,7 +93,7 @@ def _rows(signal: str, coding: Any, body: bytes) -> tuple[int, int]:
 
 
 def _refuses(signal: str, coding: str, body: bytes, limit: int) -> bool:
-    # The body's own limit lies above those of the records in it.
+    # The limit of the body is above that of its records.
     limits = Limits.from_settings(Settings(max_expanded_bytes=max(limit, 2**20)))
     object.__setattr__(limits, "expanded_bytes", limit)
     try:
@@ -109,7 +109,7 @@ def _refuses(signal: str, coding: str, body: bytes, limit: int) -> bool:
 
 @pytest.mark.parametrize("coding", ["json", "protobuf"])
 @pytest.mark.parametrize("signal", _VARIED)
-def test_the_measure_is_above_the_rows_and_near_them(signal: str, coding: str) -> None:
+def test_measured_size_is_a_close_upper_bound_of_the_rows(signal: str, coding: str) -> None:
     document = _with_shared(signal, _VARIED[signal])
     body = json.dumps(document).encode() if coding == "json" else _in_protobuf(signal, document)
     size, _ = _rows(signal, coding, body)
@@ -126,8 +126,8 @@ def test_the_measure_is_above_the_rows_and_near_them(signal: str, coding: str) -
         if getattr(body, coding) is not None
     ],
 )
-def test_bodies_that_expand(name: str, coding: str) -> None:
-    """A tenth of what an attack would send, against a tenth of the limit."""
+def test_bodies_that_expand_are_refused(name: str, coding: str) -> None:
+    """A tenth of an attack, with a tenth of the limit."""
     body = BODIES[name]
     data = getattr(body, coding)(0.1)
     limit = 64 * 2**20 // 10

@@ -1,4 +1,4 @@
-"""Bodies of many small parts, which take no tokens: refused before they hold up the edge for seconds.
+"""Bodies of many small parts, which take no tokens, are refused before they block the edge for seconds.
 
 Each is a few kilobytes in gzip.
 """
@@ -48,7 +48,7 @@ def _many(part: bytes, count: int = _MANY) -> bytes:
     ],
     ids=["spans", "points", "unreadable", "unread"],
 )
-def test_in_json(signal: str, body: bytes, of: str) -> None:
+def test_too_many_parts_in_json_are_refused(signal: str, body: bytes, of: str) -> None:
     with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
         judge_json(signal, body, _LIMITS)
 
@@ -66,19 +66,19 @@ def _spans() -> bytes:
     ("path", "body", "of"),
     [
         ("v1/traces", _spans(), "records"),
-        # A field of two bytes with nothing in it: an empty resource.
+        # An empty field of two bytes: an empty resource.
         ("v1/logs", b"\x0a\x00" * 100_001, "resources and scopes"),
         # A resource of empty scopes.
         ("v1/metrics", b"\x0a\xc2\x9a\x0c" + b"\x12\x00" * 100_001, "resources and scopes"),
     ],
     ids=["spans", "resources", "scopes"],
 )
-def test_in_protobuf(path: str, body: bytes, of: str) -> None:
+def test_too_many_parts_in_protobuf_are_refused(path: str, body: bytes, of: str) -> None:
     with pytest.raises(PayloadTooLarge, match=f"more than .* {of}"):
         protobuf.validate(path, body, _LIMITS)
 
 
-def test_as_many_as_allowed_are_judged() -> None:
+def test_maximum_of_parts_is_accepted() -> None:
     body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[%b]}]}]}' % _many(b"{}", _MANY - 1)
     verdict, _ = judge_json("traces", body, _LIMITS)
     assert verdict.rejections == _MANY - 1
@@ -87,7 +87,7 @@ def test_as_many_as_allowed_are_judged() -> None:
 
 
 def test_a_repaired_body_that_is_longer_is_refused() -> None:
-    """The log takes no larger records than bodies are."""
+    """The log accepts no records above the limit of bodies."""
     records = b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"timeUnixNano":1e30}]}]}],"x":[%b]}'
     body = records % _many(b"1e15", 1_200_000)
     assert len(body) < _LIMITS.decompressed_bytes / 3

@@ -1,4 +1,4 @@
-"""Values that no column holds as they were sent: represented as well as they can be, or their record alone rejected."""
+"""Values that no column can store as sent: stored in the closest form, or only their record is rejected."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ VALUES: list[tuple[str, str, dict[str, Any] | None]] = [
     ('{"arrayValue":{"values":[{"intValue":1e400},{"bytesValue":"_-8"}]}}', '["Infinity","/+8="]', None),
 ]
 
-# Each of these spans is rejected alone, with what the message names.
+# Each of these spans is rejected alone; with the text that the message contains.
 REJECTED_SPANS: list[tuple[Any, str]] = [
     ("x", "Expected `object`, got `str`"),
     (span(traceId=5), "Expected `str | null`, got `int` - at `$.traceId`"),
@@ -73,7 +73,7 @@ REJECTED_POINTS: list[dict[str, Any]] = [
     {"histogram": {"dataPoints": [{**POINT, "count": str(2**63)}]}},
     {"histogram": {"dataPoints": [{**POINT, "bucketCounts": ["x"]}]}},
     {"gauge": {"dataPoints": [{**POINT, "asDouble": "much"}]}},
-    # What a metric says of itself is said of each of its points.
+    # A metric's own fields are stored with each of its points.
     {"unit": 5, "sum": {"dataPoints": [{**POINT, "asInt": 1}] * 2}},
 ]
 
@@ -115,7 +115,7 @@ async def test_odd_values_are_stored_the_same_from_json_and_protobuf(start_pipel
     assert found == {str(number): {"a": stored} for number, (stored, _) in enumerate(twins)}
 
 
-async def test_what_cannot_be_stored_is_rejected_alone(pipeline: OtlpPipeline) -> None:
+async def test_unstorable_record_is_rejected_alone(pipeline: OtlpPipeline) -> None:
     for bad, reason in REJECTED_SPANS:
         answer = await pipeline.post("traces", traces(span(name="first"), bad, span(name="last")))
         told = answer.document()["partialSuccess"]
@@ -144,7 +144,7 @@ async def test_what_cannot_be_stored_is_rejected_alone(pipeline: OtlpPipeline) -
     assert await pipeline.rows("otel_metrics_histogram") == await pipeline.rows("otel_metrics_sum") == []
 
 
-async def test_a_resource_that_cannot_be_stored_takes_its_own_records_along(pipeline: OtlpPipeline) -> None:
+async def test_unstorable_resource_is_rejected_with_its_records(pipeline: OtlpPipeline) -> None:
     bad = {"attributes": [attribute("a", bytesValue="?")]}
     resources = [
         {"resource": bad, "scopeSpans": [{"spans": [span(), span()]}, {"spans": [span()]}]},
@@ -156,7 +156,7 @@ async def test_a_resource_that_cannot_be_stored_takes_its_own_records_along(pipe
     assert [row["SpanName"] for row in await pipeline.rows("otel_traces")] == ["kept"]
 
 
-# Points that leave out what is zero, in JSON and in protobuf.
+# Points that omit zero values, in JSON and in protobuf.
 _ABSENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "histogram": ({}, {}),
     "exponentialHistogram": ({"positive": {}}, {}),
@@ -188,7 +188,7 @@ async def test_absent_members_are_zero_in_json_as_in_protobuf(start_pipeline: St
         assert (from_json["Count"], from_json["Sum"]) == (0, 0.0)
 
 
-def test_a_body_without_odd_values_travels_as_it_came() -> None:
+def test_body_without_odd_values_is_stored_unchanged() -> None:
     decoder = Decoder(TracesRequest)
     body = json.dumps(
         traces(span(name="\U0001f600", attributes=[attribute("a", bytesValue="/+8=")]))

@@ -1,4 +1,4 @@
-"""What is rejected record by record: exact counts, and exactly the rest is stored."""
+"""Rejected records: exact counts, and all other records are stored."""
 
 import json
 from typing import Any
@@ -43,7 +43,7 @@ GOOD_SPANS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", BAD_SPANS)
-async def test_a_bad_span_among_good_ones(pipeline: OtlpPipeline, name: str) -> None:
+async def test_invalid_span_is_rejected_and_the_others_stored(pipeline: OtlpPipeline, name: str) -> None:
     body = traces(span(name="first"), BAD_SPANS[name], span(name="last"))
     answer = await pipeline.post("traces", body)
     told = answer.document()["partialSuccess"]
@@ -54,7 +54,7 @@ async def test_a_bad_span_among_good_ones(pipeline: OtlpPipeline, name: str) -> 
 
 
 @pytest.mark.parametrize("name", GOOD_SPANS)
-async def test_a_good_span(pipeline: OtlpPipeline, name: str) -> None:
+async def test_valid_span_is_accepted(pipeline: OtlpPipeline, name: str) -> None:
     answer = await pipeline.post("traces", traces(GOOD_SPANS[name]))
     assert (answer.status, answer.body) == (200, b"{}")
     await pipeline.consume()
@@ -63,7 +63,7 @@ async def test_a_good_span(pipeline: OtlpPipeline, name: str) -> None:
 
 
 async def test_counts_are_exact_over_resources_and_scopes(pipeline: OtlpPipeline) -> None:
-    """All kinds of bad spans between good ones, in several resources and scopes."""
+    """All kinds of invalid spans among valid ones, in several resources and scopes."""
     resources = []
     for number in range(3):
         scopes = []
@@ -112,11 +112,11 @@ GOOD_POINTS: list[dict[str, Any]] = [
 ]
 
 
-async def test_data_points(pipeline: OtlpPipeline) -> None:
-    """Each bad one is counted; a point that says that it has no value on purpose is taken."""
+async def test_invalid_data_points_are_rejected(pipeline: OtlpPipeline) -> None:
+    """Each invalid point is counted; a point flagged as having no recorded value is accepted."""
     listed = [{"name": f"bad {n}", **kind} for n, kind in enumerate(BAD_POINTS)]
     listed += [{"name": f"good {n}", **kind} for n, kind in enumerate(GOOD_POINTS)]
-    # Bad and good ones in turn.
+    # Invalid and valid points in turn.
     listed.sort(key=lambda metric: metric["name"].split()[1])
     answer = await pipeline.post("metrics", metrics(*listed, {"name": "no kind"}))
     told = answer.document()["partialSuccess"]
@@ -130,7 +130,7 @@ async def test_data_points(pipeline: OtlpPipeline) -> None:
     assert str(rows[7]["ValueAtQuantiles.Value"]) == "[nan]"
 
 
-async def test_a_log_record_over_the_limit(start_pipeline: StartPipeline) -> None:
+async def test_log_record_over_the_limit_is_rejected(start_pipeline: StartPipeline) -> None:
     pipeline = await start_pipeline(max_event_bytes=1000)
     small, large = {"body": {"stringValue": "x" * 500}}, {"body": {"stringValue": "x" * 1000}}
     answer = await pipeline.post("logs", logs(small, large, small, large, large))
@@ -142,7 +142,7 @@ async def test_a_log_record_over_the_limit(start_pipeline: StartPipeline) -> Non
 
 
 async def test_protobuf_counts_the_same(start_pipeline: StartPipeline) -> None:
-    """The same rules in the other coding; the answer is a message too."""
+    """The same rules in protobuf; the response is a protobuf message too."""
     pipeline = await start_pipeline(protobuf=True, max_event_bytes=1000)
     headers = {"Content-Type": PROTOBUF}
     request = trace_service.ExportTraceServiceRequest()
@@ -177,7 +177,7 @@ async def test_protobuf_counts_the_same(start_pipeline: StartPipeline) -> None:
     assert len(await pipeline.rows("otel_metrics_gauge")) == 2
 
 
-async def test_a_large_log_record_in_protobuf(start_pipeline: StartPipeline) -> None:
+async def test_log_record_over_the_limit_in_protobuf_is_rejected(start_pipeline: StartPipeline) -> None:
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
     pipeline = await start_pipeline(protobuf=True)
@@ -191,7 +191,7 @@ async def test_a_large_log_record_in_protobuf(start_pipeline: StartPipeline) -> 
     assert sorted(len(row["Body"]) for row in await pipeline.rows("otel_logs")) == [10, 20]
 
 
-async def test_long_names_are_cut_in_the_message(pipeline: OtlpPipeline) -> None:
+async def test_long_names_are_truncated_in_the_message(pipeline: OtlpPipeline) -> None:
     answer = await pipeline.post("traces", traces(*[span(name="n" * 10_000, spanId="")] * 100))
     told = answer.document()["partialSuccess"]
     assert told["rejectedSpans"] == "100"
@@ -199,8 +199,8 @@ async def test_long_names_are_cut_in_the_message(pipeline: OtlpPipeline) -> None
     assert json.loads(answer.body)
 
 
-async def test_an_attribute_may_be_anything(pipeline: OtlpPipeline) -> None:
-    """Values of all kinds, empty ones, and a key that comes twice."""
+async def test_attribute_may_have_any_value(pipeline: OtlpPipeline) -> None:
+    """Values of all kinds, empty values, and a repeated key."""
     listed = [
         attribute("text", stringValue=""),
         attribute("yes", boolValue=True),

@@ -1,4 +1,4 @@
-"""Malformed requests: status, google.rpc.Status code and message of each, and that nothing of them is stored."""
+"""Malformed requests: status, google.rpc.Status code and message of each. Nothing of them is stored."""
 
 import asyncio
 import gzip
@@ -16,7 +16,7 @@ from tests.support.otlp_pipeline import ALL_SIGNALS, JSON, PROTOBUF
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_what_cannot_be_taken(start_pipeline: StartPipeline, case: Case) -> None:
+async def test_malformed_requests_are_refused(start_pipeline: StartPipeline, case: Case) -> None:
     pipeline = await start_pipeline(**case.limits)
     answer = await pipeline.post(case.signal, case.body, case.headers, case.method)
     told = answer.document()
@@ -30,9 +30,9 @@ async def test_what_cannot_be_taken(start_pipeline: StartPipeline, case: Case) -
         assert await pipeline.appended(topic) == 0
 
 
-async def test_over_the_rate(start_pipeline: StartPipeline) -> None:
-    """429, code 8, and when to come back; more than the burst is 413, which no waiting would help."""
-    # By a clock that stands still: no part of the four seconds has gone when the second request comes.
+async def test_request_over_the_rate_is_retryable(start_pipeline: StartPipeline) -> None:
+    """429 with code 8 and `Retry-After`; more than the burst is 413, because a retry cannot succeed."""
+    # The clock stands still, so that the whole four seconds remain at the second request.
     pipeline = await start_pipeline(rate=RateLimit(0.5, 2), clock=lambda: 100.0)
     assert (await pipeline.post("traces", traces(span(), span()))).status == 200
     answer = await pipeline.post("traces", traces(span(), span()))
@@ -42,8 +42,8 @@ async def test_over_the_rate(start_pipeline: StartPipeline) -> None:
     assert (answer.status, answer.document()["code"]) == (413, 3)
 
 
-async def test_the_log_away(start_pipeline: StartPipeline) -> None:
-    """503, code 14, with `Retry-After`; the same request is taken once the log is back."""
+async def test_request_is_retryable_while_the_log_is_unreachable(start_pipeline: StartPipeline) -> None:
+    """503 with code 14 and `Retry-After`; the same request is accepted once the log is reachable."""
     pipeline = await start_pipeline()
     await pipeline.log.call(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchall())
     big = span(attributes=[attribute("noise", stringValue=secrets.token_hex(90_000))])
@@ -55,7 +55,7 @@ async def test_the_log_away(start_pipeline: StartPipeline) -> None:
 
 
 async def test_a_body_that_never_ends_is_retryable(start_pipeline: StartPipeline) -> None:
-    """408 would make senders drop what they have."""
+    """After a 408, senders would drop the data."""
     pipeline = await start_pipeline(body_timeout_seconds=0.2)
 
     async def unfinished() -> Any:
@@ -68,13 +68,13 @@ async def test_a_body_that_never_ends_is_retryable(start_pipeline: StartPipeline
         asyncio.timeout(60),
         pipeline.session.post(url, data=unfinished(), headers=headers) as answer,
     ):
-        # Not `answer.read()`: it waits until the request is sent, too.
+        # Not `answer.read()`, which also waits until the request is sent.
         told = json.loads(await answer.content.read())
     assert (answer.status, told["code"]) == (503, 14)
     assert answer.headers["Retry-After"] == "1"
 
 
-async def test_in_protobuf_the_status_is_a_message(start_pipeline: StartPipeline) -> None:
+async def test_refusal_in_protobuf_is_a_status_message(start_pipeline: StartPipeline) -> None:
     from google.rpc.status_pb2 import Status
 
     pipeline = await start_pipeline(protobuf=True)
@@ -89,8 +89,8 @@ async def test_in_protobuf_the_status_is_a_message(start_pipeline: StartPipeline
     assert Status.FromString(answer.body).code == 16
 
 
-async def test_a_message_has_a_limit_of_its_own(start_pipeline: StartPipeline) -> None:
-    """Two bytes of it may take a hundred and eighty in memory."""
+async def test_protobuf_has_its_own_size_limit(start_pipeline: StartPipeline) -> None:
+    """A message of two bytes may take 180 in memory."""
     pipeline = await start_pipeline(protobuf=True, max_protobuf_bytes=5000)
     for headers, body in (
         ({}, b"\x0a\x00" * 2501),

@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDKs, unmodified, deliver what a small application makes."""
+"""The unmodified OpenTelemetry SDKs deliver all signals of a small application."""
 
 import asyncio
 import json
@@ -21,13 +21,13 @@ def _command(app: str) -> list[str]:
         return javascript_app()
 
 
-# The SDKs drop what takes ten seconds to be answered, or send it twice.
+# After ten seconds without a response, the SDKs drop the data or send it again.
 _PATIENCE_SECONDS = 100
 
 
 async def _run(app: str, pipeline: OtlpPipeline) -> Any:
     command = _command(app)
-    # In JavaScript these are milliseconds, in Python seconds.
+    # JavaScript has these in milliseconds, Python in seconds.
     patience = str(_PATIENCE_SECONDS * (1000 if app == "js" else 1))
     environment = {
         **os.environ,
@@ -61,8 +61,8 @@ def _text(value: Any) -> str:
 
 
 @pytest.mark.parametrize("app", ["js", "json", "proto"])
-async def test_everything_arrives(start_pipeline: StartPipeline, app: str) -> None:
-    """Protobuf is allowed for the one that can do nothing else."""
+async def test_everything_that_the_sdk_sends_is_stored(start_pipeline: StartPipeline, app: str) -> None:
+    """Protobuf is allowed for the SDK that supports nothing else."""
     pipeline = await start_pipeline(protobuf=app == "proto")
     made = await _run(app, pipeline)
     await pipeline.consume()
@@ -110,8 +110,8 @@ async def test_everything_arrives(start_pipeline: StartPipeline, app: str) -> No
     }
 
 
-async def test_an_exporter_in_protobuf_is_told_what_to_set(pipeline: OtlpPipeline) -> None:
-    """Without the flag the SDK gets 415 and its log says why."""
+async def test_refusal_of_protobuf_names_the_setting(pipeline: OtlpPipeline) -> None:
+    """Without the setting, the SDK gets 415 and logs the reason."""
     await _run("proto", pipeline)
     await pipeline.consume()
     assert await pipeline.rows("otel_traces") == []

@@ -1,4 +1,4 @@
-"""Credentials: their shape, and how a false one is told."""
+"""Credentials: their format, and the detection of invalid ones."""
 
 import zlib
 
@@ -15,9 +15,9 @@ from pipeline_contracts.credentials import (
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-# A tracker ID is no secret, and made like other IDs.
+# A tracker ID is no secret, and is created like other IDs.
 @pytest.mark.parametrize("kind", [kind for kind in CredentialKind if kind is not CredentialKind.SITE])
-def test_a_credential_is_prefix_random_and_check_sum(kind: CredentialKind) -> None:
+def test_credential_is_prefix_random_part_and_checksum(kind: CredentialKind) -> None:
     credential = make_credential(kind)
     assert credential.startswith(("phr_pat_", "phr_ing_", "phr_mon_", "phr_png_"))
     assert len(credential) == 8 + 32 + 6
@@ -29,12 +29,12 @@ def test_a_credential_is_prefix_random_and_check_sum(kind: CredentialKind) -> No
     assert make_credential(kind) != credential
 
 
-def test_any_changed_character_is_told() -> None:
+def test_checksum_detects_any_changed_character() -> None:
     credential = make_credential(CredentialKind.INGEST_KEY)
-    for place in range(len(credential)):
+    for index in range(len(credential)):
         for other in ("0", "z", "-", "æ"):
-            if credential[place] != other:
-                changed = credential[:place] + other + credential[place + 1 :]
+            if credential[index] != other:
+                changed = credential[:index] + other + credential[index + 1 :]
                 assert not is_well_formed(changed, CredentialKind.INGEST_KEY)
     for wrong in (credential[:-1], credential + "0", "", credential.replace("ing", "pat")):
         assert not is_well_formed(wrong, CredentialKind.INGEST_KEY)

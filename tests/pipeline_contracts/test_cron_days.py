@@ -1,4 +1,4 @@
-"""Whether a cron expression ever comes, held against the library's own search for the next time."""
+"""Whether a cron expression ever occurs, compared with the library's own search for the next time."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def _is_found(expression: str) -> bool:
-    """It gives up after fifty years."""
+    """Search with the library, which gives up after fifty years."""
     try:
         next(CronSim(expression, _START))
     except StopIteration:
@@ -21,7 +21,7 @@ def _is_found(expression: str) -> bool:
     return True
 
 
-# (expression, whether it comes)
+# Expressions, and whether they occur.
 _DAYS = {
     "* * * * *": True,
     "0 0 29 2 *": True,
@@ -38,10 +38,10 @@ _DAYS = {
 }
 
 
-@pytest.mark.parametrize(("expression", "comes"), _DAYS.items())
-def test_what_comes(expression: str, comes: bool) -> None:
-    assert can_occur(CronSim(expression, _START)) is comes
-    assert _is_found(expression) is comes
+@pytest.mark.parametrize(("expression", "occurs"), _DAYS.items())
+def test_can_occur(expression: str, occurs: bool) -> None:
+    assert can_occur(CronSim(expression, _START)) is occurs
+    assert _is_found(expression) is occurs
 
 
 _days = st.lists(
@@ -55,7 +55,9 @@ _weekdays = st.lists(
 
 @settings(max_examples=200)
 @given(_days, _months, _weekdays)
-def test_it_is_as_the_search_finds(days: list[str], months: list[str], weekdays: list[str]) -> None:
+def test_agrees_with_the_search_of_the_library(
+    days: list[str], months: list[str], weekdays: list[str]
+) -> None:
     expression = f"0 0 {','.join(days)} {','.join(months)} {','.join(weekdays)}"
     try:
         cron = CronSim(expression, _START)

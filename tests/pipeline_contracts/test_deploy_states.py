@@ -1,4 +1,4 @@
-"""Every move between two states, written out."""
+"""Every transition between two states, written out."""
 
 import itertools
 from typing import Any
@@ -42,7 +42,7 @@ rejected           no  no  no  no
 superseded         no  no  no  no
 """
 # From, and whether it may become: pending, running, succeeded, failed, canceled.
-OPERATION = """
+STEP = """
 pending            no  yes no  no  yes
 running            no  no  yes yes no
 succeeded          no  no  no  no  no
@@ -53,7 +53,7 @@ KINDS: list[tuple[type[State], str]] = [
     (DeploymentStatus, DEPLOYMENT),
     (EnvironmentState, ENVIRONMENT),
     (ChangeState, CHANGE),
-    (StepStatus, OPERATION),
+    (StepStatus, STEP),
 ]
 
 
@@ -62,9 +62,9 @@ def _expected(kind: type[State], table: str) -> dict[tuple[State, State], bool]:
     states: list[Any] = list(kind)
     assert [row[0] for row in rows] == states
     return {
-        (kind(name), wanted): answer == "yes"
-        for name, *answers in rows
-        for wanted, answer in zip(states, answers, strict=True)
+        (kind(name), following): cell == "yes"
+        for name, *cells in rows
+        for following, cell in zip(states, cells, strict=True)
     }
 
 
@@ -86,13 +86,13 @@ def _is_allowed(was: State, wanted: State) -> bool:
 
 
 @pytest.mark.parametrize(("was", "wanted", "allowed"), CASES, ids=lambda value: str(value))
-def test_each_move(was: State, wanted: State, allowed: bool) -> None:
+def test_each_transition(was: State, wanted: State, allowed: bool) -> None:
     assert _is_allowed(was, wanted) is allowed
     assert (wanted in TRANSITIONS[type(was)][was]) is allowed
 
 
-def test_no_state_of_one_kind_becomes_one_of_another() -> None:
-    """Also where their texts are equal, which makes them equal: `running` is of three kinds."""
+def test_no_transition_to_another_kind_of_state() -> None:
+    """Also if their texts, and so the states, are equal: three kinds have the state `running`."""
     every = [state for kind, _ in KINDS for state in kind]
     pairs = [
         (was, wanted) for was, wanted in itertools.product(every, every) if type(was) is not type(wanted)
@@ -108,13 +108,13 @@ def test_no_state_of_one_kind_becomes_one_of_another() -> None:
     assert not _is_allowed(DeploymentStatus.RUNNING, StepStatus.SUCCEEDED)
 
 
-def test_there_is_a_table_of_each_kind_with_all_of_its_states() -> None:
+def test_transitions_cover_all_states_of_each_kind() -> None:
     assert set(TRANSITIONS) == {kind for kind, _ in KINDS}
-    for kind, moves in TRANSITIONS.items():
-        assert set(moves) == set(kind)
+    for kind, transitions in TRANSITIONS.items():
+        assert set(transitions) == set(kind)
 
 
-def test_a_caller_polls_until_one_of_four() -> None:
+def test_final_statuses_are_those_without_transitions() -> None:
     assert frozenset({"succeeded", "failed", "rejected", "canceled"}) == FINAL_STATUSES
     for status in DeploymentStatus:
         assert (status in FINAL_STATUSES) == (
@@ -122,14 +122,13 @@ def test_a_caller_polls_until_one_of_four() -> None:
         )
 
 
-def test_what_is_active_is_neither_final_nor_waiting_for_a_person() -> None:
+def test_active_statuses_are_neither_final_nor_awaiting_approval() -> None:
     assert ACTIVE_STATUSES == ("queued", "deploying", "running")
     assert not FINAL_STATUSES.intersection(ACTIVE_STATUSES)
     assert {*ACTIVE_STATUSES, *FINAL_STATUSES, DeploymentStatus.AWAITING_APPROVAL} == set(DeploymentStatus)
 
 
-def test_every_deployment_can_be_finished() -> None:
-    """From each status some way leads to a final one."""
+def test_every_status_leads_to_a_final_one() -> None:
     for status in DeploymentStatus:
         reached, new = {status}, {status}
         while new:
@@ -138,12 +137,12 @@ def test_every_deployment_can_be_finished() -> None:
         assert FINAL_STATUSES & reached, status
 
 
-def test_an_operation_succeeds_once_and_what_has_not_succeeded_still_can() -> None:
+def test_step_succeeds_once_and_any_other_still_can() -> None:
     ended = {was for was in StepStatus if not any(_is_allowed(was, wanted) for wanted in StepStatus)}
     assert ended == {StepStatus.SUCCEEDED}
     for status in StepStatus:
-        way = {status}
-        while StepStatus.SUCCEEDED not in way:
-            further = way | {wanted for was in way for wanted in StepStatus if _is_allowed(was, wanted)}
-            assert further != way, status
-            way = further
+        reached = {status}
+        while StepStatus.SUCCEEDED not in reached:
+            more = reached | {wanted for was in reached for wanted in StepStatus if _is_allowed(was, wanted)}
+            assert more != reached, status
+            reached = more

@@ -20,7 +20,7 @@ _READ = {
 
 
 @pytest.mark.parametrize(("text", "seconds"), _READ.items())
-def test_how_many_seconds_a_text_is(text: str, seconds: int) -> None:
+def test_parses_durations(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
 
@@ -28,7 +28,7 @@ def test_how_many_seconds_a_text_is(text: str, seconds: int) -> None:
     "text",
     ["", "m", "1w", "-1h", "+1h", "1.5h", "1h30m", " 1h", "1h\n", "1 h", "1H", "٣m", "9" * 10, "9" * 5000],
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_refuses_invalid_durations(text: str) -> None:
     with pytest.raises(BadDuration) as refused:
         parse_duration(text)
     assert str(refused.value) == "is no duration; write 90s, 30m, 2h or 1d"
@@ -48,10 +48,10 @@ _WRITTEN = {
 
 
 @pytest.mark.parametrize(("seconds", "text"), _WRITTEN.items())
-def test_the_largest_unit_that_divides_it(seconds: int, text: str) -> None:
+def test_formats_in_the_largest_exact_unit(seconds: int, text: str) -> None:
     assert format_duration(seconds) == text
 
 
 @given(st.integers(0, 999_999_999))
-def test_what_is_written_is_read_as_the_same(seconds: int) -> None:
+def test_formatted_durations_parse_to_the_same_seconds(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds

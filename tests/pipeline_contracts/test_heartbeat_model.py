@@ -1,8 +1,8 @@
-"""Heartbeats as they are judged in practice, held against a model in which everything happens in order.
+"""States of heartbeats under realistic conditions, compared with a model in which everything happens in order.
 
-In the model each signal is applied the moment it is received, each deadline passes on time, and nothing is pruned. In
-practice signals are slow and overtake each other, scans come now and then by a clock that partitions hold back, old
-runs are pruned, and partitions come and go. Both have to end alike.
+In the model each signal is applied when it is received, each deadline is applied on time, and nothing is pruned. Under
+realistic conditions signals are delayed and overtake each other, scans lag because partitions do, old runs are pruned,
+and partitions appear and disappear. Both must end in the same state.
 """
 
 import random
@@ -27,14 +27,14 @@ from pipeline_contracts.schedules import Schedule
 from tests.pipeline_contracts.test_heartbeat_states import NEW, T0
 
 SECOND = 1000
-# Longer than any signal of the model is on its way.
+# Longer than any delay of a signal.
 PRUNED_AFTER = 20 * 60 * SECOND
 SLOWEST = 45 * SECOND
 
 
 @dataclass
 class Watched:
-    """A heartbeat with its runs, as the database has them."""
+    """A heartbeat with its runs, as in the database."""
 
     heartbeat: Heartbeat
     runs: dict[str, Run] = field(default_factory=dict)
@@ -70,15 +70,15 @@ class Watched:
         for run in old:
             del self.runs[run.run_id]
 
-    def stands(self) -> tuple[Any, ...]:
+    def outcome(self) -> tuple[Any, ...]:
         h = self.heartbeat
-        # Beyond what makes it down, failures are not kept without their runs.
+        # Without their runs, only as many failures are kept as make the heartbeat `down`.
         failures = min(h.failures_in_row, h.failures_before_down)
         return (h.state, failures, h.due_ms, h.deadline_ms, h.open_runs, h.oldest_start_ms, h.last_signal_ms)
 
 
 def _signals(chance: random.Random, end_ms: int) -> list[tuple[int, str, Signal]]:
-    """(received, run, signal) of a job that mostly runs each two minutes, and sometimes crashes, fails or is away."""
+    """Return (received, run, signal) of a job that runs about every two minutes, and may crash, fail or stop."""
     found: list[tuple[int, str, Signal]] = []
     at_ms, number = T0 + chance.randrange(1000), 0
     while at_ms < end_ms:
@@ -95,18 +95,18 @@ def _signals(chance: random.Random, end_ms: int) -> list[tuple[int, str, Signal]
 
 
 def _pauses(chance: random.Random, end_ms: int) -> list[tuple[int, bool]]:
-    """Times of pausing and resuming in turn; after the last one it is judged."""
+    """Return times of pausing and resuming in turn, the last of resuming."""
     times = sorted(chance.sample(range(T0 + 1, end_ms - 10 * 60 * SECOND), 2 * chance.randrange(3)))
     return [(at_ms, n % 2 == 0) for n, at_ms in enumerate(times)]
 
 
 class Partitions:
-    """How far the partitions of the topic are applied. The heartbeat's signals are in partition 0."""
+    """Progress of the partitions of the topic. The heartbeat's signals are in partition 0."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.progress: dict[int, int] = {0: T0, 7: T0 - 1}
-        """Partition 7 was in a topic of this name that had more."""
+        """Partition 7 belonged to an earlier topic of this name with more partitions."""
         self.existing = {0}
 
     def clock_ms(self, now_ms: int) -> int | None:
@@ -118,7 +118,7 @@ class Partitions:
         return applied_through_ms(self.progress, self.existing)
 
 
-def _in_practice(
+def _run_with_delays(
     chance: random.Random,
     watched: Watched,
     signals: list[tuple[int, str, Signal]],
@@ -133,36 +133,36 @@ def _in_practice(
         events += [(arrived, "signal", signal)] * chance.choice((1, 1, 1, 2))
     events += [(at, "scan", None) for at in range(T0, end_ms, 2 * SECOND)]
     events += [(at, "prune", None) for at in range(T0, end_ms, PRUNED_AFTER // 5)]
-    for at_ms, kind, what in sorted(events, key=lambda event: event[:2]):
+    for at_ms, kind, value in sorted(events, key=lambda event: event[:2]):
         if kind == "pause":
-            watched.pause(what, at_ms)
+            watched.pause(value, at_ms)
         elif kind == "signal":
-            watched.signal(what[1], what[2], what[0])
+            watched.signal(value[1], value[2], value[0])
         elif kind == "prune":
             watched.prune(at_ms - PRUNED_AFTER)
         elif (clock_ms := partitions.clock_ms(at_ms)) is not None:
             before = watched.heartbeat.state
             watched.scan(clock_ms - _MARGIN_MS)
             assert before != "down" or watched.heartbeat.state == "down"
-    # Nothing holds the clock for good.
+    # No partition delays the clock forever.
     partitions.progress |= dict.fromkeys(partitions.existing, end_ms)
     assert applied_through_ms(partitions.progress, partitions.existing) == end_ms
 
 
-def _in_order(
+def _run_in_order(
     watched: Watched, signals: list[tuple[int, str, Signal]], pauses: list[tuple[int, bool]]
 ) -> None:
     events: list[tuple[int, Any]] = [*((at, paused) for at, paused in pauses), *((s[0], s) for s in signals)]
-    for at_ms, what in sorted(events, key=lambda event: event[0]):
+    for at_ms, value in sorted(events, key=lambda event: event[0]):
         watched.scan(at_ms)
-        if isinstance(what, bool):
-            watched.pause(what, at_ms)
+        if isinstance(value, bool):
+            watched.pause(value, at_ms)
         else:
-            watched.signal(what[1], what[2], what[0])
+            watched.signal(value[1], value[2], value[0])
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_practice_ends_as_the_model_does(seed: int) -> None:
+def test_delayed_signals_end_in_the_state_of_the_model(seed: int) -> None:
     chance = random.Random(seed)
     new = replace(
         NEW,
@@ -174,9 +174,9 @@ def test_practice_ends_as_the_model_does(seed: int) -> None:
     end_ms = T0 + 3600 * SECOND
     signals, pauses = _signals(chance, end_ms - SLOWEST), _pauses(chance, end_ms)
     model = Watched(replace(new, missed_ms=[]))
-    _in_order(model, signals, pauses)
-    practice = Watched(replace(new, missed_ms=[]))
-    _in_practice(chance, practice, signals, pauses, end_ms)
-    for watched in (model, practice):
+    _run_in_order(model, signals, pauses)
+    delayed = Watched(replace(new, missed_ms=[]))
+    _run_with_delays(chance, delayed, signals, pauses, end_ms)
+    for watched in (model, delayed):
         watched.scan(end_ms)
-    assert practice.stands() == model.stands()
+    assert delayed.outcome() == model.outcome()

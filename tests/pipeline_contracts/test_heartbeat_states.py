@@ -1,4 +1,4 @@
-"""What signals and time make of a heartbeat: every order of the signals of two overlapping runs, and each deadline."""
+"""States of a heartbeat: every order of the signals of two overlapping runs, and each deadline."""
 
 import itertools
 import random
@@ -45,7 +45,7 @@ NEW = Heartbeat(
 
 
 class Watch:
-    """A heartbeat with all of its runs, to which signals come and time passes."""
+    """A heartbeat with all of its runs."""
 
     def __init__(self, **changes: Any) -> None:
         self.heartbeat = replace(NEW, missed_ms=[], **changes)
@@ -59,7 +59,7 @@ class Watch:
                 recount(self.heartbeat, list(self.runs.values()))
 
     def at(self, clock_ms: int) -> str:
-        """The state at this moment."""
+        """Apply all deadlines until this time, and return the state."""
         runs = [run for run in self.runs.values() if run.outcome == "open"]
         apply_deadlines(self.heartbeat, runs, clock_ms)
         return self.heartbeat.state
@@ -89,7 +89,7 @@ ENDS = {
 
 @pytest.mark.parametrize("ends", SIGNALS, ids="-".join)
 def test_every_order_of_two_overlapping_runs(ends: tuple[str, str]) -> None:
-    """24 orders of application for each way to end: the same states, counts and durations; repeats change nothing."""
+    """All 24 orders of applying the signals give the same states, counts and durations; repeats change nothing."""
     seen = set()
     for order in itertools.permutations(SIGNALS[ends]):
         watch = Watch()
@@ -108,7 +108,7 @@ def test_every_order_of_two_overlapping_runs(ends: tuple[str, str]) -> None:
 
 
 ORDERS = [
-    # What is received, in the order of receipt a second apart → the run's outcome, its duration in s, the state.
+    # Signals in the order of receipt, a second apart; then the run's outcome, its duration in s, and the state.
     (["start", "success"], "succeeded", 1, "up"),
     (["start", "failure"], "failed", 1, "down"),
     (["success"], "succeeded", None, "up"),
@@ -127,8 +127,8 @@ ORDERS = [
 
 
 @pytest.mark.parametrize(("signals", "outcome", "seconds", "state"), ORDERS, ids=lambda x: str(x))
-def test_one_run(signals: list[str], outcome: str, seconds: int | None, state: str) -> None:
-    """The order in which they were received decides; the order in which they are applied does not."""
+def test_outcome_of_one_run(signals: list[str], outcome: str, seconds: int | None, state: str) -> None:
+    """The order of receipt decides, not the order of application."""
     received = [(signal, T0 + 1000 * n) for n, signal in enumerate(signals)]
     for order in itertools.permutations(received):
         watch = Watch()
@@ -140,7 +140,7 @@ def test_one_run(signals: list[str], outcome: str, seconds: int | None, state: s
         assert watch.heartbeat.state == state
 
 
-def test_while_another_run_is_open() -> None:
+def test_heartbeat_stays_running_while_another_run_is_open() -> None:
     watch = Watch()
     watch.signal("a", "start", T0)
     watch.signal("b", "start", T0 + 1)
@@ -166,26 +166,26 @@ def test_late_then_down_then_up() -> None:
     assert (watch.heartbeat.state, watch.heartbeat.due_ms) == ("up", T0 + 3 * HOUR + 1)
 
 
-def test_both_at_once_when_the_scan_comes_late() -> None:
+def test_late_scan_applies_both_deadlines() -> None:
     watch = Watch()
     watch.signal("a", "success", T0)
     assert watch.at(T0 + 9 * HOUR) == "down"
     assert watch.heartbeat.since_ms == T0 + HOUR + 5 * MINUTE
 
 
-def test_late_and_then_it_begins() -> None:
+def test_late_run_begins() -> None:
     watch = Watch()
     watch.signal("a", "success", T0)
     assert watch.at(T0 + HOUR + 1) == "late"
     watch.signal("b", "start", T0 + HOUR + 2)
     assert watch.heartbeat.state == "running"
-    # Its own limit counts now, not the grace.
+    # The run's time limit applies now, not the grace.
     assert watch.at(T0 + HOUR + 20 * MINUTE) == "running"
     watch.signal("b", "success", T0 + HOUR + 20 * MINUTE)
     assert watch.heartbeat.state == "up"
 
 
-def test_a_run_that_takes_too_long() -> None:
+def test_run_exceeds_its_time_limit() -> None:
     watch = Watch()
     watch.signal("a", "start", T0)
     watch.signal("b", "start", T0 + 10 * MINUTE)
@@ -196,7 +196,7 @@ def test_a_run_that_takes_too_long() -> None:
     assert watch.at(T0 + 40 * MINUTE) == "down"
     assert [run.outcome for run in watch.runs.values()] == ["timed out", "timed out"]
     assert watch.heartbeat.failures_in_row == 2
-    # It ends after all: its own word counts.
+    # The run ends after all: its own signal counts.
     watch.signal("b", "success", T0 + 50 * MINUTE)
     assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("up", 0)
     assert watch.runs["b"].duration_ms == 40 * MINUTE
@@ -214,7 +214,7 @@ def test_failures_before_down() -> None:
     assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("down", 3)
 
 
-def test_runs_that_do_not_begin_count_as_failures() -> None:
+def test_missed_runs_count_as_failures() -> None:
     watch = Watch(failures_before_down=3)
     watch.signal("a", "success", T0)
     assert watch.at(T0 + HOUR + 5 * MINUTE) == "late"
@@ -224,7 +224,7 @@ def test_runs_that_do_not_begin_count_as_failures() -> None:
     assert watch.heartbeat.since_ms == T0 + 3 * HOUR + 5 * MINUTE
 
 
-def test_new_and_paused_never_become_due() -> None:
+def test_new_and_paused_heartbeats_never_become_due() -> None:
     assert Watch().at(T0 + 1000 * HOUR) == "new"
     watch = Watch(paused=True)
     watch.signal("a", "failure", T0)
@@ -232,7 +232,7 @@ def test_new_and_paused_never_become_due() -> None:
     assert watch.runs["a"].outcome == "failed"
 
 
-def test_an_end_older_than_others_is_counted_where_it_belongs() -> None:
+def test_end_received_out_of_order_counts_at_its_time() -> None:
     watch = Watch(failures_before_down=5)
     watch.signal("a", "failure", T0 + 100)
     watch.signal("b", "failure", T0 + 300)
@@ -261,7 +261,7 @@ STILL_DOWN: list[tuple[str, list[tuple[str, Any]]]] = [
 
 @pytest.mark.parametrize(("case", "signals"), STILL_DOWN, ids=lambda value: str(value)[:30])
 def test_only_a_success_ends_down(case: str, signals: list[tuple[str, Any]]) -> None:
-    """Missed runs are no runs, and old ones are pruned: the counts that are made anew know of them all the same."""
+    """A recount includes missed runs, which have no row."""
     watch = _missed_thrice()
     for n, (run_id, signal) in enumerate(signals):
         watch.signal(run_id, signal, T0 + 5 * HOUR + n)
@@ -270,20 +270,20 @@ def test_only_a_success_ends_down(case: str, signals: list[tuple[str, Any]]) -> 
     assert watch.at(T0 + 6 * HOUR) in ("up", "running")
 
 
-def test_pruned_failures_stay_in_the_row() -> None:
+def test_pruned_failures_still_count() -> None:
     watch = Watch(failures_before_down=3)
     for n in range(3):
         watch.signal(f"f{n}", "failure", T0 + n)
     keep_failures(watch.heartbeat, [watch.runs.pop("f0"), watch.runs.pop("f1")])
     watch.signal("g", "success", T0 + 10)
     assert watch.heartbeat.state == "up"
-    # It failed after all, so nothing has ended the row.
+    # The run failed after all, so no success has ended the row of failures.
     watch.signal("g", "failure", T0 + 11)
     assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("down", 4)
 
 
 ON_ITS_WAY: list[tuple[Any, int, str]] = [
-    # The signal, received so long before the deadline (or after it) → the state once it is there.
+    # The signal, how long before the deadline it was received, and the state after it was applied.
     ("success", 1, "up"),
     ("start", 1, "running"),
     ("failure", 1, "up"),
@@ -293,7 +293,7 @@ ON_ITS_WAY: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("signal", "before_ms", "state"), ON_ITS_WAY, ids=str)
-def test_a_signal_that_was_on_its_way_was_not_missed(signal: Any, before_ms: int, state: str) -> None:
+def test_signal_processed_late_withdraws_the_miss(signal: Any, before_ms: int, state: str) -> None:
     watch = Watch(failures_before_down=2)
     watch.signal("a", "success", T0)
     deadline_ms = T0 + HOUR + 5 * MINUTE
@@ -305,7 +305,7 @@ def test_a_signal_that_was_on_its_way_was_not_missed(signal: Any, before_ms: int
 
 
 @pytest.mark.parametrize("signal", ["start", "success", "failure", None])
-def test_down_is_withdrawn_where_the_run_began_in_time(signal: Any) -> None:
+def test_down_is_withdrawn_if_the_run_began_in_time(signal: Any) -> None:
     watch = Watch()
     watch.signal("a", "success", T0)
     deadline_ms = T0 + HOUR + 5 * MINUTE
@@ -316,8 +316,8 @@ def test_down_is_withdrawn_where_the_run_began_in_time(signal: Any) -> None:
     assert watch.heartbeat.state == expected[signal]
 
 
-def test_failures_of_one_time_are_withdrawn_together() -> None:
-    """An upgrade gives all failures of a heartbeat that is down the time since when it is."""
+def test_failures_with_the_same_time_are_withdrawn_together() -> None:
+    """An upgrade sets the time of all failures of a `down` heartbeat to the time when it went down."""
     missed = {"failures_before_down": 3, "failures_in_row": 3, "state": "down", "since_ms": T0 + HOUR}
     watch = Watch(**missed, last_signal_ms=T0 - HOUR)
     watch.heartbeat.missed_ms = [T0 + HOUR] * 3
@@ -327,8 +327,8 @@ def test_failures_of_one_time_are_withdrawn_together() -> None:
     assert watch.counts() == ("up", 1, None, T0 + 1, 0, None)
 
 
-def test_nothing_from_before_a_pause_is_an_alarm_after_it() -> None:
-    """A run that was open, failures, and a signal that was on its way when the heartbeat was resumed."""
+def test_signals_before_a_pause_raise_no_alarm_after_it() -> None:
+    """An open run, failures, and a signal that was in the pipeline when the heartbeat was resumed."""
     watch = Watch(failures_before_down=2)
     watch.signal("open", "start", T0)
     watch.signal("f", "failure", T0 + 1)
@@ -343,29 +343,29 @@ def test_nothing_from_before_a_pause_is_an_alarm_after_it() -> None:
     assert watch.at(T0 + 99 * HOUR) == "new"
     watch.signal("k", "success", T0 + 100 * HOUR)
     assert (watch.heartbeat.state, watch.heartbeat.open_runs) == ("up", 0)
-    # The run from before may end now: that counts.
+    # The end of a run from before the pause counts.
     watch.signal("open", "failure", T0 + 100 * HOUR + 1)
     assert (watch.heartbeat.state, watch.heartbeat.failures_in_row) == ("up", 1)
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_any_signals_in_any_order(seed: int) -> None:
-    """Random signals of several runs, applied in the order of receipt and in another, give the same counts; and the
-    counts are those that are made anew from all runs."""
+def test_order_of_signals_does_not_change_the_result(seed: int) -> None:
+    """Random signals of several runs, applied in the order of receipt and in another, give the same counts, and so does
+    a recount of all runs."""
     chance = random.Random(seed)
     signals = [
         (chance.choice("abcd"), chance.choice(("start", "success", "failure")), T0 + 1000 * n)
         for n in range(chance.randrange(1, 12))
     ]
-    straight, shuffled = Watch(failures_before_down=2), Watch(failures_before_down=2)
-    for one in signals:
-        straight.signal(*one)
-    other = chance.sample(signals, len(signals))
-    for one in [*other, *other]:
-        shuffled.signal(*one)
-    assert straight.counts() == shuffled.counts()
-    anew = Watch(failures_before_down=2)
-    anew.runs = straight.runs
-    anew.heartbeat.last_signal_ms = straight.heartbeat.last_signal_ms
-    recount(anew.heartbeat, list(anew.runs.values()))
-    assert anew.counts() == straight.counts()
+    ordered, shuffled = Watch(failures_before_down=2), Watch(failures_before_down=2)
+    for signal in signals:
+        ordered.signal(*signal)
+    other_order = chance.sample(signals, len(signals))
+    for signal in [*other_order, *other_order]:
+        shuffled.signal(*signal)
+    assert ordered.counts() == shuffled.counts()
+    recounted = Watch(failures_before_down=2)
+    recounted.runs = ordered.runs
+    recounted.heartbeat.last_signal_ms = ordered.heartbeat.last_signal_ms
+    recount(recounted.heartbeat, list(recounted.runs.values()))
+    assert recounted.counts() == ordered.counts()

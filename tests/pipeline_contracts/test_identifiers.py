@@ -1,4 +1,4 @@
-"""Public identifiers and receipts."""
+"""Public identifiers and receipt IDs."""
 
 import random
 
@@ -17,7 +17,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 @pytest.mark.parametrize("size", range(1, 40))
-def test_base32_holds_the_number(size: int) -> None:
+def test_base32_encodes_the_number(size: int) -> None:
     data = random.Random(size).randbytes(size)
     text = encode_base32(data)
     number = 0
@@ -45,7 +45,7 @@ def test_identifiers_sort_by_time_and_differ() -> None:
     assert len({make_identifier("env", 1) for _ in range(1000)}) == 1000
 
 
-def test_a_resend_has_the_same_receipt_and_others_have_not() -> None:
+def test_only_a_resent_batch_has_the_same_receipt() -> None:
     names = {receipt_name(env, batch) for env in ("e1", "e2", "e") for batch in ("b", "1b", "2b", "")}
     assert len(names) == 12
     assert receipt_name("e1", "b") == receipt_name("e1", "b")
@@ -62,10 +62,10 @@ def test_a_receipt_opens_for_its_environment_and_key_only() -> None:
 
 def test_a_changed_receipt_does_not_open() -> None:
     receipt = seal_receipt(receipt_name("env_1", "b"), "env_1", KEY)
-    for place in range(len(receipt)):
+    for index in range(len(receipt)):
         for other in ("0", "z", "I", "ü"):
-            if receipt[place] != other:
-                changed = receipt[:place] + other + receipt[place + 1 :]
+            if receipt[index] != other:
+                changed = receipt[:index] + other + receipt[index + 1 :]
                 assert open_receipt(changed, "env_1", KEY) is None
     for wrong in ("", "rcp_", receipt + "0", receipt[:-1], receipt.upper()):
         assert open_receipt(wrong, "env_1", KEY) is None

@@ -1,4 +1,4 @@
-"""Leap seconds become the second that follows; nothing else changes."""
+"""Leap seconds become the following second; nothing else changes."""
 
 import json
 
@@ -28,7 +28,7 @@ from pipeline_contracts.leap_seconds import following_second, replace_leap_secon
         ("٢٠١٦-12-31T23:59:60Z", None),
     ],
 )
-def test_a_leap_second_is_the_following_second(sent, stored):
+def test_leap_second_becomes_the_following_second(sent, stored):
     assert following_second(sent) == stored
 
 
@@ -37,15 +37,15 @@ NEXT = '"2017-01-01T00:00:00Z"'
 
 
 @pytest.mark.parametrize(
-    ("body", "settled"),
+    ("body", "replaced"),
     [
         (f'{{"at": {LEAP}, "n": 1.50}}', f'{{"at":{NEXT},"n":1.50}}'),
-        # Only that member: what a caller keeps elsewhere is the caller's own.
+        # Only this member: others may contain any text.
         (
             f'{{"at":{LEAP},"b":{{"at":{LEAP}}},"c":{LEAP}}}',
             f'{{"at":{NEXT},"b":{{"at":{LEAP}}},"c":{LEAP}}}',
         ),
-        # The last one counts, as everywhere.
+        # The last of equal members counts.
         (f'{{"at":1,"at":{LEAP}}}', f'{{"at":{NEXT}}}'),
         (f'{{"b":{LEAP}}}', None),
         (f'{{"at":[{LEAP}]}}', None),
@@ -54,19 +54,19 @@ NEXT = '"2017-01-01T00:00:00Z"'
         ('{"at":"2016-12-31T23:59:59Z","b":":60"}', None),
     ],
 )
-def test_one_member_of_an_object_is_settled(body, settled):
+def test_replaces_a_leap_second_in_one_member(body, replaced):
     found = replace_leap_second(body.encode(), "at")
-    assert found == (None if settled is None else settled.encode())
+    assert found == (None if replaced is None else replaced.encode())
 
 
-def test_events_are_settled_one_by_one():
+def test_replaces_leap_seconds_in_each_event():
     events = [f'{{"at":{LEAP},"n":1e400}}', '{"at":null}', f'{{"x":{LEAP}}}', "7", f'{{"at":{LEAP}}}']
     body = f'{{"batch_id":"b","x":[],"events":[{",".join(events)}]}}'.encode()
-    settled = replace_leap_seconds(body, "at", 5)
-    assert settled is not None
-    whole = '{"batch_id":"b","events":[{"at":%s,"n":1e400},{"at":null},{"x":%s},7,{"at":%s}]}'
-    assert settled.decode() == whole % (NEXT, LEAP, NEXT)
-    assert replace_leap_seconds(settled, "at", 5) is None
+    replaced = replace_leap_seconds(body, "at", 5)
+    assert replaced is not None
+    expected = '{"batch_id":"b","events":[{"at":%s,"n":1e400},{"at":null},{"x":%s},7,{"at":%s}]}'
+    assert replaced.decode() == expected % (NEXT, LEAP, NEXT)
+    assert replace_leap_seconds(replaced, "at", 5) is None
     assert replace_leap_seconds(body, "at", 4) is None
     assert replace_leap_seconds(b'{"batch_id":":60"}', "at", 5) is None
     assert json.loads(replace_leap_seconds(b'{"events":[{"at":%s}]}' % LEAP.encode(), "at", 1) or b"") == {

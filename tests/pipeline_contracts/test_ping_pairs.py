@@ -1,4 +1,4 @@
-"""Which runs pings belong to that name none. Times are seconds; a ping is told by its letter."""
+"""The runs that pings without a run ID belong to. Times are seconds; a letter identifies a ping."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, assign_run, r
 HOUR = 3600
 
 CASES: dict[str, tuple[list[tuple[int, str, Any]], list[str]]] = {
-    # Name → pings (second, ping, signal) → the run of each.
+    # By name: pings (second, ping, signal), and the run of each.
     "a result alone": ([(0, "a", "success")], ["a"]),
     "a start and its result": ([(0, "a", "start"), (9, "b", "success")], ["a", "a"]),
     "a start and its failure": ([(0, "a", "start"), (9, "b", "failure")], ["a", "a"]),
@@ -30,7 +30,7 @@ CASES: dict[str, tuple[list[tuple[int, str, Any]], list[str]]] = {
         [(0, "a", "success"), (1, "b", "success"), (2, "c", "start"), (3, "d", "success")],
         ["a", "a", "c", "c"],
     ),
-    # The newest that is open: the first one crashed, or takes longer.
+    # The newest open run: the first one crashed, or takes longer.
     "two open runs": (
         [(0, "a", "start"), (100, "b", "start"), (150, "c", "success"), (300, "d", "failure")],
         ["a", "b", "b", "a"],
@@ -55,22 +55,22 @@ def pair(pairs: PingPairs, pings: list[tuple[int, str, Any]], log: str = "log") 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_pairs(case: str) -> None:
+def test_assigns_pings_to_runs(case: str) -> None:
     pings, runs = CASES[case]
     pairs = PingPairs()
     assert pair(pairs, pings) == runs
     # The chunk is read again, as after a crash: nothing is paired twice.
     assert pair(pairs, pings) == [None] * len(pings)
-    # Of another log the same offsets are other pings.
+    # In another log the same offsets are other pings.
     assert pair(pairs, [(9 * HOUR, "z", "success")], "another log") == ["z"]
 
 
-def test_a_job_that_always_crashes_is_not_remembered_without_end() -> None:
+def test_open_runs_of_a_crashing_job_are_bounded() -> None:
     pairs = PingPairs()
     pair(pairs, [(100 * n, f"run {n}", "start") for n in range(50)])
     assert len(pairs.run_ids()) == 10
 
 
 @pytest.mark.parametrize(("period", "seconds"), [(3600, 60), (120, 60), (10, 5), (1, 0.5), (None, 30)])
-def test_how_long_a_ping_may_come_again(period: int | None, seconds: float) -> None:
+def test_repeat_window_depends_on_the_period(period: int | None, seconds: float) -> None:
     assert repeat_window_ms(period) == 1000 * seconds

@@ -1,4 +1,4 @@
-"""When schedules are due, over changes of the clock too."""
+"""Due times of schedules, also across changes of the clock."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -9,7 +9,7 @@ from pipeline_contracts.schedules import BadSchedule, Schedule, check_schedule, 
 
 
 def _dues(schedule: Schedule, after: datetime, count: int) -> list[str]:
-    """The next due times in UTC."""
+    """Return the next due times in UTC."""
     at = int(after.timestamp() * 1000)
     dues = []
     for _ in range(count):
@@ -18,7 +18,7 @@ def _dues(schedule: Schedule, after: datetime, count: int) -> list[str]:
     return dues
 
 
-def test_a_period_counts_from_the_moment() -> None:
+def test_period_counts_from_the_given_time() -> None:
     assert next_due(Schedule(90), 1_000_123) == 1_090_123
 
 
@@ -26,12 +26,12 @@ OSLO, NEW_YORK, LORD_HOWE = "Europe/Oslo", "America/New_York", "Australia/Lord_H
 CRON = [
     # (expression, zone, local time before, dues in UTC)
     ("0 3 * * *", "UTC", (2026, 3, 28, 12, 0), ["03-29 03:00", "03-30 03:00"]),
-    # Oslo springs forward on 29 March at 02:00 (01:00 UTC): 02:30 is not there and runs right after the gap.
+    # Oslo springs forward on 29 March at 02:00 (01:00 UTC): 02:30 is skipped, and its job runs right after the gap.
     ("30 2 * * *", OSLO, (2026, 3, 28, 12, 0), ["03-29 01:00", "03-30 00:30"]),
     ("0 3 * * *", OSLO, (2026, 3, 28, 12, 0), ["03-29 01:00", "03-30 01:00"]),
     ("*/20 * * * *", OSLO, (2026, 3, 29, 1, 30), ["03-29 00:40", "03-29 01:00", "03-29 01:20"]),
     ("0 * * * *", OSLO, (2026, 3, 29, 0, 30), ["03-29 00:00", "03-29 01:00", "03-29 02:00"]),
-    # It falls back on 25 October at 03:00 (01:00 UTC): 02:30 comes twice and runs once.
+    # It falls back on 25 October at 03:00 (01:00 UTC): 02:30 occurs twice, and its job runs once.
     ("30 2 * * *", OSLO, (2026, 10, 24, 12, 0), ["10-25 00:30", "10-26 01:30"]),
     ("*/30 * * * *", OSLO, (2026, 10, 25, 1, 50), ["10-25 00:00", "10-25 00:30", "10-25 01:00", "10-25 01:30"]),
     ("0 * * * *", OSLO, (2026, 10, 25, 1, 30), ["10-25 00:00", "10-25 01:00", "10-25 02:00"]),
@@ -48,12 +48,12 @@ CRON = [
 
 
 @pytest.mark.parametrize(("cron", "zone", "after", "dues"), CRON)
-def test_cron(cron: str, zone: str, after: tuple[int, ...], dues: list[str]) -> None:
+def test_due_times_of_cron_expressions(cron: str, zone: str, after: tuple[int, ...], dues: list[str]) -> None:
     begin = datetime(*after, tzinfo=ZoneInfo(zone))  # type: ignore[misc,arg-type]
     assert _dues(Schedule(cron=cron, timezone=zone), begin, len(dues)) == dues
 
 
-def test_what_is_due_now_is_due_again_later() -> None:
+def test_next_due_time_is_after_the_given_due_time() -> None:
     at = int(datetime(2026, 11, 20, 3, tzinfo=UTC).timestamp() * 1000)
     assert next_due(Schedule(cron="0 3 * * *"), at) == at + 86_400_000
     assert next_due(Schedule(cron="0 3 * * *"), at - 1) == at
@@ -63,12 +63,12 @@ def test_what_is_due_now_is_due_again_later() -> None:
     "schedule",
     [Schedule(1), Schedule(366 * 86_400), Schedule(cron="0 3 * * *"), Schedule(60, timezone="Asia/Kolkata")],
 )
-def test_good_schedules(schedule: Schedule) -> None:
+def test_accepts_valid_schedules(schedule: Schedule) -> None:
     check_schedule(schedule)
 
 
 @pytest.mark.parametrize(
-    ("schedule", "told"),
+    ("schedule", "message"),
     [
         (Schedule(), "Give either a period or a cron expression."),
         (Schedule(60, "* * * * *"), "Give either a period or a cron expression."),
@@ -84,7 +84,7 @@ def test_good_schedules(schedule: Schedule) -> None:
         (Schedule(60, timezone=""), "'' is no time zone."),
     ],
 )
-def test_bad_schedules(schedule: Schedule, told: str) -> None:
+def test_refuses_invalid_schedules(schedule: Schedule, message: str) -> None:
     with pytest.raises(BadSchedule) as refused:
         check_schedule(schedule)
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)

@@ -20,7 +20,7 @@ _PIECES = (r"\ud83d", r"\ude00", r"\uDBFF", r"\udc00", r"\u0041", r"\\", r"\"", 
 
 
 def _expected(text: str) -> str:
-    """By a decoder that keeps lone surrogates, after it has joined the pairs."""
+    """Decode with a decoder that joins pairs and keeps lone surrogates, and replace those."""
     return _LONE.sub("\ufffd", json.loads(text))
 
 
@@ -32,7 +32,7 @@ def _replaced(text: str) -> str:
     return json.loads(found)
 
 
-def test_every_order_of_four_pieces() -> None:
+def test_all_sequences_of_four_pieces() -> None:
     for pieces in itertools.product(_PIECES, repeat=4):
         text = '"' + "".join(pieces) + '"'
         assert _replaced(text) == _expected(text), text
@@ -45,7 +45,7 @@ def test_pieces_across_the_slices_of_a_large_body(seed: int) -> None:
     assert _replaced(text) == _expected(text)
 
 
-def test_a_body_with_bytes_that_are_not_utf_8_is_left_alone() -> None:
+def test_body_that_is_not_utf8_stays_unchanged() -> None:
     body = rb'"\ud83d' + b'\xff\xff"'
     assert replace_lone_surrogates(body) is body
 
@@ -53,7 +53,7 @@ def test_a_body_with_bytes_that_are_not_utf_8_is_left_alone() -> None:
 async def test_an_ingested_batch_is_stored_and_read_by_the_column_store(
     column_store: ChdbColumnStore,
 ) -> None:
-    """In typed members, and in members of free form, whose bytes ClickHouse parses when somebody asks."""
+    """In typed members, and in members of free form, which ClickHouse parses at query time."""
     event = {
         "type": "log",
         "name": "cut \ud83d",

@@ -1,4 +1,4 @@
-"""Times of answers and rows."""
+"""Conversion of times."""
 
 from datetime import datetime
 
@@ -10,10 +10,10 @@ from pipeline_contracts.times import from_epoch_ms, to_epoch_ms
 @pytest.mark.parametrize(
     "milliseconds", [0, 1, 999, 1_795_129_200_123, 8_640_000_000_001, -1, -62_135_596_800_000]
 )
-def test_a_moment_comes_back_to_the_millisecond(milliseconds: int) -> None:
+def test_time_survives_a_round_trip_to_the_millisecond(milliseconds: int) -> None:
     assert to_epoch_ms(from_epoch_ms(milliseconds)) == milliseconds
 
 
-def test_a_moment_without_a_zone_is_refused() -> None:
+def test_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="zone"):
         to_epoch_ms(datetime(2026, 1, 1))

@@ -1,4 +1,4 @@
-"""Collect requests over HTTP: what is taken, dropped or refused, and what of it goes into the log."""
+"""Collect requests over HTTP: accepted, dropped and refused events, and their records in the log."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ _TABLET = (
 )
 
 
-# Stands in a body for a number that Python's encoder does not write.
+# Placeholder in a body for a number that Python's encoder cannot write.
 _HUGE = "a huge number"
 
 
@@ -61,7 +61,7 @@ async def test_a_page_view_is_accepted_and_in_the_log_without_address_and_user_a
     "content_type",
     ["text/plain", "text/plain;charset=UTF-8", "application/json", "Application/JSON; charset=utf-8"],
 )
-async def test_json_is_taken_as_text_too(content_type: str, start_edge: StartEdge) -> None:
+async def test_json_is_accepted_as_text_too(content_type: str, start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     answer = await edge.collect(tracker_id, [view()], Content_Type=content_type)
@@ -71,7 +71,9 @@ async def test_json_is_taken_as_text_too(content_type: str, start_edge: StartEdg
 @pytest.mark.parametrize(
     "content_type", ["application/x-www-form-urlencoded", "multipart/form-data", "text/html"]
 )
-async def test_other_content_types_are_refused_readably(content_type: str, start_edge: StartEdge) -> None:
+async def test_page_can_read_the_refusal_of_other_content_types(
+    content_type: str, start_edge: StartEdge
+) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     answer = await edge.collect(tracker_id, [view()], Content_Type=content_type)
@@ -108,7 +110,7 @@ async def test_other_content_types_are_refused_readably(content_type: str, start
         (b'{"events": ' + b"[" * 100_000, [""]),
     ],
 )
-async def test_what_is_wrong_is_listed_and_nothing_is_taken(
+async def test_invalid_fields_are_listed_and_nothing_is_stored(
     body: bytes, fields: list[str], start_edge: StartEdge
 ) -> None:
     edge = await start_edge()
@@ -119,10 +121,10 @@ async def test_what_is_wrong_is_listed_and_nothing_is_taken(
     assert await edge.collected() == []
 
 
-async def test_events_beside_broken_ones_are_stored_and_the_broken_ones_counted(
+async def test_valid_events_are_stored_and_invalid_ones_counted(
     start_edge: StartEdge,
 ) -> None:
-    """A purchase is not lost for what else is in its request."""
+    """An invalid event does not affect a purchase in the same request."""
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     broken = {
@@ -144,7 +146,7 @@ async def test_events_beside_broken_ones_are_stored_and_the_broken_ones_counted(
     assert (stored.name, stored.revenue, stored.currency) == ("purchase", 29_900_000, "EUR")
     kept = {"revenue": "29.90", "currency": "EUR", "note": "cut \ufffd off", "\ufffd": 2**70}
     assert json.loads(stored.properties) == kept
-    # A body without any valid event is refused, and its events are counted all the same.
+    # A body without any valid event is refused, and its events are counted too.
     refused = await edge.collect(tracker_id, [{**view(), "id": "x"}])
     assert (refused.status, refused.fields()) == (422, ["events[0].id"])
     await edge.dropped.flush()
@@ -152,18 +154,18 @@ async def test_events_beside_broken_ones_are_stored_and_the_broken_ones_counted(
     assert counts == {reason: 2 * len(events) + (reason == "invalid_id") for reason, events in broken.items()}
 
 
-async def test_properties_of_every_depth_are_taken_or_refused(start_edge: StartEdge) -> None:
+async def test_properties_of_every_depth_are_stored_or_refused(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     statuses = []
-    # Around the depth at which Python's limit is reached by the decoder, or by what comes after it.
+    # Around the depths at which the decoder, or the encoder after it, reaches Python's recursion limit.
     for levels in (60, *range(850, 1000, 5)):
         body = json.dumps({"events": [event("x", deep="@")]}).replace('"@"', "[" * levels + "]" * levels)
         statuses.append((await edge.collect(tracker_id, body.encode())).status)
     assert statuses[0] == 202 and statuses == sorted(statuses) and set(statuses) == {202, 422}
 
 
-async def test_twenty_events_with_null_and_unknown_members_are_taken(start_edge: StartEdge) -> None:
+async def test_twenty_events_with_null_and_unknown_members_are_accepted(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     events = [view(f"/{n}", referrer_host=None, properties=None, colour="red") for n in range(20)]
@@ -197,7 +199,7 @@ async def test_other_methods_are_refused(start_edge: StartEdge) -> None:
         ({"Purpose": "prefetch"}, "prefetch"),
     ],
 )
-async def test_what_does_not_count_is_dropped_and_told_by_reason(
+async def test_dropped_events_are_counted_by_reason(
     headers: dict[str, str], reason: str, start_edge: StartEdge
 ) -> None:
     edge = await start_edge()
@@ -221,7 +223,7 @@ async def test_what_does_not_count_is_dropped_and_told_by_reason(
         (_TABLET, ("Tablet", "Chrome", "Android")),
     ],
 )
-async def test_the_device_is_told_from_the_user_agent(
+async def test_device_is_derived_from_the_user_agent(
     user_agent: str, told: tuple[str, ...], start_edge: StartEdge
 ) -> None:
     edge = await start_edge()
@@ -235,7 +237,7 @@ async def test_the_device_is_told_from_the_user_agent(
     assert (as_sent.device, as_sent.browser, as_sent.os) == ("Tablet", "Ladybird", "Redox")
 
 
-async def test_a_time_that_is_too_far_away_becomes_the_time_of_receipt(start_edge: StartEdge) -> None:
+async def test_implausible_time_becomes_the_time_of_receipt(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     now = datetime.now(UTC)
@@ -251,7 +253,7 @@ async def test_a_time_that_is_too_far_away_becomes_the_time_of_receipt(start_edg
     assert late < -23 * 3_600_000 and too_late == 0 and ahead > 200_000 and too_far_ahead == 0
 
 
-async def test_what_events_carry_is_kept_by_kind(start_edge: StartEdge) -> None:
+async def test_properties_are_stored_by_kind_of_event(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     await edge.collect(
@@ -280,7 +282,7 @@ async def test_what_events_carry_is_kept_by_kind(start_edge: StartEdge) -> None:
     assert b"v4-17" not in msgspec.msgpack.encode(collected)
 
 
-async def test_a_revenue_that_is_no_amount_is_left_out_and_counted(start_edge: StartEdge) -> None:
+async def test_invalid_revenue_is_ignored_and_counted(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     ignored = [
@@ -300,7 +302,7 @@ async def test_a_revenue_that_is_no_amount_is_left_out_and_counted(start_edge: S
         {},
     ]
     events = [event("purchase", **properties) for properties in [*ignored, *fine]]
-    # A view and an event whose properties are known have no revenue.
+    # A page view and the tracker's own events have no revenue.
     rest = [view(properties={"revenue": "12,50"}), event("File Download", url="/a.pdf", revenue="12,50")]
     answer = await edge.collect(tracker_id, [*events, *rest])
     assert answer.document() == {"data": {"accepted": len(events) + 2, "dropped": 0}}
@@ -319,10 +321,10 @@ async def _visitors(edge: RunningEdge) -> list[int]:
     return [one.visitor for _, collected in await edge.collected() for one in collected.events]
 
 
-async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge: StartEdge) -> None:
+async def test_visitors_differ_by_site_address_and_user_agent(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1")
     shop, blog = await edge.open_site("https://shop.example"), await edge.open_site("https://shop.example")
-    # All on one day, also where midnight comes in between.
+    # All on one day, also if midnight passes during the test.
     now = datetime.now(UTC).isoformat()
     for tracker_id, address, user_agent in [
         (shop, "203.0.113.7", BROWSER),
@@ -339,7 +341,7 @@ async def test_visitors_are_told_apart_by_site_address_and_user_agent(start_edge
     assert len({first, *others}) == 4
 
 
-async def test_a_line_of_the_callers_own_above_the_proxys_is_not_believed(start_edge: StartEdge) -> None:
+async def test_forwarded_line_of_the_caller_is_not_believed(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1")
     tracker_id = await edge.open_site("https://shop.example")
     now = datetime.now(UTC).isoformat()
@@ -358,7 +360,7 @@ async def test_a_line_of_the_callers_own_above_the_proxys_is_not_believed(start_
     assert first == second
 
 
-async def test_a_given_visitor_and_session_are_hashed_too(start_edge: StartEdge) -> None:
+async def test_visitor_and_session_ids_of_the_page_are_hashed(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     await edge.collect(
@@ -392,12 +394,12 @@ async def test_only_trusted_proxies_are_believed(
         tracker_id = await one.open_site("https://shop.example")
         headers = {} if sent is None else {"X_Forwarded_For": sent}
         assert (await one.collect(tracker_id, [view()], **headers)).status == 202
-    # Each has salts of its own: compared is the address that goes into the hash.
+    # Each edge has its own salts, so the address that is hashed is compared.
     found = ClientAddresses(parse_networks(trusted)).find("127.0.0.1", forwarded)
     assert found == (believed or "127.0.0.1")
 
 
-def test_an_address_of_a_socket_for_both_kinds_is_the_plain_one() -> None:
+def test_ipv4_address_of_a_dual_stack_socket_is_unmapped() -> None:
     addresses = ClientAddresses(parse_networks("127.0.0.1"))
     assert addresses.find("::ffff:203.0.113.7", None) == "203.0.113.7"
     assert addresses.find("::ffff:127.0.0.1", "::FFFF:203.0.113.7") == "203.0.113.7"
@@ -405,7 +407,7 @@ def test_an_address_of_a_socket_for_both_kinds_is_the_plain_one() -> None:
     assert addresses.find(None, None) == ""
 
 
-async def test_the_country_is_that_of_a_trusted_proxys_header(start_edge: StartEdge) -> None:
+async def test_country_comes_from_the_header_of_a_trusted_proxy(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1", country_header="CF-IPCountry")
     tracker_id = await edge.open_site("https://shop.example")
     for told in ("no", "XX", "Norway", ""):
@@ -417,7 +419,7 @@ async def test_the_country_is_that_of_a_trusted_proxys_header(start_edge: StartE
     assert [collected.country for _, collected in await untrusting.collected()] == [""]
 
 
-async def test_over_the_rate_it_is_429_that_the_page_can_read(start_edge: StartEdge) -> None:
+async def test_page_can_read_the_429_over_the_rate(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example", limit=RateLimit(0.001, 2))
     assert (await edge.collect(tracker_id, [view(), view()])).status == 202
@@ -426,13 +428,13 @@ async def test_over_the_rate_it_is_429_that_the_page_can_read(start_edge: StartE
     assert int(answer.headers["Retry-After"]) >= 1
     assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
     assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
-    # The account's own servers have a rate of their own.
+    # The account's servers have a separate rate.
     key = await edge.issue_key(account_id="acc_1", limit=RateLimit(0.001, 2))
     batch = {"batch_id": "b-1", "events": [{"type": "log"}] * 2}
     assert (await edge.post(batch, {"Authorization": f"Bearer {key}"})).status == 202
 
 
-async def test_a_full_log_is_503_and_nothing_is_said_to_be_taken(start_edge: StartEdge) -> None:
+async def test_full_log_is_503_and_no_event_is_reported_as_accepted(start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site("https://shop.example")
     await edge.fill_disk()

@@ -1,4 +1,4 @@
-"""What anybody may send is not kept at any length: caches of 16,384 texts would come to gigabytes."""
+"""Long texts, which anybody may send, are not cached: caches of 16,384 of them would take gigabytes."""
 
 import gc
 from functools import _lru_cache_wrapper
@@ -24,7 +24,7 @@ _MOST_CHARACTERS = 1024
     ],
     ids=["referrer", "origin", "User-Agent"],
 )
-def test_long_texts_are_not_kept(read: Any, cache: Any) -> None:
+def test_long_texts_are_not_cached(read: Any, cache: Any) -> None:
     assert isinstance(cache, _lru_cache_wrapper)
     cache.cache_clear()
     read("kept")
@@ -43,7 +43,7 @@ def _texts(held: Any) -> list[str]:
     return []
 
 
-def test_long_hosts_and_origins_are_answered_as_unknown() -> None:
+def test_long_hosts_and_origins_are_unknown() -> None:
     assert sources.name_source("", _LONG, _ORIGINS) == sources.DIRECT
     assert not origins.is_registered(f"https://{_LONG}.shop.example", ("https://*.shop.example",))
     assert origins.is_registered(f"https://{'x' * 60}.shop.example", ("https://*.shop.example",))

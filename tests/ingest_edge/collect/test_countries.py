@@ -40,7 +40,7 @@ def test_the_country_of_an_address(address: str, country: str, database: str) ->
         countries.close()
 
 
-def test_its_age_is_told(database: str) -> None:
+def test_reports_the_age_of_the_database(database: str) -> None:
     countries = Countries(database)
     assert countries.built_at is not None and countries.built_at < time.time()
     assert countries.age_days() == pytest.approx((time.time() - countries.built_at) / 86_400, abs=0.01)
@@ -52,14 +52,14 @@ def test_without_a_database_no_country_is_known() -> None:
     assert (countries.find("8.8.8.8"), countries.age_days()) == ("", 0.0)
 
 
-def test_a_file_that_is_none_stops_the_start(tmp_path: Path) -> None:
+def test_invalid_database_file_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "bad.mmdb").write_bytes(b"nothing")
     for name in ("bad.mmdb", "missing.mmdb"):
         with pytest.raises(BadSettings, match="PHAROS_COUNTRY_DATABASE"):
             Countries(str(tmp_path / name))
 
 
-async def test_an_edge_tells_the_visitors_country(database: str, start_edge: StartEdge) -> None:
+async def test_edge_stores_the_visitors_country(database: str, start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1", country_database=database)
     tracker_id = await edge.open_site("https://shop.example")
     event = {"id": "0197a5c4-7a1e-7bb2-8a1f-0242ac120002", "type": "pageview", "path": "/"}

@@ -1,4 +1,4 @@
-"""The salts that an edge keeps, with a moved clock."""
+"""The salts that an edge caches, with a simulated clock."""
 
 import asyncio
 from pathlib import Path
@@ -16,8 +16,8 @@ _NOON_MS = _DAY * DAY_MS + DAY_MS // 2
 _MINUTE_MS = 60_000
 
 
-class _Away(FileSalts):
-    """As those in the file; while `away` they do not answer."""
+class _UnreachableSalts(FileSalts):
+    """Salts in a file, unreachable while `away`."""
 
     away = False
 
@@ -32,7 +32,7 @@ async def test_an_edge_has_the_salts_of_today_and_yesterday(tmp_path: Path) -> N
     assert sorted(await salts.get(_NOON_MS)) == [_DAY - 1, _DAY]
 
 
-async def test_shortly_before_midnight_it_has_tomorrows_too(tmp_path: Path) -> None:
+async def test_edge_has_tomorrows_salt_shortly_before_midnight(tmp_path: Path) -> None:
     salts = DailySalts(FileSalts(tmp_path / "salts.json"))
     midnight_ms = (_DAY + 1) * DAY_MS
     assert _DAY + 1 not in await salts.get(midnight_ms - 6 * _MINUTE_MS)
@@ -40,7 +40,7 @@ async def test_shortly_before_midnight_it_has_tomorrows_too(tmp_path: Path) -> N
     assert (await salts.get(midnight_ms))[_DAY + 1] == ahead
 
 
-async def test_a_visitor_is_the_same_within_a_day_and_another_the_next(tmp_path: Path) -> None:
+async def test_visitor_hash_is_stable_within_a_day_and_changes_the_next(tmp_path: Path) -> None:
     salts = DailySalts(FileSalts(tmp_path / "salts.json"))
 
     async def visitor(now_ms: int) -> int:
@@ -62,10 +62,10 @@ async def test_a_salt_that_is_48_hours_old_is_deleted_everywhere(tmp_path: Path)
     assert all(salt.hex() not in path.read_text() for salt in old.values())
 
 
-async def test_without_todays_salt_nothing_is_taken_and_with_it_an_outage_changes_nothing(
+async def test_outage_matters_only_without_a_cached_salt(
     tmp_path: Path,
 ) -> None:
-    engine = _Away(tmp_path / "salts.json")
+    engine = _UnreachableSalts(tmp_path / "salts.json")
     salts = DailySalts(engine)
     engine.away = True
     with pytest.raises(Unavailable):
@@ -83,7 +83,7 @@ async def test_edges_agree_again_after_the_engine_was_emptied(tmp_path: Path) ->
     mine = DailySalts(FileSalts(path))
     known = dict(await mine.get(_NOON_MS))
     path.unlink()
-    # Another edge has made new ones meanwhile; this one learns of them when it compares.
+    # Another edge has created new salts meanwhile; this edge gets them at its next comparison.
     emptied = FileSalts(path)
     mine._salts = emptied
     theirs = await DailySalts(emptied).get(_NOON_MS)
@@ -91,7 +91,7 @@ async def test_edges_agree_again_after_the_engine_was_emptied(tmp_path: Path) ->
     assert await mine.get(_NOON_MS + _MINUTE_MS) == theirs
 
 
-async def test_an_emptied_engine_takes_the_salts_that_an_edge_has(tmp_path: Path) -> None:
+async def test_emptied_engine_gets_the_cached_salts_of_an_edge(tmp_path: Path) -> None:
     path = tmp_path / "salts.json"
     salts = DailySalts(FileSalts(path))
     known = dict(await salts.get(_NOON_MS))
@@ -101,7 +101,7 @@ async def test_an_emptied_engine_takes_the_salts_that_an_edge_has(tmp_path: Path
     assert await DailySalts(FileSalts(path)).get(_NOON_MS + _MINUTE_MS) == known
 
 
-async def test_old_salts_go_while_nobody_sends_anything(tmp_path: Path) -> None:
+async def test_expired_salts_are_deleted_without_traffic(tmp_path: Path) -> None:
     path = tmp_path / "salts.json"
     salts = DailySalts(FileSalts(path))
     old = dict(await salts.get(_NOON_MS))
@@ -110,8 +110,8 @@ async def test_old_salts_go_while_nobody_sends_anything(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
 
 
-class _Slow(FileSalts):
-    """As those in the file, after a moment; counts the questions."""
+class _SlowSalts(FileSalts):
+    """Salts in a file, returned after a delay. Counts the calls."""
 
     asked = 0
 
@@ -121,8 +121,8 @@ class _Slow(FileSalts):
         return await super().find_or_create(day, now_ms, offer)
 
 
-async def test_no_request_of_a_new_day_goes_on_without_its_salt(tmp_path: Path) -> None:
-    engine = _Slow(tmp_path / "salts.json")
+async def test_requests_of_a_new_day_wait_for_its_salt(tmp_path: Path) -> None:
+    engine = _SlowSalts(tmp_path / "salts.json")
     salts = DailySalts(engine)
     await salts.get(_NOON_MS)
     asked = engine.asked
@@ -131,8 +131,8 @@ async def test_no_request_of_a_new_day_goes_on_without_its_salt(tmp_path: Path) 
     assert engine.asked - asked == 2
 
 
-async def test_while_one_request_compares_the_others_do_not_wait(tmp_path: Path) -> None:
-    engine = _Slow(tmp_path / "salts.json")
+async def test_other_requests_do_not_wait_for_a_comparison(tmp_path: Path) -> None:
+    engine = _SlowSalts(tmp_path / "salts.json")
     salts = DailySalts(engine)
     await salts.get(_NOON_MS)
     comparing = asyncio.create_task(salts.get(_NOON_MS + _MINUTE_MS))

@@ -1,4 +1,4 @@
-"""Which pages may send to a site: 20 cases and more, over HTTP, of the preflight and of the request itself."""
+"""Origins of pages that may send to a site, in preflights and requests over HTTP."""
 
 import uuid
 
@@ -56,7 +56,7 @@ _REFUSED = (
 
 
 @pytest.mark.parametrize("origin", [*_ALLOWED, *_REFUSED])
-async def test_an_origin_is_taken_only_as_registered(origin: str | None, start_edge: StartEdge) -> None:
+async def test_only_registered_origins_are_accepted(origin: str | None, start_edge: StartEdge) -> None:
     edge = await start_edge()
     tracker_id = await edge.open_site(*_REGISTERED)
     event = {"id": str(uuid.uuid4()), "type": "pageview", "path": "/"}
@@ -97,7 +97,7 @@ async def test_an_unknown_site_is_not_found(public_id: str, start_edge: StartEdg
         ("https://blåbær.example", "https://xn--blbr-roah.example"),
     ],
 )
-def test_a_domain_is_registered_in_one_form(given: str, kept: str) -> None:
+def test_domains_are_normalized(given: str, kept: str) -> None:
     assert normalize_origin(given) == kept
 
 
@@ -114,6 +114,6 @@ def test_a_domain_is_registered_in_one_form(given: str, kept: str) -> None:
         "ftp://x.example",
     ],
 )
-def test_what_is_no_origin_is_not_registered(given: str) -> None:
+def test_invalid_domains_are_refused(given: str) -> None:
     with pytest.raises(ValueError, match="is no "):
         normalize_origin(given)

@@ -1,7 +1,7 @@
-"""What many records or scopes share is handled once, not once for each of them.
+"""Parts that many records or scopes share are processed once, and not for each of them.
 
-A body of 20 KB in gzip may hold a resource of ten megabytes and a hundred thousand scopes: handled for each scope, such
-a request would stop an edge or a consumer for an hour.
+A body of 20 KB in gzip may hold a resource of ten megabytes and a hundred thousand scopes: processed for each scope,
+such a request would stop an edge or a consumer for an hour.
 """
 
 from typing import Any
@@ -67,7 +67,7 @@ class _Name(str):
         return super().__repr__()
 
 
-def test_the_name_of_a_metric_is_written_once_for_all_its_rejected_points() -> None:
+def test_name_of_a_metric_is_formatted_once_for_all_rejected_points() -> None:
     name = _Name("requests")
     metric = Metric(name=name, gauge=Gauge([NumberPoint()] * 9))
     request = MetricsRequest([ResourceMetrics(scopeMetrics=[ScopeMetrics(metrics=[metric])])])

@@ -1,4 +1,4 @@
-"""What an answer carries besides its status: the request ID, the receipt, what is left of the rate."""
+"""Parts of a response besides its status: request ID, receipt, remaining rate."""
 
 import re
 
@@ -15,7 +15,7 @@ BATCH = {"batch_id": "b-1", "events": [{"type": "log"}, {"type": "job"}]}
 
 
 async def answers_with(edge, request_id):
-    """One answer of each kind: accepted, refused, unknown address."""
+    """Return one response of each kind: accepted, refused, unknown URL."""
     given = {"X-Request-Id": request_id}
     yield await edge.post(BATCH, given)
     yield await edge.post(b"{", given)
@@ -25,7 +25,7 @@ async def answers_with(edge, request_id):
 
 
 @pytest.mark.parametrize("given", ["a", "x" * 128, "01J-Z.7_a:b/c+d=e@f", "0af7651916cd43dd8448eb211c80319c"])
-async def test_a_sane_request_id_comes_back(given, edge):
+async def test_valid_request_id_is_returned(given, edge):
     async for answer in answers_with(edge, given):
         assert answer.headers["X-Request-Id"] == given
 
@@ -68,7 +68,7 @@ async def test_a_resend_has_the_same_receipt(edge):
     assert edge.stored_records() == 3
 
 
-async def test_accepted_batches_tell_what_is_left_of_the_rate(start_edge):
+async def test_accepted_batches_report_the_remaining_rate(start_edge):
     edge = await start_edge(rate=RateLimit(0.001, 10))
     for left in (8, 6, 4):
         answer = await edge.post(BATCH)
@@ -76,7 +76,7 @@ async def test_accepted_batches_tell_what_is_left_of_the_rate(start_edge):
         assert answer.headers["RateLimit"] == f'"ingest";r={left};t={(10 - left) * 1000}'
 
 
-async def test_readiness_turns_red_with_the_log_and_at_shutdown(start_edge):
+async def test_readiness_fails_with_the_log_and_at_shutdown(start_edge):
     edge = await start_edge(log_max_bytes=0)
     assert (await edge.request("GET", "/health/ready")).status == 200
     assert (await edge.post(BATCH)).status == 202
@@ -87,7 +87,7 @@ async def test_readiness_turns_red_with_the_log_and_at_shutdown(start_edge):
     assert (await edge.request("GET", "/health/live")).status == 200
 
 
-async def test_metrics_count_what_was_answered(edge):
+async def test_metrics_count_responses(edge):
     await edge.post(BATCH)
     await edge.post(b"{")
     await edge.request("GET", "/nothing")

@@ -1,4 +1,4 @@
-"""Callers that do not read their answers hold neither places for ever nor whole answers."""
+"""Callers that do not read their responses keep neither connections nor whole responses in memory forever."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _GET = b"GET /%s HTTP/1.1\r\nHost: edge\r\n\r\n"
 async def serving(
     *, total: int = 1000, silent_seconds: float = 600.0
 ) -> AsyncIterator[tuple[int, Callable[[], list[BoundedProtocol]]]]:
-    """Yield the port of an edge with large and small answers, and a function that lists its connections."""
+    """Yield the port of an edge with large and small responses, and a function that lists its connections."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=_LARGE if request.path == "/large" else _SMALL)
@@ -43,8 +43,8 @@ async def serving(
         await runner.cleanup()
 
 
-async def ask(port: int) -> bytes:
-    """Return the status line of a small answer."""
+async def request_small(port: int) -> bytes:
+    """Return the status line of a small response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(_GET % b"small")
     line = await reader.readline()
@@ -53,7 +53,7 @@ async def ask(port: int) -> bytes:
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_caller_that_reads_nothing_is_cut_off(
+def test_connection_of_a_caller_that_never_reads_is_aborted(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def run() -> None:
@@ -62,14 +62,14 @@ def test_a_caller_that_reads_nothing_is_cut_off(
                 with unread_callers(port, sent):
                     await until(connections)
                     await until(lambda: not connections())
-            assert b" 200 " in await ask(port)
+            assert b" 200 " in await request_small(port)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(run())
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_unsent_answers_keep_the_place_of_their_connection(
+def test_connection_counts_while_responses_are_unsent(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     """`transport.close()` frees no descriptor while bytes are unsent, so these connections are not idle."""
@@ -80,12 +80,12 @@ def test_unsent_answers_keep_the_place_of_their_connection(
                 await until(
                     lambda: len(connections()) == 3 and all(one.writing_paused for one in connections())
                 )
-                assert b" 503 " in await ask(port)
+                assert b" 503 " in await request_small(port)
                 assert len(connections()) == 3
-                # A connection is idle and can be closed once its answers are read.
+                # A connection is idle and can be closed once its responses are read.
                 await _read_all(callers[0], 2)
                 await until(lambda: any(one.is_idle for one in connections()))
-                assert b" 200 " in await ask(port)
+                assert b" 200 " in await request_small(port)
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(run())
@@ -99,7 +99,7 @@ async def _read_all(caller: socket.socket, answers: int) -> None:
         received += len(await loop.sock_recv(caller, 65_536))
 
 
-async def test_one_request_waits_while_another_is_answered() -> None:
+async def test_one_request_waits_while_another_is_in_progress() -> None:
     head = b"GET /small HTTP/1.1\r\nHost: edge\r\nX: %s\r\n\r\n" % (b"x" * 20_000)
     async with serving() as (port, connections):
         with unread_callers(port, _GET % b"large") as callers:
