@@ -18,7 +18,7 @@ from consumers.insert_chunk import insert_chunk
 from consumers.insert_lease import InsertLease, LeasedStore, StoreClock
 from consumers.metrics import ConsumerMetrics
 from consumers.take_chunk import READ_BYTES, take_new_chunk, take_planned_chunk
-from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
+from pipeline_contracts.errors import PartitionLost, RecordsRemoved, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.event_log.interface import EventLog, LogConsumer
@@ -161,7 +161,7 @@ class ConsumerLoop:
             first = await self.consumer.read(
                 partition, position.next_offset, None, READ_BYTES, self.limits.seconds
             )
-        except RecordsGone as error:
+        except RecordsRemoved as error:
             logger.error("%s: %s", self.transform.topic, error)
             return Position(error.next_offset), True
         self._faults.pop(partition, None)

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from pipeline_contracts import topics
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import pass_deadlines
+from pipeline_contracts.heartbeat_states import apply_deadlines
 from pipeline_contracts.metric_names import MetricName
 from storage_backends.monitor_states.interface import MonitorStates, Watched
 
@@ -136,7 +136,7 @@ class HeartbeatScan(Collector):
     def _apply_deadlines(self, watched: Mapping[int, Watched], clock_ms: int) -> list[Watched]:
         for entry in watched.values():
             old_state = entry.heartbeat.state
-            entry.changed += pass_deadlines(entry.heartbeat, list(entry.runs.values()), clock_ms)
+            entry.changed += apply_deadlines(entry.heartbeat, list(entry.runs.values()), clock_ms)
             if entry.heartbeat.state != old_state:
                 self._transitions[entry.heartbeat.state] += 1
         return list(watched.values())

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from consumers.chunk import Chunk, ChunkLimits, Transform
-from pipeline_contracts.errors import RecordsGone, StorageUnavailable
+from pipeline_contracts.errors import RecordsRemoved, StorageUnavailable
 from pipeline_contracts.records import LogRecord
 from storage_backends.event_log.interface import LogConsumer
 
@@ -51,7 +51,7 @@ async def take_planned_chunk(
     while position < end:
         try:
             read = await consumer.read(partition, position, end, READ_BYTES, _PLANNED_READ_SECONDS)
-        except RecordsGone as error:
+        except RecordsRemoved as error:
             logger.error("%s: %s", transform.topic, error)
             position = error.next_offset
             continue

@@ -28,7 +28,7 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.webhooks import ClosingPreview
 from control_domain.variables.operations import replace_variables
 from control_domain.variables.protection import open_for_preview
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, EnvironmentState
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus, EnvironmentState
 from pipeline_contracts.errors import NotFound, RepositoryNotReady
 
 PREVIEW = "preview"
@@ -262,14 +262,14 @@ async def close_preview(
 
     `agreed`: see `remove_environment`.
 
-    Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenMove` where
+    Raises `StillStarting` while a deployment of it is past that, and `NotFound` and `ForbiddenTransition` where
     somebody else was quicker.
     """
     environment = place.environment
     await hold_off_deployer(session, environment)
     await hold_environment(session, environment)
     query = select(Deployment).where(
-        Deployment.environment_id == environment.id, Deployment.status.in_(ACTIVE)
+        Deployment.environment_id == environment.id, Deployment.status.in_(ACTIVE_STATUSES)
     )
     active = (await session.execute(query.with_for_update())).scalar_one_or_none()
     if active is not None and active.status == DeploymentStatus.RUNNING:

@@ -33,7 +33,7 @@ from control_domain.tables.configuration import Operation
 from control_domain.tables.projects import Project
 from control_workers.configuration_leases import Holder, LeaseLost, free_all
 from control_workers.run_periodically import Throttle, run_periodically
-from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import NotFound, StorageUnavailable
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -154,13 +154,13 @@ class ConfigurationRunWorker:
             # Not the whole of each: there may be thousands, and this is asked for every one of them.
             all_of = select(Operation.id, Operation.status).where(Operation.application_id == number)
             operations = (await session.execute(all_of.order_by(Operation.position))).all()
-            place = find_next([OperationStatus(status) for _, status in operations])
+            place = find_next([StepStatus(status) for _, status in operations])
             if place is None:
                 await settle_application(session, application, now)
                 return None
             operation = await session.get_one(Operation, operations[place][0])
-            if operation.status == OperationStatus.PENDING:
-                await move_operation(session, operation, OperationStatus.RUNNING, now, started_at=now)
+            if operation.status == StepStatus.PENDING:
+                await move_operation(session, operation, StepStatus.RUNNING, now, started_at=now)
             operation.attempts += 1
             to_tell = None if operation.to_tell is None else ToTell.from_json(operation.to_tell)
             return _Begun(operation.id, operation.position, to_tell, application.project_id)
@@ -169,13 +169,13 @@ class ConfigurationRunWorker:
         try:
             await self._carry_through(number, begun)
         except (CannotCarryOut, CannotOpen) as error:
-            await self._end(number, begun, OperationStatus.FAILED, str(error))
+            await self._end(number, begun, StepStatus.FAILED, str(error))
         except Exception as error:
             if _is_passing(error):
                 raise
             # Begun again and again it would hold up all that is to be applied, and nobody could cancel it.
             logger.exception("operation %d of application %d has failed", begun.operation_id, number)
-            await self._end(number, begun, OperationStatus.FAILED, _FAULT)
+            await self._end(number, begun, StepStatus.FAILED, _FAULT)
 
     async def _carry_through(self, number: int, begun: _Begun) -> None:
         to_tell = begun.to_tell
@@ -190,10 +190,10 @@ class ConfigurationRunWorker:
             if _is_passing(error):
                 raise
             told = f"It is done, but the edges could not be told: {error} Try it again, which tells them."
-            await self._end(number, begun, OperationStatus.FAILED, told)
+            await self._end(number, begun, StepStatus.FAILED, told)
             return
         await self._on_step("told", begun.position)
-        await self._end(number, begun, OperationStatus.SUCCEEDED, None)
+        await self._end(number, begun, StepStatus.SUCCEEDED, None)
 
     async def _carry_out(self, number: int, begun: _Begun) -> ToTell:
         now = datetime.now(UTC)
@@ -221,7 +221,7 @@ class ConfigurationRunWorker:
             if to_tell:
                 operation.to_tell = to_tell.to_json()
             else:
-                await move_operation(session, operation, OperationStatus.SUCCEEDED, now, error=None)
+                await move_operation(session, operation, StepStatus.SUCCEEDED, now, error=None)
             await session.flush()
             return to_tell
 
@@ -234,12 +234,12 @@ class ConfigurationRunWorker:
         for digest in to_tell.forget:
             await self._directory.revoke(digest)
 
-    async def _end(self, number: int, begun: _Begun, to: OperationStatus, error: str | None) -> None:
+    async def _end(self, number: int, begun: _Begun, to: StepStatus, error: str | None) -> None:
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
             await self._holder.hold(session, number)
             operation = await session.get_one(Operation, begun.operation_id, populate_existing=True)
-            if to is OperationStatus.SUCCEEDED:
+            if to is StepStatus.SUCCEEDED:
                 operation.to_tell = None
             await move_operation(session, operation, to, now, error=error)
         if error is not None:

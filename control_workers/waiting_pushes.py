@@ -26,7 +26,7 @@ from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from control_domain.webhooks.deliveries import forget_deliveries
 from control_domain.webhooks.waiting import find_due, queue_waiting
 from control_workers.run_periodically import Throttle, run_periodically
-from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenMove
+from pipeline_contracts.deploy_states import DeploymentStatus, ForbiddenTransition
 from pipeline_contracts.errors import Problem
 from storage_backends.key_directory.interface import KeyDirectory
 
@@ -101,7 +101,7 @@ class WaitingPushWorker:
                 if not await _claim_closing(session, place):
                     return
                 removed = await close_preview(session, place, actor, now)
-        except (Refused, Problem, ForbiddenMove) as error:
+        except (Refused, Problem, ForbiddenTransition) as error:
             logger.info("a preview cannot be removed yet: %s", error)
             return
         await forget_keys(self._directory, removed.digests, {})

@@ -15,7 +15,7 @@ import orjson
 
 from demo.audience import BROWSERS, LEADS, Browser, Lead
 from demo.journeys import Step, in_requests, plan_visit
-from pipeline_contracts.collected import MOST_EVENTS
+from pipeline_contracts.collected import MAX_EVENTS
 from pipeline_contracts.times import format_time
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _new_visit(rng: random.Random, now: float) -> list[_Request]:
     steps = plan_visit(rng, lead.entry, is_phone=browser.device == "Mobile")
     return [
         _Request(now + request[-1].at_ms / 1000, number, visit, request)
-        for number, request in enumerate(in_requests(steps, MOST_EVENTS, _TOGETHER_MS))
+        for number, request in enumerate(in_requests(steps, MAX_EVENTS, _TOGETHER_MS))
     ]
 
 

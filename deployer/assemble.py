@@ -31,7 +31,7 @@ from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
 from deployer.traffic.proxy.bounded_head import CallerLimits
 from deployer.traffic.proxy.streaming import StreamingProxy
-from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ async def running_local_deployer(
     """
     raise_open_files()
     deployer: Deployer
-    gateways = read_trusted(settings.trusted_proxies)
+    gateways = parse_trusted_proxies(settings.trusted_proxies)
     callers = CallerLimits.from_settings(settings)
     port = server.getsockname()[1]
     listeners = ListenerOwners.of_this_machine()

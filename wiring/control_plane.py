@@ -10,7 +10,7 @@ from control_api.limits.request_limits import RequestBounds, RequestLimits
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
 from control_workers.assemble import ControlWorkers
-from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.key_directory.interface import KeyDirectory
@@ -42,7 +42,7 @@ def assemble_control_plane(
         store,
         receipt_key,
         sealing_keys,
-        read_trusted(settings.trusted_proxies),
+        parse_trusted_proxies(settings.trusted_proxies),
         workers.wake_configuration_runs,
         directory=directory,
         git_app_secret=settings.git_app_secret,

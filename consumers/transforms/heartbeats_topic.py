@@ -10,10 +10,10 @@ import msgspec
 
 from consumers.transforms.monitor_topic import MonitorTopic
 from pipeline_contracts import topics
-from pipeline_contracts.heartbeat_runs import Run, take_output
-from pipeline_contracts.heartbeat_states import Heartbeat, hear, settle, take_signal
+from pipeline_contracts.heartbeat_runs import Run, record_output
+from pipeline_contracts.heartbeat_states import Heartbeat, apply_signal, note_signal, update_state
 from pipeline_contracts.monitors import HeartbeatSignal, Ping, Signal, decode_monitor_meta
-from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, repeat_ms, run_of_ping
+from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, assign_run, repeat_window_ms
 from pipeline_contracts.records import LogRecord
 from storage_backends.monitor_states.interface import Progress, Watched
 
@@ -89,15 +89,15 @@ def _apply_signals(reports: Sequence[_Received], log: str, watched: Mapping[int,
         run = found.runs.get(run_id)
         if run is None:
             run = found.runs[run_id] = Run(run_id, report.received_ms)
-        if take_signal(found.heartbeat, run, report.signal, report.received_ms):
-            take_output(run, report.signal, report.exit_status, report.output)
+        if apply_signal(found.heartbeat, run, report.signal, report.received_ms):
+            record_output(run, report.signal, report.exit_status, report.output)
             if (report.heartbeat_id, run_id) not in written:
                 written.add((report.heartbeat_id, run_id))
                 found.changed.append(run)
             changed[report.heartbeat_id] = found
         if report.heartbeat_id in changed:
             # Before the next signal: this changes the heartbeat's deadlines.
-            settle(found.heartbeat, report.received_ms)
+            update_state(found.heartbeat, report.received_ms)
     return list(changed.values())
 
 
@@ -106,9 +106,9 @@ def _find_run(heartbeat: Heartbeat, report: _Received, log: str) -> str | None:
     if heartbeat.pings is None:
         heartbeat.pings = PingPairs()
     ping = UnpairedPing(report.run_id, report.signal, report.received_ms, log, report.offset)
-    within_ms = repeat_ms(heartbeat.schedule.period_seconds)
-    run_id = run_of_ping(heartbeat.pings, ping, within_ms, heartbeat.max_runtime_ms)
+    within_ms = repeat_window_ms(heartbeat.schedule.period_seconds)
+    run_id = assign_run(heartbeat.pings, ping, within_ms, heartbeat.max_runtime_ms)
     if run_id is not None:
         # A repeated ping adds nothing to its run, but shows that the job is alive.
-        hear(heartbeat, report.received_ms)
+        note_signal(heartbeat, report.received_ms)
     return run_id

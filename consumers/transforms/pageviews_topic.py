@@ -123,8 +123,8 @@ class PageviewsTopic(RowsOnly):
         for event in chain.from_iterable(batch.collected.events for batch in batches):
             if event.session or event.occurred_ms - MAX_PAUSE_MS < partition.horizon_ms:
                 old_keys.add(event.session or event.visitor)
-                if event.before:
-                    old_keys.add(event.before)
+                if event.previous_day_hash:
+                    old_keys.add(event.previous_day_hash)
                 oldest_ms = min(oldest_ms, event.occurred_ms - MAX_PAUSE_MS)
         if old_keys:
             await _load_visits(partition, chunk, store, oldest_ms, sorted(old_keys))
@@ -170,7 +170,7 @@ def _is_new(meta: CollectMeta, event: CollectedEvent, stored_ms: dict[tuple[int,
 
 def _assign_visit(visits: Visits, meta: CollectMeta, event: CollectedEvent) -> Visit:
     key: Key = (meta.site_id, event.session or event.visitor)
-    previous_key = (meta.site_id, event.before) if event.before else None
+    previous_key = (meta.site_id, event.previous_day_hash) if event.previous_day_hash else None
     return visits.assign(key, previous_key, event.occurred_ms, is_session=event.session != 0)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from control_api.limits.accepted_webhooks import AcceptedDeliveries
 from control_api.limits.webhook_senders import Senders
-from pipeline_contracts.client_address import site_of
+from pipeline_contracts.client_address import wider_network_of
 from pipeline_contracts.errors import Unavailable
 
 MOST_BYTES = 5 * 2**20
@@ -168,6 +168,6 @@ class WebhookBodies:
         if self.senders.are_proven(hook, network):
             body = self._proven.reading(hook, hook if account is None else account)
         else:
-            body = self._unproven.reading(network, site_of(network))
+            body = self._unproven.reading(network, wider_network_of(network))
         with body as reading:
             yield reading

@@ -22,7 +22,7 @@ from control_domain.database.engine import Sessions
 from control_domain.deployments.describe import describe_line
 from control_domain.deployments.operations import LINE_COLUMNS, LOG_LINES, Line, tail_log
 from control_domain.tables.deployments import Deployment, DeploymentLine
-from pipeline_contracts.deploy_states import FINAL
+from pipeline_contracts.deploy_states import FINAL_STATUSES
 
 # Proxies close what is silent for long.
 _SILENCE_SECONDS = 15.0
@@ -102,7 +102,7 @@ async def _send(
         yield b"".join(events) or b": nothing new\n\n"
         if len(lines) == LOG_LINES:
             continue
-        if status in FINAL:
+        if status in FINAL_STATUSES:
             return
         await _wait(streams, follower, (status, after))
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from control_api.requests.json_fields import JsonFields
 from control_domain.recorded_deployments.operations import DeploymentReport
-from pipeline_contracts.leap_seconds import settle_member
+from pipeline_contracts.leap_seconds import replace_leap_second
 from pipeline_contracts.surrogates import replace_lone_surrogates
 
 _fields = JsonFields(
@@ -48,7 +48,7 @@ def read_report(body: bytes) -> DeploymentReport:
     lists every field at fault."""
     # A note may be a commit message that was cut in the middle of an emoji.
     body = replace_lone_surrogates(body)
-    return DeploymentReport(**_fields.read(settle_member(body, "deployed_at") or body, _is_storable))
+    return DeploymentReport(**_fields.read(replace_leap_second(body, "deployed_at") or body, _is_storable))
 
 
 def _is_storable(name: str, value: Any) -> bool:

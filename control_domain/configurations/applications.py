@@ -13,11 +13,11 @@ from control_domain.database.engine import hold_row
 from control_domain.database.move_status import move_status
 from control_domain.tables.configuration import Application, Operation
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import NotFound
 from pipeline_contracts.times import format_time
 
-_ENDED = (OperationStatus.SUCCEEDED, OperationStatus.FAILED, OperationStatus.CANCELED)
+_ENDED = (StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELED)
 
 
 async def find_application(session: AsyncSession, project: Project, number: int | None) -> Application:
@@ -53,10 +53,10 @@ async def hold_application(session: AsyncSession, application_id: int) -> None:
 
 
 async def move_operation(
-    session: AsyncSession, operation: Operation, to: OperationStatus, now: datetime, **values: Any
+    session: AsyncSession, operation: Operation, to: StepStatus, now: datetime, **values: Any
 ) -> None:
-    """Give the operation its next status, and `values`. Raises `ForbiddenMove` for a move that the table does not have,
-    and where somebody else has moved it since it was read."""
+    """Give the operation its next status, and `values`. Raises `ForbiddenTransition` for a move that the table does
+    not have, and where somebody else has moved it since it was read."""
     ended = now if to in _ENDED else None
     await move_status(session, operation, to, finished_at=ended, **values)
 
@@ -64,7 +64,7 @@ async def move_operation(
 async def settle_application(session: AsyncSession, application: Application, now: datetime) -> None:
     """Give the application the status that its operations come to."""
     operations = await operations_of(session, application.id)
-    status = sum_up([OperationStatus(one.status) for one in operations])
+    status = sum_up([StepStatus(one.status) for one in operations])
     application.status = status.value
     if status is ApplicationStatus.RUNNING:
         application.finished_at = None

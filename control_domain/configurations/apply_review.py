@@ -21,9 +21,9 @@ from control_domain.projects.hold import hold_project
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import (
-    ApplicationRunning,
+    ConfigurationRunInProgress,
     ProjectChanged,
     ReviewApplied,
     ReviewExpired,
@@ -46,8 +46,8 @@ async def apply_review(
     to be another than the one who made the review.
 
     All that the review rests on is looked at in the transaction that starts it, while the project is held: of any
-    number who apply it at once, one does. Raises `NotFound`, `ReviewExpired`, `ReviewApplied`, `ApplicationRunning`,
-    `ProjectChanged`, `DeployNotAllowed` and `CannotOpen`.
+    number who apply it at once, one does. Raises `NotFound`, `ReviewExpired`, `ReviewApplied`,
+    `ConfigurationRunInProgress`, `ProjectChanged`, `DeployNotAllowed` and `CannotOpen`.
     """
     await hold_project(session, project)
     review = await find_review(session, project, review_id)
@@ -109,7 +109,7 @@ async def _check_idle(session: AsyncSession, project: Project) -> None:
     )
     running = (await session.execute(query)).scalar_one_or_none()
     if running is not None:
-        raise ApplicationRunning(
+        raise ConfigurationRunInProgress(
             f"Application {running} of the project is not finished: wait for it, then make a new review.",
             members={"application_id": running},
         )
@@ -121,10 +121,10 @@ async def _call_off_earlier(session: AsyncSession, application: Application, now
         Application.project_id == application.project_id, Application.id < application.id
     )
     of_earlier = Operation.application_id.in_(earlier)
-    waiting = select(Operation).where(of_earlier, Operation.status == OperationStatus.PENDING)
+    waiting = select(Operation).where(of_earlier, Operation.status == StepStatus.PENDING)
     for operation in (await session.execute(waiting.order_by(Operation.id))).scalars().all():
         called_off = f"Called off: application {application.id} came first."
-        await move_operation(session, operation, OperationStatus.CANCELED, now, error=called_off)
+        await move_operation(session, operation, StepStatus.CANCELED, now, error=called_off)
     await session.execute(
         update(Operation)
         .where(of_earlier, Operation.sealed.is_not(None))
@@ -156,7 +156,7 @@ def _add_operations(
                 agreed=write_agreed([action], present),
                 key_id=sealed.key_id,
                 sealed=sealed.data,
-                status=OperationStatus.PENDING.value,
+                status=StepStatus.PENDING.value,
                 attempts=0,
             )
         )

@@ -24,8 +24,8 @@ from control_domain.projects.hold import hold_project
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import OperationStatus
-from pipeline_contracts.errors import OperationNotPossible
+from pipeline_contracts.deploy_states import StepStatus
+from pipeline_contracts.errors import ConfigurationStepConflict
 
 _DONE = {"cancel": "canceled", "retry": "tried again"}
 
@@ -43,9 +43,9 @@ async def control_operation(
 ) -> Operation:
     """Cancel an operation that waits, or try one again that has failed or was canceled (`wish`: one of `WISHES`).
 
-    To try again needs `keys`, and where that lowers a gate as it is now, `agreed_by_id`: a person who may decide in the
-    project, and who has not made the review. Raises `NotFound`, `OperationNotPossible` where it is elsewhere by now or
-    a later application has begun, `DeployNotAllowed` and `CannotOpen`.
+    To try again needs `keys`, and where that lowers a gate as it is now, `agreed_by_id`: a person who may decide in
+    the project, and who has not made the review. Raises `NotFound`, `ConfigurationStepConflict` where it is elsewhere
+    by now or a later application has begun, `DeployNotAllowed` and `CannotOpen`.
     """
     await hold_project(session, project)
     application = await find_application(session, project, application_id)
@@ -55,10 +55,10 @@ async def control_operation(
     lowered: Sequence[str] = []
     if operation.status not in allowed:
         told = " or ".join(sorted(status.value for status in allowed))
-        raise OperationNotPossible(
+        raise ConfigurationStepConflict(
             f"Operation {operation.id} is {operation.status}: only one that is {told} can be {_DONE[wish]}."
         )
-    if to is OperationStatus.PENDING:
+    if to is StepStatus.PENDING:
         await _check_newest(session, application)
         assert keys is not None
         lowered = await _check_gates(session, keys, project, application, operation, agreed_by_id)
@@ -87,7 +87,7 @@ async def _check_gates(
     going_on = [
         one
         for one in await operations_of(session, application.id)
-        if one.id == operation.id or one.status == OperationStatus.PENDING
+        if one.id == operation.id or one.status == StepStatus.PENDING
     ]
     actions_of = {
         one: open_actions(keys, Sealed(one.key_id, one.sealed), project.public_id)
@@ -116,6 +116,6 @@ async def _check_newest(session: AsyncSession, application: Application) -> None
     query = select(func.max(Application.id)).where(Application.project_id == application.project_id)
     newest = (await session.execute(query)).scalar_one()
     if newest != application.id:
-        raise OperationNotPossible(
+        raise ConfigurationStepConflict(
             f"Application {newest} came after this one, and was planned without it: make a new review."
         )

@@ -9,7 +9,7 @@ from control_domain.sites.operations import domains_of
 from control_domain.tables.monitors import Heartbeat
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.sites import Goal, Site
-from pipeline_contracts.durations import write_duration
+from pipeline_contracts.durations import format_duration
 
 
 def project_fields(project: Project) -> dict[str, Value]:
@@ -45,10 +45,10 @@ def heartbeat_fields(heartbeat: Heartbeat) -> dict[str, Value]:
     period = heartbeat.period_seconds
     return {
         "cron": heartbeat.cron,
-        "period": None if period is None else write_duration(period),
+        "period": None if period is None else format_duration(period),
         "timezone": heartbeat.timezone,
-        "grace": write_duration(heartbeat.grace_seconds),
-        "max_runtime": write_duration(heartbeat.max_runtime_seconds),
+        "grace": format_duration(heartbeat.grace_seconds),
+        "max_runtime": format_duration(heartbeat.max_runtime_seconds),
         "failures_before_down": heartbeat.failures_before_down,
         "paused": heartbeat.paused,
     }

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.database.move_status import move_status
 from control_domain.tables.deployments import Deployment, DeploymentLine
-from pipeline_contracts.deploy_states import FINAL, DeploymentStatus
+from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 
@@ -16,10 +16,10 @@ async def move_deployment(
 ) -> None:
     """Give the deployment its next status, and `values`. A final one sets `finished_at`.
 
-    Raises `ForbiddenMove` for a move that the table does not have, and where somebody else has moved it since it was
-    read; `IntegrityError` where it becomes active and the environment has an active one.
+    Raises `ForbiddenTransition` for a move that the table does not have, and where somebody else has moved it since
+    it was read; `IntegrityError` where it becomes active and the environment has an active one.
     """
-    if to in FINAL:
+    if to in FINAL_STATUSES:
         values["finished_at"] = now
     await move_status(session, deployment, to, **values)
 

@@ -17,7 +17,7 @@ from control_domain.environments.hold import hold_environment
 from control_domain.projects.find import Place
 from control_domain.repositories.operations import connected_repository
 from control_domain.tables.deployments import Deployment
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning, EnvironmentNotReady, FieldError, NotFound
 from pipeline_contracts.git_refs import is_commit
 
@@ -171,6 +171,6 @@ async def deploy_running(session: AsyncSession, environment_id: int) -> DeployRu
 
 async def _find_active(session: AsyncSession, environment_id: int) -> int | None:
     active = select(Deployment.id).where(
-        Deployment.environment_id == environment_id, Deployment.status.in_(ACTIVE)
+        Deployment.environment_id == environment_id, Deployment.status.in_(ACTIVE_STATUSES)
     )
     return (await session.execute(active)).scalar_one_or_none()

@@ -11,7 +11,7 @@ from control_domain.environments.hold import hold_environment, hold_off_deployer
 from control_domain.projects.find import Place
 from control_domain.tables.deployments import LiveRelease
 from control_domain.tables.projects import Environment, Project
-from pipeline_contracts.deploy_states import EnvironmentState, check_move
+from pipeline_contracts.deploy_states import EnvironmentState, check_transition
 
 MOST_REPLICAS = 20
 
@@ -37,7 +37,7 @@ async def change_state(
     was = EnvironmentState(environment.state)
     if was is state:
         return
-    check_move(was, state)
+    check_transition(was, state)
     environment.state = state.value
     subject = f"environment {environment.public_id}"
     details = {"from": was.value, "to": state.value}

@@ -21,7 +21,7 @@ from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.tables.variables import ProtectedVariable, VariableChange, VariableSet
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ async def _close(session: AsyncSession, environment: Environment) -> None:
 async def _end_deployments(session: AsyncSession, environment: Environment, now: datetime) -> int:
     """Take the environment from its deployments; gives how many were canceled."""
     mine = Deployment.environment_id == environment.id
-    open_ones = (*ACTIVE, DeploymentStatus.AWAITING_APPROVAL)
+    open_ones = (*ACTIVE_STATUSES, DeploymentStatus.AWAITING_APPROVAL)
     query = select(Deployment).where(mine, Deployment.status.in_(open_ones)).with_for_update()
     waiting = (await session.execute(query)).scalars().all()
     for deployment in waiting:
-        if deployment.status in ACTIVE:
+        if deployment.status in ACTIVE_STATUSES:
             raise Refused(
                 f"Deployment {deployment.id} of this environment is {deployment.status}: wait until it is finished, "
                 f"or end it with `pharos cancel {deployment.id}`."

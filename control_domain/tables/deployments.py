@@ -6,9 +6,9 @@ from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, Text, fal
 from sqlalchemy.orm import Mapped, mapped_column
 
 from control_domain.database.engine import Base, Moment, partial_index
-from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 
-_IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE)})"
+_IS_ACTIVE = f"status IN ({', '.join(repr(status.value) for status in ACTIVE_STATUSES)})"
 
 IS_PUSHED = "trigger IN ('push', 'pull_request')"
 """In SQL: whether a webhook has asked for it. An index is of these alone; it serves where this stands word by word."""

@@ -14,7 +14,7 @@ from control_domain.sealing import Sealed, SealingKeys
 from control_domain.tables.accounts import Person
 from control_domain.tables.projects import Environment
 from control_domain.tables.variables import VariableChange, VariableSet
-from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove, check_move
+from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition, check_transition
 
 
 async def replace_variables(
@@ -57,7 +57,7 @@ async def _supersede(session: AsyncSession, environment: Environment, now: datet
     pending = (VariableChange.environment_id == environment.id) & (
         VariableChange.state == ChangeState.PENDING.value
     )
-    check_move(ChangeState.PENDING, ChangeState.SUPERSEDED)
+    check_transition(ChangeState.PENDING, ChangeState.SUPERSEDED)
     await session.execute(
         update(VariableChange)
         .where(pending)
@@ -100,17 +100,17 @@ async def decide_change(
     now: datetime,
     reason: str | None = None,
 ) -> None:
-    """Apply a change that waits, or reject it for a reason. Raises `Refused` for the one who asked, and `ForbiddenMove`
-    for a change that was decided already."""
+    """Apply a change that waits, or reject it for a reason. Raises `Refused` for the one who asked, and
+    `ForbiddenTransition` for a change that was decided already."""
     environment, project = place
     await hold_environment(session, environment)
     # Locked: it must not be sealed under another key meanwhile.
     await session.refresh(change, with_for_update=True)
     check_second(change.asked_by_id, person)
     sealed = change.sealed
-    check_move(ChangeState(change.state), to)
+    check_transition(ChangeState(change.state), to)
     if sealed is None or change.key_id is None:
-        raise ForbiddenMove(ChangeState(change.state), to)
+        raise ForbiddenTransition(ChangeState(change.state), to)
     if to is ChangeState.APPLIED:
         # Whose variables they are is who asked; who agreed stands in the change.
         of = change.asked_by_id

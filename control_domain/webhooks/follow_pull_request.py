@@ -25,7 +25,7 @@ from control_domain.webhooks.outcome import Outcome, Status, ignored
 from control_domain.webhooks.targets import Target, find_place, find_triggers, taking_deploys
 from control_domain.webhooks.waiting import drop_waiting, let_wait, supersede
 from git_hosts.webhook_events import PullRequest
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, ForbiddenMove
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus, ForbiddenTransition
 from pipeline_contracts.errors import DeployRunning, NotFound, RepositoryNotReady
 from pipeline_contracts.git_refs import is_commit
 
@@ -104,7 +104,11 @@ async def _deployed_already(
         .limit(1)
     )
     newest = (await session.execute(query)).scalar_one_or_none()
-    if newest is None or revision is None or newest.status not in (*ACTIVE, DeploymentStatus.SUCCEEDED):
+    if (
+        newest is None
+        or revision is None
+        or newest.status not in (*ACTIVE_STATUSES, DeploymentStatus.SUCCEEDED)
+    ):
         return None
     return newest if (newest.revision or "").startswith(revision) else None
 
@@ -120,7 +124,7 @@ async def _close(
     place = Place(environment, target.project)
     try:
         removed = await close_preview(session, place, actor, now)
-    except (StillStarting, ForbiddenMove):
+    except (StillStarting, ForbiddenTransition):
         await _close_later(session, environment, actor, now)
         reason = "A deployment of it is being started; it is removed behind that."
         return Outcome("preview_closed", reason=reason, is_accepted=True)

@@ -15,7 +15,7 @@ from control_domain.webhooks.targets import Target, find_place, find_triggers, i
 from control_domain.webhooks.waiting import drop_waiting, drop_waiting_of_branch, let_wait, supersede
 from control_domain.workflows.document import Triggers
 from git_hosts.webhook_events import BranchChange, Push
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning
 
 
@@ -89,7 +89,7 @@ async def _find_under_way(session: AsyncSession, environment: Environment, wish:
     not_looked_up = Deployment.revision.is_(None) & (Deployment.status == DeploymentStatus.QUEUED)
     query = select(Deployment).where(
         Deployment.environment_id == environment.id,
-        Deployment.status.in_(ACTIVE),
+        Deployment.status.in_(ACTIVE_STATUSES),
         Deployment.trigger == wish.trigger,
         Deployment.repository_id == wish.repository_id,
         Deployment.ref == wish.ref,

@@ -18,7 +18,7 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush
 from control_domain.webhooks.targets import is_held
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import InvalidInput, NotFound
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ async def find_due(session: AsyncSession) -> Sequence[int]:
     """The IDs of the pushes that nothing is active before, the oldest first."""
     # Account scope: the worker polls the pushes of every account.
     active = exists().where(
-        Deployment.environment_id == WaitingPush.environment_id, Deployment.status.in_(ACTIVE)
+        Deployment.environment_id == WaitingPush.environment_id, Deployment.status.in_(ACTIVE_STATUSES)
     )
     query = select(WaitingPush.id).where(~active).order_by(WaitingPush.id)
     return (await session.execute(query)).scalars().all()

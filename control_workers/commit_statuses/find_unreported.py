@@ -14,7 +14,7 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.repositories import Repository
 from control_domain.tables.runtime import EnvironmentLease
 from git_hosts.commit_statuses import CommitStatus, State
-from pipeline_contracts.deploy_states import FINAL, DeploymentStatus
+from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 
 _AT_ONCE = 20
 _BEGUN_WITHIN = timedelta(hours=24)
@@ -86,7 +86,7 @@ def _to_tell(now: datetime) -> CompoundSelect[int]:
     one = aliased(Deployment)
     pushed = select(one.id).where(text(IS_PUSHED))
     return union_all(
-        pushed.where(one.reported == "pending", one.status.in_(FINAL)),
+        pushed.where(one.reported == "pending", one.status.in_(FINAL_STATUSES)),
         pushed.where(one.reported.is_(None), one.created_at > now - _BEGUN_WITHIN),
     )
 

@@ -20,7 +20,7 @@ from deployer.deployments.read_job import TRIGGERS_WITH_RELEASE, Job, NoJob, rea
 from deployer.deployments.record import explain_unusable, read_live_deployment
 from deployer.leases import Lease, lock_lease
 from deployer.shield import shielded
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus, DeploymentStep
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus, DeploymentStep
 from pipeline_contracts.errors import Problem
 
 _MAX_ATTEMPTS = 3
@@ -43,7 +43,7 @@ async def begin_attempt(
                 select(Deployment, Environment, Repository)
                 .join(Environment, Environment.id == Deployment.environment_id)
                 .join(Repository, Repository.id == Deployment.repository_id)
-                .where(Deployment.id == deployment_id, Deployment.status.in_(ACTIVE))
+                .where(Deployment.id == deployment_id, Deployment.status.in_(ACTIVE_STATUSES))
             )
         ).one_or_none()
         if row is None:

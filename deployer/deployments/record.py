@@ -39,8 +39,8 @@ def _retry_while_leased(write: Write) -> Write:
 
 
 class DeploymentRecord:
-    """The rows of one deployment. All methods raise `LeaseLost`, `ForbiddenMove` if the deployment was canceled, and
-    database errors that last longer than the lease."""
+    """The rows of one deployment. All methods raise `LeaseLost`, `ForbiddenTransition` if the deployment was
+    canceled, and database errors that last longer than the lease."""
 
     def __init__(self, sessions: Sessions, lease: Lease, deployment_id: int) -> None:
         self._sessions = sessions

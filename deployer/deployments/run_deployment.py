@@ -35,7 +35,7 @@ from deployer.leases import Lease, LeaseLost
 from deployer.log_lines.masking import Mask
 from deployer.metrics import DeployerMetrics
 from deployer.shield import end_tasks
-from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep, ForbiddenMove
+from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep, ForbiddenTransition
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ async def run_deployment(
     """
     try:
         job = await begin_attempt(context.sessions, lease, context.keys, deployment_id)
-    except ForbiddenMove:
+    except ForbiddenTransition:
         # Canceled since the desired state was read.
         return
     if job is None:
@@ -88,9 +88,9 @@ async def run_deployment(
         async with log.flushing():
             await _DeploymentRun(context, lease, tenancy, job, log, record).run(canceled, switch_lock)
         context.metrics.finished["succeeded"] += 1
-    except ForbiddenMove as error:
+    except ForbiddenTransition as error:
         # Canceled meanwhile: the cancellation has written its line.
-        logger.info("deployment %d is %s", deployment_id, error.was)
+        logger.info("deployment %d is %s", deployment_id, error.current)
         context.metrics.finished["canceled"] += 1
     except DeployFailed as error:
         log.end_lines()
@@ -188,7 +188,7 @@ class _DeploymentRun:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _prepare(self, canceled: asyncio.Event) -> tuple[int, Run]:
-        """Return the ID of the release and its run; build it if necessary. Raises `ForbiddenMove` if canceled."""
+        """Return the ID of the release and its run; build it if necessary. Raises `ForbiddenTransition` if canceled."""
         job = self._job
         if job.is_rollback:
             assert job.release is not None
@@ -245,13 +245,14 @@ class _DeploymentRun:
 
 
 async def _run_unless_canceled(canceled: asyncio.Event, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the coroutine's result; cancel it and raise `ForbiddenMove` as soon as the deployment is canceled."""
+    """Return the coroutine's result; cancel it and raise `ForbiddenTransition` as soon as the deployment is
+    canceled."""
     task = asyncio.create_task(coroutine)
     cancellation = asyncio.create_task(canceled.wait())
     try:
         await asyncio.wait({task, cancellation}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise ForbiddenMove(DeploymentStatus.CANCELED, DeploymentStatus.RUNNING)
+            raise ForbiddenTransition(DeploymentStatus.CANCELED, DeploymentStatus.RUNNING)
         return await task
     finally:
         await end_tasks(cancellation, task)

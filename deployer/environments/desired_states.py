@@ -16,7 +16,7 @@ from control_domain.tables.runtime import EnvironmentLease
 from deployer.drivers.interface import Retained, Tenancy
 from deployer.leases import Check, is_run_elsewhere
 from deployer.shield import shielded
-from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, EnvironmentState
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -132,7 +132,9 @@ def _query() -> Select[*tuple[Any, ...]]:
         .outerjoin(first_of_slug, first_of_slug.c.id == Project.id)
         .outerjoin(LiveRelease, LiveRelease.environment_id == Environment.id)
         .outerjoin(Release, Release.id == LiveRelease.release_id)
-        .outerjoin(Deployment, (Deployment.environment_id == Environment.id) & Deployment.status.in_(ACTIVE))
+        .outerjoin(
+            Deployment, (Deployment.environment_id == Environment.id) & Deployment.status.in_(ACTIVE_STATUSES)
+        )
         .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Environment.id)
         .where(or_(LiveRelease.release_id.is_not(None), Deployment.id.is_not(None)))
         .order_by(Environment.id)
@@ -171,7 +173,7 @@ async def read_retained(
         await read_as_of_now(session)
         if check is not None:
             await check(session)
-        active = select(Deployment).where(Deployment.status.in_(ACTIVE))
+        active = select(Deployment).where(Deployment.status.in_(ACTIVE_STATUSES))
         deployments = (await session.execute(active)).scalars().all()
         repeated = await _find_repeated(session, deployments)
         known = await session.execute(select(Environment.id, Environment.public_id))

@@ -15,7 +15,7 @@ from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.workflows.document import from_json
-from pipeline_contracts.deploy_states import ACTIVE, EnvironmentState
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, EnvironmentState
 from pipeline_contracts.times import format_time
 
 
@@ -49,7 +49,9 @@ def _query(environment_ids: Sequence[int] | None) -> Any:
         .outerjoin(EnvironmentLease, EnvironmentLease.environment_id == Environment.id)
         .outerjoin(LiveRelease, LiveRelease.environment_id == Environment.id)
         .outerjoin(Release, Release.id == LiveRelease.release_id)
-        .outerjoin(Deployment, (Deployment.environment_id == Environment.id) & Deployment.status.in_(ACTIVE))
+        .outerjoin(
+            Deployment, (Deployment.environment_id == Environment.id) & Deployment.status.in_(ACTIVE_STATUSES)
+        )
         .order_by(Project.id, Environment.position, Environment.id)
     )
     if environment_ids is not None:

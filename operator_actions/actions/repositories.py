@@ -33,7 +33,7 @@ from git_hosts.gitlab.host import GITLAB
 from git_hosts.signatures.standard_webhooks import signing_key
 from git_hosts.webhook_events import WebhookSecret
 from operator_actions.actions.engines import Action, Engines, Wanted, read_id
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _AUTO = "auto"
@@ -227,7 +227,7 @@ async def _disconnect_one(session: AsyncSession, wanted: Wanted, chosen: _Chosen
     # Before the check for active deployments: an approval in progress has then ended, and its deployment is active.
     canceled = await _cancel_waiting(session, repository, now)
     active = select(Deployment.id, Deployment.status).where(
-        Deployment.project_id == project.id, Deployment.status.in_(ACTIVE)
+        Deployment.project_id == project.id, Deployment.status.in_(ACTIVE_STATUSES)
     )
     found = (await session.execute(active.order_by(Deployment.id).limit(1))).one_or_none()
     if found is not None:

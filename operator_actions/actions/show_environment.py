@@ -15,7 +15,7 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.projects import Environment, EnvironmentLock, Project
 from control_domain.tables.variables import VariableChange, VariableSet
-from pipeline_contracts.deploy_states import ACTIVE, ChangeState, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, ChangeState, DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _MOST_AWAITING = 20
@@ -113,7 +113,7 @@ async def _variables(session: AsyncSession, environment: Environment) -> dict[st
 
 async def _active(session: AsyncSession, environment: Environment) -> dict[str, Any] | None:
     query = select(Deployment.id, Deployment.status).where(
-        Deployment.environment_id == environment.id, Deployment.status.in_(ACTIVE)
+        Deployment.environment_id == environment.id, Deployment.status.in_(ACTIVE_STATUSES)
     )
     row = (await session.execute(query)).one_or_none()
     return None if row is None else {"id": row[0], "status": row[1]}

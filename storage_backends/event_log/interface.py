@@ -51,7 +51,7 @@ class LogConsumer(Protocol):
         """Return records from offset `start` in order, below `end` if given: about `max_bytes` of values at most, but
         at least one record. Waits up to `wait` seconds for the first record; returns none if none arrives.
 
-        Raises `StorageUnavailable`; `PartitionLost` if another consumer owns the partition now; `RecordsGone` if the
+        Raises `StorageUnavailable`; `PartitionLost` if another consumer owns the partition now; `RecordsRemoved` if the
         log has removed the record at `start`. A partition must have only one reader at a time.
         """
         ...

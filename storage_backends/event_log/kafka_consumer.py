@@ -19,7 +19,7 @@ from aiokafka.errors import (
     UnknownMemberIdError,
 )
 
-from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
+from pipeline_contracts.errors import PartitionLost, RecordsRemoved, StorageUnavailable
 from pipeline_contracts.records import LogRecord, Position
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_member import GroupMember, join_group
@@ -133,7 +133,7 @@ class KafkaLogConsumer:
         self._next_offsets[partition] = records[-1].offset + 1
         if first > start:
             self._read_ahead[partition] = records
-            raise RecordsGone(partition, start, first)
+            raise RecordsRemoved(partition, start, first)
         return records
 
     async def _check_end_reached(self, partition: int, start: int) -> None:

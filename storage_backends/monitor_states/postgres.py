@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import forget_runs, recount
+from pipeline_contracts.heartbeat_states import keep_failures, recount
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
     add_runs,
@@ -55,7 +55,7 @@ class PostgresMonitorStates:
                 add_runs(watched, await connection.fetch(_SQL["read_runs"], *columns_of(keys)))
             changed = change(watched)
             for item in changed:
-                if item.heartbeat.recount:
+                if item.heartbeat.needs_recount:
                     rows = await connection.fetch(_SQL["read_run_times"], item.heartbeat.heartbeat_id)
                     recount(item.heartbeat, all_runs(item, rows))
             await _write(connection, changed)
@@ -118,7 +118,7 @@ class PostgresMonitorStates:
             rows = [row for row in rows if row[0] in found]
             runs = runs_of(rows)
             watched = by_id(await connection.fetch(_SQL["read_heartbeats"], sorted(runs)))
-            changed = [item for n, item in watched.items() if forget_runs(item.heartbeat, runs[n])]
+            changed = [item for n, item in watched.items() if keep_failures(item.heartbeat, runs[n])]
             await _write(connection, changed)
             if rows:
                 await connection.execute(_SQL["delete_runs"], *columns_of(tuple(row[:2]) for row in rows))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline_contracts.errors import StorageUnavailable
-from pipeline_contracts.heartbeat_states import forget_runs, recount
+from pipeline_contracts.heartbeat_states import keep_failures, recount
 from storage_backends.monitor_states.interface import Change, Progress, SeenQueue, SeenWorker, Watched
 from storage_backends.monitor_states.rows import (
     add_runs,
@@ -63,7 +63,7 @@ class SqliteMonitorStates:
             self._add_runs(watched, _SQL["read_runs"], keys[begin : begin + _BATCH])
         changed = change(watched)
         for item in changed:
-            if item.heartbeat.recount:
+            if item.heartbeat.needs_recount:
                 rows = self._connection.execute(_SQL["read_run_times"], (item.heartbeat.heartbeat_id,))
                 recount(item.heartbeat, all_runs(item, rows))
         self._write(changed)
@@ -113,7 +113,7 @@ class SqliteMonitorStates:
                 rows = self._connection.execute(_SQL["read_prunable_runs"], (before_ms, limit)).fetchall()
                 runs = runs_of(rows)
                 watched = self._read(_SQL["read_heartbeats"], (json.dumps(list(runs)),))
-                self._write([item for n, item in watched.items() if forget_runs(item.heartbeat, runs[n])])
+                self._write([item for n, item in watched.items() if keep_failures(item.heartbeat, runs[n])])
                 self._connection.executemany(_SQL["delete_run"], [row[:2] for row in rows])
             return len(rows)
 

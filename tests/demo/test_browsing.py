@@ -17,7 +17,7 @@ from aiohttp import web
 
 from demo import browsing as demo_browsing
 from demo.browsing import keep_browsing
-from pipeline_contracts.collected import MOST_EVENTS, SentEvent
+from pipeline_contracts.collected import MAX_EVENTS, SentEvent
 
 ORIGIN = "http://127.0.0.1:8080"
 ENOUGH = 400
@@ -103,7 +103,7 @@ async def test_visitors_post_what_the_edge_takes(clock: Clock) -> None:
         assert headers["Origin"] == ORIGIN
         assert headers["Content-Type"].startswith("text/plain")
         assert "Mozilla" in headers["User-Agent"] and "Cookie" not in headers
-        assert 1 <= len(body["events"]) <= MOST_EVENTS
+        assert 1 <= len(body["events"]) <= MAX_EVENTS
         for one in body["events"]:
             event = msgspec.convert(one, SentEvent)
             assert event.visitor is not None and event.occurred_at is not None

@@ -73,7 +73,7 @@ def visits(events: list[CollectedEvent]) -> list[list[CollectedEvent]]:
     """As the consumer groups them, each in the order of its times."""
     known, found = Visits(), defaultdict(list)
     for event in events:
-        before = (SITE, event.before) if event.before else None
+        before = (SITE, event.previous_day_hash) if event.previous_day_hash else None
         visit = known.assign((SITE, event.visitor), before, event.occurred_ms, is_session=False)
         found[visit].append(event)
     return [sorted(visit, key=lambda event: event.occurred_ms) for visit in found.values()]
@@ -128,7 +128,9 @@ def test_each_record_is_what_an_edge_could_have_made(received: list[Received]) -
         assert all(a.occurred_ms <= b.occurred_ms for a, b in pairwise(events))
         assert 0 < meta.received_ms - events[-1].occurred_ms <= 1500
         assert meta.received_ms - events[0].occurred_ms < DAY_MS
-        assert len({event.visitor for event in events}) == 1 or any(event.before for event in events)
+        assert len({event.visitor for event in events}) == 1 or any(
+            event.previous_day_hash for event in events
+        )
 
 
 def sent_of(event: CollectedEvent) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def test_fields_are_those_that_the_edge_makes(received: list[Received]) -> None:
             client = Client(event.device, event.browser, event.os)
             hashes = VisitorHashes(salts, SITE, "", "")
             (made,) = collect_events([sent], meta.received_ms, (), client, hashes)
-            made.visitor, made.before = event.visitor, event.before
+            made.visitor, made.previous_day_hash = event.visitor, event.previous_day_hash
             made.vital = event.vital if made.vital else 0
             assert made == event
 
@@ -179,12 +181,12 @@ def test_visitors_change_their_hash_with_the_day_and_are_known_by_the_one_before
         days[event.visitor].add(event.occurred_ms // DAY_MS)
     assert 0 not in days
     assert {len(of_visitor) for of_visitor in days.values()} == {1}
-    bridged = [event for event in events if event.before]
+    bridged = [event for event in events if event.previous_day_hash]
     assert bridged
     for event in bridged:
         day, of_day = divmod(event.occurred_ms, DAY_MS)
         assert of_day <= BRIDGE_MS
-        assert days[event.before] == {day - 1}
+        assert days[event.previous_day_hash] == {day - 1}
 
 
 def test_there_are_as_many_as_a_small_shop_has(

@@ -27,7 +27,13 @@ from deployer.assemble import running_local_deployer
 from deployer.identity import hold_identity
 from deployer.processes.marks import end_marked, find_marked
 from operator_actions.door import ACTIONS, Engines
-from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove, check_move
+from pipeline_contracts.deploy_states import (
+    ACTIVE_STATUSES,
+    FINAL_STATUSES,
+    DeploymentStatus,
+    ForbiddenTransition,
+    check_transition,
+)
 from pipeline_contracts.settings import Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.databases import migrated_database
@@ -218,13 +224,13 @@ class _Walk(RuleBasedStateMachine):
     def moves_are_allowed(self) -> None:
         for number, before, after in self._run(self._all(text("SELECT id, was, wanted FROM moves"))):
             try:
-                check_move(DeploymentStatus(before), DeploymentStatus(after))
-            except ForbiddenMove as error:
+                check_transition(DeploymentStatus(before), DeploymentStatus(after))
+            except ForbiddenTransition as error:
                 raise AssertionError(f"deployment {number}: {error}") from error
 
     @invariant()
     def one_is_active_and_one_live(self) -> None:
-        active = select(Deployment.environment_id).where(Deployment.status.in_(ACTIVE))
+        active = select(Deployment.environment_id).where(Deployment.status.in_(ACTIVE_STATUSES))
         for query in (active, select(LiveRelease.environment_id)):
             found = [row[0] for row in self._run(self._all(query))]
             assert len(found) == len(set(found))
@@ -240,7 +246,7 @@ class _Walk(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     async def _settle(self) -> None:
-        at_rest = [status.value for status in (*FINAL, DeploymentStatus.AWAITING_APPROVAL)]
+        at_rest = [status.value for status in (*FINAL_STATUSES, DeploymentStatus.AWAITING_APPROVAL)]
         restless = select(func.count()).select_from(Deployment).where(Deployment.status.not_in(at_rest))
         while await self._one(restless):
             await asyncio.sleep(0.1)

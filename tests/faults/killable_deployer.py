@@ -1,7 +1,7 @@
 """A deployer that kills itself with SIGKILL at the point that a file names.
 
-An order is a line such as `before driver.build`, `after record.begin_step 2` (the second time since the order) or `printed
-halfway` (a step has printed a line with this text, and the line is not stored yet).
+An order is a line such as `before driver.build`, `after record.begin_step 2` (the second time since the order) or
+`printed halfway` (a step has printed a line with this text, and the line is not stored yet).
 """
 
 import argparse

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 from aiokafka.admin import NewTopic
 
-from pipeline_contracts.errors import PartitionLost, RecordsGone, StorageUnavailable
+from pipeline_contracts.errors import PartitionLost, RecordsRemoved, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.event_log import kafka, kafka_member
 from storage_backends.event_log.kafka import KafkaEventLog, open_kafka_log
@@ -88,7 +88,7 @@ async def read_all(consumer: KafkaLogConsumer, expected_values: set[bytes]) -> s
                 for record in await consumer.read(partition, start, None, MB, 0.2):
                     found.add(record.value)
                     nexts[topic_partition] = record.offset + 1
-        except RecordsGone:
+        except RecordsRemoved:
             raise
         except (PartitionLost, StorageUnavailable):
             await asyncio.sleep(0.05)

@@ -29,7 +29,7 @@ from control_domain.tables.accounts import Account
 from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease, Release
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import Instance
-from pipeline_contracts.deploy_states import FINAL
+from pipeline_contracts.deploy_states import FINAL_STATUSES
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.accounts import migrated
 from tests.support.deployer_process import DeployerProcess
@@ -182,7 +182,7 @@ class Stage:
     async def wait_final(self, number: int, seconds: float = 90) -> str:
         """Its final status."""
         ends_at = time.monotonic() + seconds
-        while (status := (await self.read(number)).status) not in FINAL:
+        while (status := (await self.read(number)).status) not in FINAL_STATUSES:
             assert time.monotonic() < ends_at, (status, await self.lines(number))
             await asyncio.sleep(0.03)
         return status

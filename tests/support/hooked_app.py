@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from git_hosts.webhook_events import WebhookSecret
-from tests.support.deploying import FINAL, App, Deploying, Finished, wait_until
+from tests.support.deploying import FINAL_STATUSES, App, Deploying, Finished, wait_until
 from tests.support.repositories import Repository
 from tests.support.webhooks import NONE, Sent, pull, push, sign
 
@@ -147,7 +147,9 @@ class HookedApp:
     def is_idle(self) -> bool:
         """Whether all that was asked for is done."""
         waiting = self.where.rows("SELECT count(*) FROM waiting_pushes")
-        return waiting == [(0,)] and all(self.app.status(number) in FINAL for number in self.numbers())
+        return waiting == [(0,)] and all(
+            self.app.status(number) in FINAL_STATUSES for number in self.numbers()
+        )
 
 
 def new_hooked_app(installation: Deploying, folder: Path) -> HookedApp:

@@ -22,7 +22,7 @@ from control_domain.configurations.state import Present, ProjectState
 from control_domain.configurations.values import FIELDS, NEEDED, Keep, Secret, Value
 from control_domain.environments.windows import DAYS
 from control_domain.slugs import is_name
-from pipeline_contracts.durations import write_duration
+from pipeline_contracts.durations import format_duration
 from pipeline_contracts.git_refs import is_ref
 from tests.support.serve_control import VARIABLE_KEYS
 
@@ -70,7 +70,7 @@ _origins = st.sampled_from(
     ("https://shop.example", "https://*.shop.example", "http://localhost:8080", "http://[::1]:3000")
 ) | st.integers(0, 99).map(lambda number: f"https://a-rather-long-name-{number}.example")
 _crons = st.sampled_from(("0 3 * * *", "*/5 * * * *", "0 9 * * MON-FRI", "15 2 1 * *"))
-_periods = st.sampled_from((1, 59, 60, 90, 1800, 3600, 5400, 86_400, 366 * 86_400)).map(write_duration)
+_periods = st.sampled_from((1, 59, 60, 90, 1800, 3600, 5400, 86_400, 366 * 86_400)).map(format_duration)
 _variable_names = st.sampled_from(("APP_ENV", "DATABASE_URL", "no", "null", "NULL", "y", "_", "a1", "True"))
 _variable_values = st.sampled_from(("", "1", "no", "two\nlines\n", "${x}")) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12

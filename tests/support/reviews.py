@@ -19,7 +19,7 @@ from control_domain.configurations.values import Value
 from control_domain.sealing import SealingKeys
 from control_domain.tables.configuration import Application, Operation, Review
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.deploy_states import StepStatus
 
 Resources = Mapping[Address, Mapping[str, Value]]
 """What is wanted: fields by their resource."""
@@ -45,7 +45,7 @@ async def add_application(
     keys: SealingKeys,
     project: Project,
     actions: Sequence[Action],
-    statuses: Sequence[OperationStatus],
+    statuses: Sequence[StepStatus],
     now: datetime,
 ) -> tuple[Application, Sequence[Operation]]:
     """An application of these actions, each of which is where its status says; nothing was carried out."""
@@ -89,20 +89,20 @@ def _operation(
     application: Application,
     position: int,
     action: Action,
-    status: OperationStatus,
+    status: StepStatus,
     now: datetime,
 ) -> Operation:
     sealed = seal_actions(keys, [action], project.public_id)
-    is_begun = status in (OperationStatus.RUNNING, OperationStatus.SUCCEEDED, OperationStatus.FAILED)
-    is_ended = status not in (OperationStatus.PENDING, OperationStatus.RUNNING)
+    is_begun = status in (StepStatus.RUNNING, StepStatus.SUCCEEDED, StepStatus.FAILED)
+    is_ended = status not in (StepStatus.PENDING, StepStatus.RUNNING)
     return Operation(
         application_id=application.id,
         position=position,
         action=json.dumps(action.to_json()),
-        key_id=None if status is OperationStatus.SUCCEEDED else sealed.key_id,
-        sealed=None if status is OperationStatus.SUCCEEDED else sealed.data,
+        key_id=None if status is StepStatus.SUCCEEDED else sealed.key_id,
+        sealed=None if status is StepStatus.SUCCEEDED else sealed.data,
         status=status.value,
-        error="It could not be." if status is OperationStatus.FAILED else None,
+        error="It could not be." if status is StepStatus.FAILED else None,
         attempts=int(is_begun),
         started_at=now if is_begun else None,
         finished_at=now if is_ended else None,
@@ -125,7 +125,7 @@ async def make_reviewed(
     """Give the project these. What is sealed of them is left out, so that it does not matter to tests of keys: only
     `restore_reviewed` makes that the review can be applied."""
     rename = Action("update", PROJECT, [Change("name", project.name, f"The {project.name}")])
-    states = (OperationStatus.FAILED, OperationStatus.PENDING)
+    states = (StepStatus.FAILED, StepStatus.PENDING)
     application, operations = await add_application(session, keys, project, [rename] * 2, states, now)
     for operation in operations:
         operation.sealed = operation.key_id = None
@@ -141,7 +141,7 @@ async def restore_reviewed(
 ) -> None:
     """Let these be as they were at first, with the project as it is now."""
     await session.execute(delete(Application).where(Application.review_id == reviewed.review))
-    waits = {"status": OperationStatus.PENDING.value, "error": None, "finished_at": None}
+    waits = {"status": StepStatus.PENDING.value, "error": None, "finished_at": None}
     await session.execute(update(Operation).where(Operation.id == reviewed.operation).values(**waits))
     plan = await plan_by_hand(session, keys, project, {})
     sealed = seal_actions(keys, plan.actions, project.public_id)

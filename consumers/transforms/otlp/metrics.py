@@ -93,7 +93,7 @@ def _rows_of_scope(
     tables: dict[str, list[PointRow]] = {}
     shared: Raw | None = None
     for metric in metrics:
-        for kind, data in metric.data():
+        for kind, data in metric.data_by_kind():
             points: list[Any] = accepted.select(data.dataPoints or [])
             if not points:
                 continue

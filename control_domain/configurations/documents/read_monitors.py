@@ -16,7 +16,7 @@ from control_domain.configurations.documents.read_settings import (
 )
 from control_domain.documents.field import Field
 from control_domain.monitors import read_wanted
-from pipeline_contracts.durations import BadDuration, read_duration, write_duration
+from pipeline_contracts.durations import BadDuration, format_duration, parse_duration
 
 LONGEST_CRON = 200
 """As long as the column of heartbeats holds."""
@@ -66,7 +66,7 @@ def _duration_of(setting: str) -> Read:
         seconds = _read_seconds(field)
         if seconds is None or not _has(field, setting, seconds):
             return None
-        return write_duration(seconds)
+        return format_duration(seconds)
 
     return read
 
@@ -81,7 +81,7 @@ def _read_seconds(field: Field) -> int | None:
         return None
     try:
         if not given.isdigit():
-            return read_duration(given)
+            return parse_duration(given)
     except BadDuration:
         pass
     field.refuse(_NO_DURATION)

@@ -18,7 +18,7 @@ from control_domain.configurations.values import Value
 from control_domain.documents.field import Field
 from control_domain.sites import read_wanted
 from control_domain.sites.read_wanted import MOST_DOMAINS
-from pipeline_contracts.origins import register_origin
+from pipeline_contracts.origins import normalize_origin
 
 MOST_GOALS = 100
 LONGEST_ORIGIN = 300
@@ -47,7 +47,7 @@ def _read_domains(field: Field) -> list[str]:
     domains: list[str] = []
     for item in field.items(MOST_DOMAINS, least=1) or ():
         given = item.text(LONGEST_ORIGIN)
-        domain = None if given is None else obey(item, register_origin, given, _NO_ORIGIN)
+        domain = None if given is None else obey(item, normalize_origin, given, _NO_ORIGIN)
         if domain in domains:
             item.refuse("is in the list already")
         elif domain is not None:

@@ -18,7 +18,7 @@ from control_domain.configurations.plan import Action, Verb
 from control_domain.refusals import Refused
 from control_domain.sealing import CannotOpen, SealingKeys
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import ForbiddenMove
+from pipeline_contracts.deploy_states import ForbiddenTransition
 from pipeline_contracts.errors import Problem
 
 __all__ = ["CannotCarryOut", "ToTell", "carry_out"]
@@ -60,7 +60,7 @@ async def carry_out(
             task,
             "something of that name was made, or what it is in was removed, meanwhile; make a new review.",
         ) from None
-    except (Refused, CannotOpen, ForbiddenMove) as error:
+    except (Refused, CannotOpen, ForbiddenTransition) as error:
         raise _cannot(task, str(error)) from error
     except Problem as error:
         raise _cannot(task, error.detail) from error

@@ -25,7 +25,7 @@ from control_domain.projects.hold import hold_project
 from control_domain.projects.operations import create_environment
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.tables.projects import Environment
-from pipeline_contracts.deploy_states import EnvironmentState, check_move
+from pipeline_contracts.deploy_states import EnvironmentState, check_transition
 from pipeline_contracts.errors import NotFound
 
 _REASON = "Locked by the configuration."
@@ -129,7 +129,7 @@ async def _change(task: Task, place: Place, due: Sequence[Change], values: Mappi
     if settings:
         for change in settings:
             if change.field == "state":
-                check_move(EnvironmentState(environment.state), EnvironmentState(str(change.after)))
+                check_transition(EnvironmentState(environment.state), EnvironmentState(str(change.after)))
         _set_columns(environment, settings)
         task.record("environment.set", _subject(environment), tell_changes(settings))
         # What follows reads the environment anew.

@@ -17,7 +17,7 @@ from control_domain.monitors.remove_monitors import remove_heartbeat
 from control_domain.refusals import Refused
 from control_domain.tables.monitors import Heartbeat
 from control_domain.tables.projects import Environment
-from pipeline_contracts.durations import read_duration
+from pipeline_contracts.durations import parse_duration
 from pipeline_contracts.schedules import Schedule
 
 
@@ -93,9 +93,9 @@ def _read_settings(name: str, fields: Mapping[str, Any]) -> HeartbeatSettings:
     period = fields["period"]
     return HeartbeatSettings(
         name,
-        Schedule(None if period is None else read_duration(period), fields["cron"], fields["timezone"]),
-        read_duration(fields["grace"]),
-        read_duration(fields["max_runtime"]),
+        Schedule(None if period is None else parse_duration(period), fields["cron"], fields["timezone"]),
+        parse_duration(fields["grace"]),
+        parse_duration(fields["max_runtime"]),
         fields["failures_before_down"],
     )
 

@@ -13,7 +13,7 @@ from control_domain.projects.find import Place
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project
 from control_domain.webhooks.waiting import supersede
-from pipeline_contracts.deploy_states import ForbiddenMove
+from pipeline_contracts.deploy_states import ForbiddenTransition
 from pipeline_contracts.errors import DeployRunning
 from tests.support.deploy_platform import Platform, add_deployment
 
@@ -41,7 +41,7 @@ async def _approve(platform: Platform, number: int) -> str:
             environment = await session.get_one(Environment, platform.acme.environment(NAME).id)
             actor = Actor("operator test", person_id=person.id)
             await approve_deployment(session, deployment, environment, person, None, actor, NOW)
-    except (ForbiddenMove, DeployRunning) as refused:
+    except (ForbiddenTransition, DeployRunning) as refused:
         return type(refused).__name__
     return "approved"
 
@@ -78,7 +78,7 @@ async def test_an_approval_and_a_newer_push_do_not_deadlock(platform: Platform) 
     async with platform.sessions() as session:
         older = (await session.get_one(Deployment, number)).status
         assert (await session.get_one(Deployment, newest.id)).status == "awaiting_approval"
-    assert (outcome, older) in {("approved", "queued"), ("ForbiddenMove", "canceled")}
+    assert (outcome, older) in {("approved", "queued"), ("ForbiddenTransition", "canceled")}
 
 
 @pytest.mark.both_databases

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from control_domain.tables.accounts import ApiToken
 from control_domain.tables.audit import AuditEntry
-from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.credentials import digest_credential
 from tests.support.deploy_platform import Answer, Platform, environment_path
 
@@ -98,9 +98,9 @@ async def test_forwarded_addresses_count_from_trusted_proxies_alone(platform: Pl
     forged = "203.0.113.9"
     assert await _sources(platform) == "127.0.0.1"
     assert await _sources(platform, forged) == "127.0.0.1"
-    platform.app.state.client_addresses = read_trusted("10.0.0.0/8")
+    platform.app.state.client_addresses = parse_trusted_proxies("10.0.0.0/8")
     assert await _sources(platform, forged) == "127.0.0.1"
-    platform.app.state.client_addresses = read_trusted("127.0.0.1, 10.0.0.0/8, ::1")
+    platform.app.state.client_addresses = parse_trusted_proxies("127.0.0.1, 10.0.0.0/8, ::1")
     assert await _sources(platform) == "127.0.0.1"
     assert await _sources(platform, "198.51.100.7") == "198.51.100.7"
     assert await _sources(platform, f"{forged}, 198.51.100.7") == "198.51.100.7"
@@ -112,5 +112,5 @@ async def test_forwarded_addresses_count_from_trusted_proxies_alone(platform: Pl
 
 async def test_forwarded_addresses_on_several_lines_are_one_list(platform: Platform) -> None:
     """A proxy may add its line below the one that the caller has sent (RFC 9110, 5.3)."""
-    platform.app.state.client_addresses = read_trusted("127.0.0.1")
+    platform.app.state.client_addresses = parse_trusted_proxies("127.0.0.1")
     assert await _sources(platform, "203.0.113.9", "198.51.100.7") == "198.51.100.7"

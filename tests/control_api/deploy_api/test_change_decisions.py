@@ -15,7 +15,7 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.variables.operations import decide_change
-from pipeline_contracts.deploy_states import ChangeState, ForbiddenMove
+from pipeline_contracts.deploy_states import ChangeState, ForbiddenTransition
 from tests.support.deploy_platform import Platform, environment_path
 
 NOW = datetime.now(UTC) + timedelta(seconds=1)
@@ -73,7 +73,7 @@ async def test_a_change_is_decided_once(platform: Platform, to: ChangeState) -> 
     assert (entry.action, json.loads(entry.details)) == (action, {"change": number, "reason": "because"})
     before = await platform.contents()
     for again in (ChangeState.APPLIED, ChangeState.REJECTED):
-        with pytest.raises(ForbiddenMove):
+        with pytest.raises(ForbiddenTransition):
             await _decide(platform, number, again)
     assert await platform.contents() == before
 
@@ -88,7 +88,7 @@ async def test_a_change_is_not_decided_by_who_has_asked(platform: Platform) -> N
 
 async def test_a_superseded_change_is_not_applied(platform: Platform) -> None:
     older, newer = [await _change(platform) for _ in range(2)]
-    with pytest.raises(ForbiddenMove):
+    with pytest.raises(ForbiddenTransition):
         await _decide(platform, older, ChangeState.APPLIED)
     await _decide(platform, newer, ChangeState.APPLIED)
 
@@ -100,6 +100,6 @@ async def test_of_many_who_decide_on_a_change_at_once_one_does(platform: Platfor
         *(_decide(platform, number, ChangeState.APPLIED) for _ in range(6)), return_exceptions=True
     )
     assert sum(outcome is None for outcome in outcomes) == 1
-    assert all(isinstance(outcome, ForbiddenMove) for outcome in outcomes if outcome is not None)
+    assert all(isinstance(outcome, ForbiddenTransition) for outcome in outcomes if outcome is not None)
     async with platform.sessions() as session:
         assert len((await session.execute(select(VariableSet))).all()) == 1

@@ -18,7 +18,12 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import Environment, EnvironmentLock
 from control_domain.tables.variables import VariableSet
-from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus, ForbiddenMove
+from pipeline_contracts.deploy_states import (
+    ACTIVE_STATUSES,
+    FINAL_STATUSES,
+    DeploymentStatus,
+    ForbiddenTransition,
+)
 from pipeline_contracts.errors import DeployRunning, EnvironmentLocked, EnvironmentNotReady, NotFound
 from tests.support.deploy_platform import Platform, add_deployment, environment_path
 
@@ -159,7 +164,7 @@ async def test_what_an_operator_has_asked_for_anybody_may_approve(platform: Plat
 
 async def test_an_approval_waits_for_the_active_deployment(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
-    for status in ACTIVE:
+    for status in ACTIVE_STATUSES:
         async with platform.sessions() as session, session.begin():
             active = (await add_deployment(session, platform.acme, NAME, NOW, status=status.value)).id
         before = await platform.contents()
@@ -200,7 +205,7 @@ async def test_what_was_decided_is_not_decided_again(platform: Platform) -> None
             assert (await _read(platform, number)).status == "canceled"
             continue
         before = await platform.contents()
-        with pytest.raises(ForbiddenMove):
+        with pytest.raises(ForbiddenTransition):
             await DECISIONS[second](platform, number)
         assert await platform.contents() == before, (first, second)
         await platform.settle()
@@ -211,8 +216,8 @@ async def test_what_may_be_called_off(platform: Platform) -> None:
     for status in DeploymentStatus:
         await platform.settle()
         number = await _waiting(platform, status=status.value)
-        if status in FINAL or status == "running":
-            with pytest.raises(ForbiddenMove):
+        if status in FINAL_STATUSES or status == "running":
+            with pytest.raises(ForbiddenTransition):
                 await _cancel(platform, number)
             assert (await _read(platform, number)).status == status
             continue
@@ -245,7 +250,7 @@ async def test_of_many_who_decide_at_once_one_does(platform: Platform) -> None:
         return_exceptions=True,
     )
     assert sum(outcome is None for outcome in outcomes) == 1
-    assert all(isinstance(outcome, ForbiddenMove) for outcome in outcomes if outcome is not None)
+    assert all(isinstance(outcome, ForbiddenTransition) for outcome in outcomes if outcome is not None)
     lines, entries = await _told(platform, number)
     assert (len(lines), len(entries)) == (1, 1)
 

@@ -12,7 +12,7 @@ from control_domain.environments.windows import DAYS, DeployWindow, stored_windo
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from control_domain.tables.projects import EnvironmentLock
 from control_domain.tables.repositories import Repository
-from pipeline_contracts.deploy_states import ACTIVE, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from tests.support.deploy_platform import Answer, Platform, add_deployment, environment_path
 
 NOW = datetime.now(UTC)
@@ -155,7 +155,7 @@ async def test_bodies_that_are_refused(
     assert await shared.contents() == before
 
 
-@pytest.mark.parametrize("status", ACTIVE)
+@pytest.mark.parametrize("status", ACTIVE_STATUSES)
 async def test_a_second_deploy_is_409_that_names_the_active_one(
     shared: Platform, status: DeploymentStatus
 ) -> None:

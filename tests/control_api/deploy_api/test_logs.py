@@ -17,7 +17,7 @@ from control_api.live_logs import log_streams
 from control_api.live_logs import stream_log as follow_log
 from control_api.request_session import end_transaction
 from control_domain.tables.deployments import Deployment, DeploymentLine
-from pipeline_contracts.deploy_states import FINAL
+from pipeline_contracts.deploy_states import FINAL_STATUSES
 from pipeline_contracts.times import format_time
 from tests.support.deploy_platform import Platform, add_deployment
 
@@ -154,7 +154,7 @@ async def test_lines_come_as_they_are_written_until_the_deployment_is_finished(p
     ]
 
 
-@pytest.mark.parametrize("status", sorted(FINAL))
+@pytest.mark.parametrize("status", sorted(FINAL_STATUSES))
 async def test_a_finished_log_ends_at_once(shared: Platform, status: str) -> None:
     build = await _running(shared, 3)
     await _set_status(shared, build, status)

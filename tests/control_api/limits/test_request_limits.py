@@ -20,7 +20,7 @@ from control_domain.keys import end_key
 from control_domain.projects.operations import create_ingest_key
 from control_domain.tables.accounts import ApiToken
 from control_domain.tables.projects import IngestKey
-from pipeline_contracts.client_address import ClientAddresses, read_trusted
+from pipeline_contracts.client_address import ClientAddresses, parse_trusted_proxies
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
@@ -167,7 +167,7 @@ class Client:
 
 
 def _client(limits: RequestLimits, addresses: str | None = None) -> Client:
-    trusted = ClientAddresses(()) if addresses is None else read_trusted(addresses)
+    trusted = ClientAddresses(()) if addresses is None else parse_trusted_proxies(addresses)
     return Client(RequestIds(LimitedRequests(_application, limits, trusted)))
 
 

@@ -15,7 +15,7 @@ from control_domain.configurations.documents.document import ConfigurationDocume
 from control_domain.configurations.documents.read_document import read_configuration
 from control_domain.documents.faults import DocumentFault
 from pipeline_contracts.git_refs import REF
-from pipeline_contracts.origins import register_origin
+from pipeline_contracts.origins import normalize_origin
 from tests.control_api.schemas.places import change_somewhere
 from tests.control_api.schemas.validated import faults, parse, validator
 
@@ -105,7 +105,7 @@ _origins = st.sampled_from(
 
 
 def _registered(origin: str) -> str:
-    return register_origin(origin.replace("${an_origin}", _BINDINGS["an_origin"]))
+    return normalize_origin(origin.replace("${an_origin}", _BINDINGS["an_origin"]))
 
 
 _events = st.sampled_from(["purchase", " Web Vitals ", "ø", "${a_name}"])

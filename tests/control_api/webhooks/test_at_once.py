@@ -16,7 +16,7 @@ from control_domain.tables.projects import Environment
 from control_domain.tables.repositories import Repository
 from control_domain.tables.webhooks import WaitingPush
 from control_workers.waiting_pushes import WaitingPushWorker
-from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.webhooks import Hooked, pull, push
 
@@ -27,7 +27,9 @@ def _worker(hooked: Hooked) -> WaitingPushWorker:
 
 async def _end_active(hooked: Hooked) -> None:
     async with hooked.platform.sessions() as session, session.begin():
-        active = update(Deployment).where(Deployment.status.in_(ACTIVE), Deployment.trigger == "push")
+        active = update(Deployment).where(
+            Deployment.status.in_(ACTIVE_STATUSES), Deployment.trigger == "push"
+        )
         await session.execute(active.values(status="succeeded"))
 
 

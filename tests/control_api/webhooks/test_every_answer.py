@@ -12,7 +12,7 @@ from sqlalchemy import delete, update
 
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.webhooks import WaitingPush
-from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 from tests.support.webhooks import AFTER, NONE, SKIP, Hooked, Sent, as_sent, pull, push, sign
 
 MOST = 5 * 2**20
@@ -198,7 +198,7 @@ async def _settle(shared: Hooked, kind: str) -> None:
         await session.execute(delete(WaitingPush))
         await session.execute(
             update(Deployment)
-            .where(Deployment.status.in_(ACTIVE), Deployment.trigger == "push")
+            .where(Deployment.status.in_(ACTIVE_STATUSES), Deployment.trigger == "push")
             .values(status="failed")
         )
 

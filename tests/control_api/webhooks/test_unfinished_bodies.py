@@ -10,7 +10,7 @@ from sqlalchemy import update
 from control_api.limits.webhook_bodies import BodyBudget, WebhookBodies
 from control_api.limits.webhook_senders import Senders
 from control_domain.tables.webhooks import SealedWebhookSecret
-from pipeline_contracts.client_address import read_trusted
+from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.errors import BadSignature, Unavailable
 from tests.hostile.unfinished_webhooks import attack, deliver
 from tests.support.webhooks import Hooked, push
@@ -278,7 +278,7 @@ async def test_behind_a_trusted_proxy_the_sender_is_who_it_names(
     github: Hooked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = github.platform.app
-    app.state.client_addresses = read_trusted("127.0.0.0/8")
+    app.state.client_addresses = parse_trusted_proxies("127.0.0.0/8")
     bodies: WebhookBodies = app.state.webhook_bodies
     # However slow this machine is, no failure is forgiven meanwhile.
     monkeypatch.setattr(bodies.senders, "_clock", lambda: 0.0)

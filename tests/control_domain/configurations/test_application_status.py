@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from control_domain.configurations.application_status import WISHES, ApplicationStatus, find_next, sum_up
-from pipeline_contracts.deploy_states import MOVES, OperationStatus, check_move
+from pipeline_contracts.deploy_states import TRANSITIONS, StepStatus, check_transition
 
-P, R, S, F, C = OperationStatus
-_LETTERS = dict(zip("PRSFC", OperationStatus, strict=True))
+P, R, S, F, C = StepStatus
+_LETTERS = dict(zip("PRSFC", StepStatus, strict=True))
 _LONGEST = 5
 
 # Operations by their first letters, the place of the next one, and what they come to.
@@ -48,13 +48,13 @@ FPR     2  running
 CASES = [line.split() for line in TABLE.strip().splitlines()]
 
 
-def _read(letters: str) -> list[OperationStatus]:
+def _read(letters: str) -> list[StepStatus]:
     return [] if letters == "(none)" else [_LETTERS[letter] for letter in letters]
 
 
-def _all() -> Iterator[Sequence[OperationStatus]]:
+def _all() -> Iterator[Sequence[StepStatus]]:
     for length in range(_LONGEST + 1):
-        yield from itertools.product(OperationStatus, repeat=length)
+        yield from itertools.product(StepStatus, repeat=length)
 
 
 @pytest.mark.parametrize(("operations", "place", "status"), CASES)
@@ -98,7 +98,7 @@ def test_what_may_be_wished_for_is_what_the_table_of_moves_has() -> None:
     """Nothing that can be canceled, or tried again, is left out."""
     assert set(WISHES) == {"cancel", "retry"}
     for allowed, to in WISHES.values():
-        assert allowed == {was for was, following in MOVES[OperationStatus].items() if to in following}
+        assert allowed == {was for was, following in TRANSITIONS[StepStatus].items() if to in following}
     assert WISHES["cancel"][1] is C
     assert WISHES["retry"][1] is P
 
@@ -119,7 +119,7 @@ def test_operations_are_carried_out_in_order_whatever_is_wished_for(seed: int) -
             was = operations[place]
             assert was is R or F not in operations[:place]
             to = R if was is P else chance.choice((S, F))
-            check_move(was, to)
+            check_transition(was, to)
             operations[place] = to
         assert operations.count(R) <= 1
     while sum_up(operations) is not ApplicationStatus.SUCCEEDED:

@@ -13,13 +13,13 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.configuration import Operation
 from control_domain.tables.monitors import Queue
 from control_domain.tables.projects import Project
-from pipeline_contracts.deploy_states import OperationStatus
+from pipeline_contracts.deploy_states import StepStatus
 from tests.support.deploy_platform import Answer, Platform
 from tests.support.reviewed_project import ReviewedProject, statuses
 from tests.support.reviews import add_application
 
-P, R, S, F, C = OperationStatus
-_LETTERS = dict(zip("PRSFC", OperationStatus, strict=True))
+P, R, S, F, C = StepStatus
+_LETTERS = dict(zip("PRSFC", StepStatus, strict=True))
 
 # The operations by their first letters, the place of one, what is wished for it; the answer's status, what the
 # operations are then, and the application.

@@ -15,7 +15,7 @@ from control_domain.tables.deployments import Deployment
 from control_domain.tables.monitors import QueueState
 from control_domain.tables.projects import Environment
 from control_domain.variables.operations import replace_variables
-from pipeline_contracts.deploy_states import ACTIVE
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES
 from pipeline_contracts.errors import NotFound, StorageUnavailable
 from storage_backends.monitor_states.interface import Progress, SeenQueue
 from tests.support.monitored import open_states
@@ -52,7 +52,7 @@ async def test_a_deploy_at_the_same_time_is_either_first_or_not_found(operated: 
         else:
             assert isinstance(queued, NotFound | NoResultFound), queued
             assert isinstance(removed, dict), removed
-    assert await operated.count(Deployment, Deployment.status.in_(ACTIVE)) == 0
+    assert await operated.count(Deployment, Deployment.status.in_(ACTIVE_STATUSES)) == 0
 
 
 @pytest.mark.both_databases

@@ -9,7 +9,7 @@ from control_domain.projects.operations import create_project
 from control_domain.refusals import Refused
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.repositories import Repository
-from pipeline_contracts.deploy_states import ACTIVE, FINAL, DeploymentStatus
+from pipeline_contracts.deploy_states import ACTIVE_STATUSES, FINAL_STATUSES, DeploymentStatus
 from tests.support.operated import NOW, Operated
 
 URL = "git@github.com:acme/blog.git"
@@ -112,7 +112,7 @@ async def test_the_branch_is_set(operated: Operated) -> None:
 
 async def test_a_repository_is_disconnected_once(operated: Operated) -> None:
     number = operated.repository.id
-    for status in (*FINAL, DeploymentStatus.AWAITING_APPROVAL):
+    for status in (*FINAL_STATUSES, DeploymentStatus.AWAITING_APPROVAL):
         await operated.change(Deployment, await operated.queue(), status=status)
     before = len(await operated.audited())
     told = await operated.act("repositories/disconnect", id=number)
@@ -124,7 +124,7 @@ async def test_a_repository_is_disconnected_once(operated: Operated) -> None:
     await operated.act("repositories/connect", url=URL)
 
 
-@pytest.mark.parametrize("status", ACTIVE)
+@pytest.mark.parametrize("status", ACTIVE_STATUSES)
 async def test_not_while_a_deployment_of_the_project_is_active(operated: Operated, status: str) -> None:
     number = await operated.queue()
     await operated.change(Deployment, number, status=status)
