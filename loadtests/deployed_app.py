@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from operator_actions.door import ACTIONS
-from operator_cli.failure import CommandFailed
-from operator_cli.operator_client import ask_operator
+from operator_cli.control_client import request_socket
+from operator_cli.errors import CommandFailed
 from pipeline_contracts.settings import Settings
 from wiring.processes.operator_engines import operator_engines
 
@@ -88,7 +88,7 @@ async def _operator(data: Path, credentials: Mapping[str, Any]) -> AsyncIterator
     if "database_url" not in credentials:
 
         async def ask(name: str, wanted: dict[str, Any]) -> Any:
-            return json.loads(await ask_operator(data, "POST", f"/actions/{name}", body=json.dumps(wanted)))
+            return json.loads(await request_socket(data, "POST", f"/actions/{name}", body=json.dumps(wanted)))
 
         yield ask
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 from loadtests.check_stored import check_by_receipts, check_in_clickhouse
 from loadtests.deployed_app import connect_application
-from operator_cli.failure import CommandFailed
+from operator_cli.errors import CommandFailed
 
 _ROOT = Path(__file__).parents[1]
 

@@ -1,1 +1,1 @@
-"""The command line: `pharos`, a file per command."""
+"""The command line `pharos`: a folder for each kind of resource, with its commands and their tables."""

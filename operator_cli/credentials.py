@@ -1,4 +1,4 @@
-"""The credentials that a running `pharos up` has written, for commands that talk to it."""
+"""The credentials file that `pharos up` writes into its data folder."""
 
 import argparse
 import fcntl
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from operator_cli.failure import CommandFailed
+from operator_cli.errors import CommandFailed
 
 DEFAULT_DATA = Path(".pharos")
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    """`--data DIR`, the same for every command."""
+    """Add `--data DIR`."""
     parser.add_argument(
         "--data",
         type=Path,
@@ -27,21 +27,21 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def read_credentials(data: Path) -> dict[str, Any]:
-    """What `DIR/credentials.json` holds."""
+    """Return the content of `DIR/credentials.json`. Raises `CommandFailed`."""
     path = data / "credentials.json"
     try:
         credentials: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
         raise CommandFailed(
-            f"{path} is not there. Start `pharos up` first, or name its folder with --data."
+            f"{path} does not exist. Start `pharos up` first, or name its folder with --data."
         ) from None
     except (OSError, ValueError) as error:
         raise CommandFailed(f"{path} cannot be read: {error}") from None
     return credentials
 
 
-def ingest_access(credentials: Mapping[str, Any], data: Path) -> tuple[str, str]:
-    """Return base URL (it ends in `/api`) and ingest key of the credentials of `data`. Raises `CommandFailed`."""
+def get_ingest_access(credentials: Mapping[str, Any], data: Path) -> tuple[str, str]:
+    """Return the base URL, which ends in `/api`, and the ingest key of the credentials. Raises `CommandFailed`."""
     file = data / "credentials.json"
     try:
         base_url, key = credentials["base_url"], credentials["ingest_key"]
@@ -51,14 +51,14 @@ def ingest_access(credentials: Mapping[str, Any], data: Path) -> tuple[str, str]
 
 
 def check_key(key: str, file: Path) -> str:
-    """Return the ingest key of `file`. Raises `CommandFailed`, without the key, if no header can carry it."""
+    """Return the ingest key of `file`. Raises `CommandFailed`, without the key, if a header cannot contain it."""
     if not key or not key.isascii() or not key.isprintable():
         raise CommandFailed(f"{file} holds no key.")
     return key
 
 
 def check_url(url: str) -> str:
-    """Return the API root at this address. Raises `CommandFailed` if it is not one of HTTP or HTTPS."""
+    """Return the API root at this address. Raises `CommandFailed` if it is not an HTTP or HTTPS address."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -66,34 +66,34 @@ def check_url(url: str) -> str:
         raise CommandFailed(f"{url} is not an address: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise CommandFailed(f"{url} is not an address like https://pharos.example/api.")
-    return api_root(url)
+    return append_api_root(url)
 
 
-def api_root(url: str) -> str:
-    """Return the address of the API, which ends in `/api`, of a Pharos whose address was given with or without that."""
+def append_api_root(url: str) -> str:
+    """Return the address with `/api` at the end, which `url` may have already."""
     root = url.strip().rstrip("/")
     return root if not root or root.endswith("/api") else f"{root}/api"
 
 
-def base_url_of(data: Path) -> str:
-    """The API root that the credentials name, or how to write it where there are none."""
+def get_base_url(data: Path) -> str:
+    """Return the API root of the credentials, or a placeholder if there are none."""
     try:
         return str(read_credentials(data)["base_url"])
     except (CommandFailed, KeyError):
         return "https://your-host/api"
 
 
-def keep_repository(data: Path, repository: Mapping[str, Any], project_id: str, *, is_new: bool) -> None:
-    """Write the `id`, `kind` and webhook `secret` of a project's repository into the credentials, next to what they
-    hold; of one that is not new only where they have it already. Raises `CommandFailed`.
+def save_repository(data: Path, repository: Mapping[str, Any], project_id: str, *, is_new: bool) -> None:
+    """Save the `id`, `kind` and webhook `secret` of a project's repository in the credentials.
 
-    `repository` is the one of the credentials' own project, `repositories` has those of others by the project's ID.
+    A repository that is not new is saved only if the credentials contain it already. The key `repository` is for the
+    project of the credentials, `repositories` for other projects by ID. Raises `CommandFailed`.
     """
-    # Only here: it takes its time to import.
+    # Imported here because it is slow.
     from control_domain.first_account.account import write_private
 
     path = data / "credentials.json"
-    with _only_writer(data):
+    with _locked_folder(data):
         changed = _with_repository(read_credentials(data), repository, project_id, is_new=is_new)
         if changed is None:
             return
@@ -106,30 +106,30 @@ def keep_repository(data: Path, repository: Mapping[str, Any], project_id: str, 
 def _with_repository(
     credentials: dict[str, Any], repository: Mapping[str, Any], project_id: str, *, is_new: bool
 ) -> dict[str, Any] | None:
-    """The credentials with this repository; None where they are not about it."""
-    of_others = credentials.get("repositories")
-    of_others = of_others if isinstance(of_others, dict) else {}
+    """Return the credentials with this repository; None if it is not new and they do not contain it."""
+    other_repositories = credentials.get("repositories")
+    other_repositories = other_repositories if isinstance(other_repositories, dict) else {}
     own = credentials.get("repository")
-    # Credentials of an older version may have another project's repository in this place: it stays where it is.
-    is_own = credentials.get("project_id") == project_id or _is_of(own, repository)
-    if not is_new and not _is_of(own if is_own else of_others.get(project_id), repository):
+    # Credentials of an older version may have the repository of another project here, which stays here.
+    is_own = credentials.get("project_id") == project_id or _has_same_id(own, repository)
+    if not is_new and not _has_same_id(own if is_own else other_repositories.get(project_id), repository):
         return None
     if is_own:
         return {**credentials, "repository": dict(repository)}
-    return {**credentials, "repositories": {**of_others, project_id: dict(repository)}}
+    return {**credentials, "repositories": {**other_repositories, project_id: dict(repository)}}
 
 
-def _is_of(known: Any, repository: Mapping[str, Any]) -> bool:
+def _has_same_id(known: Any, repository: Mapping[str, Any]) -> bool:
     return isinstance(known, dict) and known.get("id") == repository["id"]
 
 
 @contextmanager
-def _only_writer(data: Path) -> Iterator[None]:
-    """Hold off other commands that write into this folder: what one of them reads, it writes back."""
+def _locked_folder(data: Path) -> Iterator[None]:
+    """Lock the folder against other commands that read and rewrite its credentials."""
     try:
         folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        # Without the folder there are no credentials: reading them says so.
+        # Without the folder there are no credentials, which reading them reports.
         yield
         return
     try:

@@ -1,4 +1,4 @@
-"""Durations as people write and read them (90s, 30m, 2h, 14d), and moments as they read them."""
+"""Parse and format durations (90s, 30m, 2h, 14d), and format times."""
 
 import argparse
 from datetime import UTC, datetime
@@ -8,15 +8,15 @@ from pipeline_contracts.durations import UNITS, BadDuration
 
 
 def parse_duration(text: str) -> int:
-    """Seconds; a number without a unit is seconds. Raises `argparse.ArgumentTypeError`."""
+    """Return seconds; a number without a unit is seconds. Raises `argparse.ArgumentTypeError`."""
     try:
         return durations.parse_duration(text.strip())
     except BadDuration as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
 
-def show_duration(seconds: float | None) -> str:
-    """The duration in its two largest units, `1h 15m`; `-` for none."""
+def format_duration(seconds: float | None) -> str:
+    """Return the duration in its two largest units, `1h 15m`; `-` for None."""
     if seconds is None:
         return "-"
     if seconds < 1:
@@ -31,17 +31,17 @@ def show_duration(seconds: float | None) -> str:
     return " ".join(parts[:2])
 
 
-def show_moment(time: str | None) -> str:
-    """Month, day, hour and minute of a time as answers have it; `-` for none."""
+def format_minute(time: str | None) -> str:
+    """Return month, day, hour and minute of an ISO time; `-` for None."""
     return "-" if time is None else f"{time[5:10]} {time[11:16]}"
 
 
-def show_second(time: str) -> str:
-    """Month, day, hour, minute and second of a time as answers have it."""
+def format_second(time: str) -> str:
+    """Return month, day, hour, minute and second of an ISO time."""
     return f"{time[5:10]} {time[11:19]}"
 
 
-def show_ago(time: str) -> str:
-    """How long a time as answers have it has been over: `2h 5m ago`, or `now`."""
+def format_age(time: str) -> str:
+    """Return the age of an ISO time: `2h 5m ago`, or `now`."""
     seconds = int((datetime.now(UTC) - datetime.fromisoformat(time)).total_seconds())
-    return f"{show_duration(seconds)} ago" if seconds > 0 else "now"
+    return f"{format_duration(seconds)} ago" if seconds > 0 else "now"

@@ -1,4 +1,4 @@
-"""Pauses the garbage collector during imports."""
+"""Pause the garbage collector during imports."""
 
 import contextlib
 import gc

@@ -1,41 +1,42 @@
-"""Reads a file that a command is given."""
+"""Read a text file, or standard input, that an argument names."""
 
 import sys
 from pathlib import Path
 
-from operator_cli.failure import CommandFailed
+from operator_cli.errors import CommandFailed
 
-MOST_CHARACTERS = 50_000
-"""Of a workflow or configuration document."""
-_MOST_VARIABLES_KIB = 256
+MAX_CHARACTERS = 50_000
+"""The limit of a workflow or configuration document."""
+_MAX_VARIABLES_KIB = 256
 
 
 def read_document(file: str) -> str:
-    """A workflow or configuration document, of which no more is read than one may have bytes. Raises
-    `CommandFailed`."""
-    # UTF-8 has four bytes at most for a character.
-    return read_text(file, 4 * MOST_CHARACTERS, f"{MOST_CHARACTERS:,} characters")
+    """Return a workflow or configuration document. Raises `CommandFailed`."""
+    # A character has at most four bytes in UTF-8.
+    return read_text(file, 4 * MAX_CHARACTERS, f"{MAX_CHARACTERS:,} characters")
 
 
 def read_variables(file: str) -> str:
-    """`NAME=value` lines, up to 256 KiB. Raises `CommandFailed`."""
-    return read_text(file, _MOST_VARIABLES_KIB * 1024, f"{_MOST_VARIABLES_KIB} KiB")
+    """Return up to 256 KiB of `NAME=value` lines. Raises `CommandFailed`."""
+    return read_text(file, _MAX_VARIABLES_KIB * 1024, f"{_MAX_VARIABLES_KIB} KiB")
 
 
-def read_text(file: str, most_bytes: int, most: str) -> str:
-    """The text of a file, or of standard input for `-`, of which no more than `most_bytes` is read; `most` says in
-    words how much that is. Raises `CommandFailed`."""
+def read_text(file: str, max_bytes: int, limit: str) -> str:
+    """Return the text of a file of up to `max_bytes`, or of standard input for `-`.
+
+    `limit` is the maximum in words, for the error message. Raises `CommandFailed`.
+    """
     try:
         if file == "-":
-            content = sys.stdin.buffer.read(most_bytes + 1)
+            content = sys.stdin.buffer.read(max_bytes + 1)
         else:
             with Path(file).open("rb") as opened:
-                content = opened.read(most_bytes + 1)
+                content = opened.read(max_bytes + 1)
     except OSError as error:
         raise CommandFailed(f"{file} cannot be read: {error.strerror}.") from None
-    if len(content) > most_bytes:
-        raise CommandFailed(f"{file} has more than {most}, which is the most.")
+    if len(content) > max_bytes:
+        raise CommandFailed(f"{file} has more than {limit}, which is the maximum.")
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise CommandFailed(f"{file} is no text in UTF-8: write it as such.") from None
+        raise CommandFailed(f"{file} is not UTF-8 text: save it in UTF-8.") from None

@@ -7,64 +7,79 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from operator_cli.failure import CommandFailed
+from operator_cli.errors import CommandFailed
+from operator_cli.messages import qualify_commands
 from operator_cli.paused_garbage_collector import paused_garbage_collector
-from operator_cli.typed_commands import typed_commands
 from pipeline_contracts.settings import BadSettings
 
-# Each command is a module of the same name, imported on use: importing the whole platform takes over a second, and
-# `pharos receipt` needs none of it.
-_COMMANDS = {
-    "up": "run the whole platform in this process",
-    "edge": "run the ingest edge on Kafka and Redis",
-    "consumers": "run the consumers from Kafka into ClickHouse",
-    "control": "run the control plane on Postgres",
-    "deployer": "carry out deployments on this machine",
-    "migrate": "bring Kafka, ClickHouse and the database to this version",
-    "send": "ship event files and access logs",
-    "receipt": "show what became of an ingest batch",
-    "tail": "show the newest events",
-    "traces": "show the newest traces, or one of them as a tree",
-    "logs": "show the newest log records",
-    "issues": "show exceptions grouped into issues",
-    "query": "ask the column store in SQL",
-    "dead-letters": "list or replay records that could not be stored",
-    "keys": "list, make or revoke ingest keys",
-    "heartbeat": "make, list, show, change, pause and remove heartbeats of scheduled jobs",
-    "heartbeats": "show all heartbeats at a glance",
-    "queue": "make, list, show and remove queues of jobs",
-    "queues": "show all queues at a glance",
-    "site": "make, list, show, change and remove websites that are measured, and their goals",
-    "sites": "show all sites at a glance",
-    "report": "show who visits a site",
-    "run": "run a scheduled job, and report it to its heartbeat",
-    "account": "make, list and show accounts, and limit how fast they may send",
-    "person": "let people into an account, list them, change their roles, take them out",
-    "token": "list, make or revoke API tokens",
-    "project": "make, list, show and remove projects, and say who may deploy them",
-    "environment": "make, list, show, change and remove environments",
-    "repository": "connect projects to the Git repositories that they are deployed from",
-    "webhooks": "show what Git hosts have sent, run it again, and show what waits",
-    "workflow": "set, show and check how a project is built, released and run",
-    "config": "plan and apply how a project shall be, as a document",
-    "variables": "show and set the variables of environments, and rotate the key that seals them",
-    "deploy": "deploy to an environment, and follow it until it is live",
-    "rollback": "make the release before the live one live again",
-    "promote": "bring what one environment has to a later one",
-    "preview": "open, list and close environments of branches",
-    "ps": "show what runs",
-    "deployments": "show the newest deployments",
-    "cancel": "call a deployment off",
-    "approvals": "show what waits for a second person",
-    "approve": "agree to a deployment or to variables that wait",
-    "reject": "turn down a deployment or variables that wait",
-    "lock": "let nobody deploy to an environment",
-    "unlock": "let people deploy to an environment again",
-    "audit": "show who changed what, when and from where",
-    "settings": "list all PHAROS_* variables",
+# The module with the `register_…` function of each command, and the command's summary. A module is imported only when
+# its command runs: importing the whole platform takes over a second, and `pharos receipt` needs none of it.
+COMMANDS = {
+    "up": ("processes.up", "run the whole platform in this process"),
+    "edge": ("processes.services", "run the ingest edge on Kafka and Redis"),
+    "consumers": ("processes.services", "run the consumers from Kafka into ClickHouse"),
+    "control": ("processes.services", "run the control plane on Postgres"),
+    "deployer": ("processes.services", "run deployments on this machine"),
+    "migrate": ("processes.migrate", "bring Kafka, ClickHouse and the database to this version"),
+    "send": ("ingest.send", "ship event files and access logs"),
+    "receipt": ("ingest.receipt", "show what became of an ingest batch"),
+    "tail": ("telemetry.tail", "show the newest events"),
+    "traces": ("telemetry.traces", "show the newest traces, or one of them as a tree"),
+    "logs": ("telemetry.logs", "show the newest log records"),
+    "issues": ("telemetry.issues", "show exceptions grouped into issues"),
+    "query": ("telemetry.query", "query the column store in SQL"),
+    "dead-letters": ("ingest.dead_letters", "list or replay records that could not be stored"),
+    "keys": ("ingest.keys", "list, create or revoke ingest keys"),
+    "heartbeat": (
+        "monitors.heartbeat",
+        "create, list, show, change, pause and remove heartbeats of scheduled jobs",
+    ),
+    "heartbeats": ("monitors.heartbeat", "show all heartbeats at a glance"),
+    "queue": ("monitors.queue", "create, list, show and remove queues of jobs"),
+    "queues": ("monitors.queue", "show all queues at a glance"),
+    "site": (
+        "sites.site",
+        "create, list, show, change and remove websites that are measured, and their goals",
+    ),
+    "sites": ("sites.site", "show all sites at a glance"),
+    "report": ("sites.report", "show who visits a site"),
+    "run": ("monitors.run", "run a scheduled job, and report it to its heartbeat"),
+    "account": ("accounts.account", "create, list and show accounts, and limit how fast they may send"),
+    "person": ("accounts.person", "add people to an account, list them, change their roles, remove them"),
+    "token": ("accounts.token", "list, create or revoke API tokens"),
+    "project": ("projects.project", "create, list, show and remove projects, and set who may deploy them"),
+    "environment": ("environments.environment", "create, list, show, change and remove environments"),
+    "repository": (
+        "repositories.repository",
+        "connect projects to the Git repositories that they are deployed from",
+    ),
+    "webhooks": (
+        "repositories.webhooks",
+        "list deliveries of Git hosts, replay one, and list waiting pushes",
+    ),
+    "workflow": ("projects.workflow", "set, show and check how a project is built, released and run"),
+    "config": ("configuration.config", "plan and apply the configuration of a project from a document"),
+    "variables": (
+        "environments.variables",
+        "show and set the variables of environments, and rotate the key that seals them",
+    ),
+    "deploy": ("deployments.deploy", "deploy to an environment, and follow it until it is live"),
+    "rollback": ("deployments.deploy", "make the release before the live one live again"),
+    "promote": ("deployments.deploy", "deploy the release of one environment to a later one"),
+    "preview": ("environments.preview", "open, list and close environments of branches"),
+    "ps": ("environments.processes", "show what runs"),
+    "deployments": ("deployments.deployments", "show the newest deployments"),
+    "cancel": ("deployments.deployments", "cancel a deployment"),
+    "approvals": ("deployments.approvals", "show what waits for a second person"),
+    "approve": ("deployments.approvals", "approve a deployment or variables that wait for a second person"),
+    "reject": ("deployments.approvals", "reject a deployment or variables that wait for a second person"),
+    "lock": ("environments.environment", "block deployments to an environment"),
+    "unlock": ("environments.environment", "allow deployments to an environment again"),
+    "audit": ("accounts.audit", "show who changed what, when and from where"),
+    "settings": ("settings", "list all PHAROS_* variables"),
 }
 # Commands that use status 2 for another result: they return EX_USAGE for wrong arguments and settings.
-_TWO_IS_TAKEN = frozenset({"config"})
+_USES_STATUS_2 = frozenset({"config"})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -86,9 +101,9 @@ class _ShowVersion(argparse.Action):
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """Return the parser of `pharos` with the arguments of one command, or with the names of all commands."""
+    """Return the parser of `pharos` with the arguments of `command`, or with the names of all commands for None."""
     # argparse creates the parsers of commands and actions from the same class.
-    make = _Parser if command in _TWO_IS_TAKEN else argparse.ArgumentParser
+    make = _Parser if command in _USES_STATUS_2 else argparse.ArgumentParser
     parser = make(
         prog="pharos",
         description="Deploys applications, takes in their telemetry, watches their jobs and measures their sites.",
@@ -97,9 +112,10 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         "--version", action=_ShowVersion, nargs=0, help="show program's version number and exit"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, summary in _COMMANDS.items():
+    for name, (module, summary) in COMMANDS.items():
         if name == command:
-            importlib.import_module(f"operator_cli.{name.replace('-', '_')}").register(commands)
+            imported = importlib.import_module(f"operator_cli.{module}")
+            getattr(imported, f"register_{name.replace('-', '_')}")(commands)
         elif command is None:
             commands.add_parser(name, help=summary)
     return parser
@@ -110,7 +126,7 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
 
     Exit status 0: done, 1: failed, 2 (of `config` 64): wrong arguments or settings, 130: interrupted.
     """
-    chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in _COMMANDS else None
+    chosen = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] in COMMANDS else None
     try:
         with paused_garbage_collector():
             parser = build_parser(chosen)
@@ -118,10 +134,10 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
         on_parsed()
         status = arguments.run(arguments)
     except BadSettings as error:
-        print(typed_commands(f"pharos: bad settings\n{error}"), file=sys.stderr)
-        status = os.EX_USAGE if chosen in _TWO_IS_TAKEN else 2
+        print(qualify_commands(f"pharos: bad settings\n{error}"), file=sys.stderr)
+        status = os.EX_USAGE if chosen in _USES_STATUS_2 else 2
     except CommandFailed as error:
-        print(typed_commands(f"pharos: {error}"), file=sys.stderr)
+        print(qualify_commands(f"pharos: {error}"), file=sys.stderr)
         status = 1
     except KeyboardInterrupt:
         status = 130

@@ -1,18 +1,26 @@
-"""`pharos settings`: every `PHAROS_*` variable with its default and meaning."""
+"""The settings of this process, and the command `pharos settings`."""
 
 import argparse
 import json
+import os
+from pathlib import Path
 
-from pipeline_contracts.read_settings import describe_settings
+from pipeline_contracts.read_settings import describe_settings, read_settings
+from pipeline_contracts.settings import Settings
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def load_settings() -> Settings:
+    """Read the settings from the environment and the files that it names. Raises `BadSettings`."""
+    return read_settings(os.environ, lambda path: Path(path).read_text())
+
+
+def register_settings(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("settings", help="list all PHAROS_* variables")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_list_settings)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _list_settings(arguments: argparse.Namespace) -> int:
     rows = describe_settings()
     if arguments.json:
         print(json.dumps([{"variable": v, "default": d or None, "meaning": m} for v, d, m in rows], indent=2))

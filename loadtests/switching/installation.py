@@ -14,8 +14,8 @@ import aiohttp
 
 from loadtests.switching.fronts import Front, SwitchingFailed
 from loadtests.switching.repository import Repository
-from operator_cli.failure import NotReached
-from operator_cli.operator_client import ask_operator
+from operator_cli.control_client import request_socket
+from operator_cli.errors import InstallationUnreachable
 from tests.support.engines import free_port
 from tests.support.platform_process import PlatformProcess
 
@@ -65,7 +65,7 @@ class Installation:
     async def _has_operator(self) -> bool:
         try:
             await self.act("repositories/list", {})
-        except NotReached:
+        except InstallationUnreachable:
             return False
         return True
 
@@ -78,8 +78,10 @@ class Installation:
             return told["data"]
 
     async def act(self, name: str, wanted: Mapping[str, Any]) -> Any:
-        """Send an operator request, as the command line does, without a process for each."""
-        told = await ask_operator(self.process.data, "POST", f"/actions/{name}", body=json.dumps({**wanted}))
+        """What the operator's commands do, without a process for each."""
+        told = await request_socket(
+            self.process.data, "POST", f"/actions/{name}", body=json.dumps({**wanted})
+        )
         return json.loads(told)
 
     async def deploy(self, host: str) -> Deployment:

@@ -22,7 +22,7 @@ from deployer.deployments.read_job import Job
 from deployer.identity import Identity
 from deployer.leases import take_lease
 from operator_actions.actions.describe_waiting import describe_waiting
-from operator_cli.deployment_tables import tell_inputs
+from operator_cli.deployments.tables import list_approval_inputs
 from tests.support.deploy_platform import Platform, environment_path
 from tests.support.deployment_rows import change_deployment, read_outcome
 from tests.support.serve_control import VARIABLE_KEYS
@@ -252,11 +252,11 @@ async def test_the_workflow_of_a_promotion_is_shown_to_the_approver(gated: Platf
     shown = described[promoted]["workflow"]
     assert (shown["release_of"], shown["version"], shown["text"]) == (source, None, workflow)
     assert shown["sha256"] == hashlib.sha256(workflow.encode()).hexdigest()
-    lines = dict(tell_inputs({**described[promoted], "revision": COMMIT, "project": "shop"}))
+    lines = dict(list_approval_inputs({**described[promoted], "revision": COMMIT, "project": "shop"}))
     assert f"release of deployment {source}, SHA-256 {shown['sha256'][:16]}" in lines["workflow"]
     shown = described[deployed]["workflow"]
     assert (shown["release_of"], shown["version"], shown["text"]) == (None, 1, GOOD)
-    lines = dict(tell_inputs({**described[deployed], "revision": COMMIT, "project": "shop"}))
+    lines = dict(list_approval_inputs({**described[deployed], "revision": COMMIT, "project": "shop"}))
     assert lines["workflow"].startswith("version 1, set ")
     assert "`pharos workflow show --project shop` prints it" in lines["workflow"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operator_cli.trace_tree import in_order
+from operator_cli.telemetry.trace_tree import walk_spans
 from tests.otlp.requests import attribute, logs, span, traces
 from tests.support.platform_process import PlatformProcess, platform_process
 
@@ -130,7 +130,7 @@ def test_circles_of_parents_end() -> None:
         {"span_id": one, "parent_span_id": parent}
         for one, parent in (("a", "b"), ("b", "a"), ("c", "c"), ("d", "gone"), ("e", "d"), ("f", "b"))
     ]
-    found = [(depth, one["span_id"]) for depth, one in in_order(spans)]
+    found = [(depth, one["span_id"]) for depth, one in walk_spans(spans)]
     assert sorted(one for _, one in found) == ["a", "b", "c", "d", "e", "f"]
     assert (1, "e") in found and (0, "d") in found
 

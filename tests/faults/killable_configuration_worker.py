@@ -17,8 +17,12 @@ from datetime import timedelta
 from sqlalchemy.orm import configure_mappers
 
 from control_domain.database.engine import open_engine, open_sessions
-from control_workers.configuration_runs import ConfigurationRunWorker, Step, running_configuration_worker
-from operator_cli.process_logs import start_logs
+from control_workers.configuration_runs import (
+    ConfigurationRunWorker,
+    Step,
+    running_configuration_worker,
+)
+from operator_cli.processes.process_logs import start_logs
 from storage_backends.key_directory.redis import open_redis_key_directory
 from tests.support.fifty_operations import until_ended
 from tests.support.serve_control import VARIABLE_KEYS

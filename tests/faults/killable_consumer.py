@@ -19,7 +19,7 @@ from typing import Any
 from consumers.assemble import assemble_loop
 from consumers.insert_lease import LEASE_SECONDS, StoreClock
 from consumers.transforms.telemetry_topic import TelemetryTopic
-from operator_cli.process_logs import start_logs
+from operator_cli.processes.process_logs import start_logs
 from pipeline_contracts.errors import PartitionLost
 from pipeline_contracts.settings import Settings
 from pipeline_contracts.topics import dead_letter_topic

@@ -26,7 +26,7 @@ from deployer.drivers.local.driver import LocalDriver
 from deployer.drivers.local.fleet import Fleet
 from deployer.drivers.local.folders import Folders
 from deployer.identity import hold_identity
-from operator_cli.process_logs import start_logs
+from operator_cli.processes.process_logs import start_logs
 from pipeline_contracts.settings import Settings
 from tests.support.serve_control import VARIABLE_KEYS
 

@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 from consumers.chunk import OnStep
-from operator_cli.process_logs import start_logs
-from operator_cli.process_settings import load_settings
+from operator_cli.processes.process_logs import start_logs
+from operator_cli.settings import load_settings
 from wiring.embedded.platform import run_platform
 
 

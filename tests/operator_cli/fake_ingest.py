@@ -10,11 +10,11 @@ from typing import Any
 
 from aiohttp import web
 
-from operator_cli.sending.deliver import Delivery, sending_session
-from operator_cli.sending.patience import Patience
-from operator_cli.sending.progress_file import ProgressFolder
-from operator_cli.sending.report import Report
-from operator_cli.sending.send_files import Pace, Sender, send_files
+from operator_cli.ingest.sending.backoff import Backoff
+from operator_cli.ingest.sending.delivery import Delivery, open_sending_session
+from operator_cli.ingest.sending.progress_file import ProgressFolder
+from operator_cli.ingest.sending.report import Report
+from operator_cli.ingest.sending.send_files import RateLimit, Sender, send_files
 
 Fault = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse | None]]
 
@@ -47,9 +47,9 @@ class FakeIngest:
         for fault in (self.faults.popleft() if self.faults else None, self.rule):
             if fault is not None and (answer := await fault(request, body)) is not None:
                 return answer
-        return self.take(body)
+        return self.accept(body)
 
-    def take(self, body: dict[str, Any]) -> web.StreamResponse:
+    def accept(self, body: dict[str, Any]) -> web.StreamResponse:
         batch_id, events = body["batch_id"], body["events"]
         if self.stored.setdefault(batch_id, events) != events:
             self.conflicts.append(batch_id)
@@ -92,7 +92,7 @@ def cut_connection(ingest: FakeIngest, *, stored: bool) -> Fault:
 
     async def fault(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         if stored:
-            ingest.take(body)
+            ingest.accept(body)
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
@@ -112,15 +112,15 @@ async def send(
     """Send like the command does. Gives the report and the messages."""
     messages: list[str] = []
     report = Report(strict, messages.append)
-    async with sending_session("the-key", 4) as session:
-        delivery = Delivery(session, base_url, Patience(report, 120.0), report)
+    async with open_sending_session("the-key", 4) as session:
+        delivery = Delivery(session, base_url, Backoff(report, 120.0), report)
         sender = Sender(
             deliver=delivery.deliver,
             folder=ProgressFolder(folder, "somewhere", source),
             report=report,
-            most_events=batch,
+            max_events=batch,
             concurrency=3,
-            pace=Pace(None),
+            rate_limit=RateLimit(None),
             format=None,
             show_progress=lambda file, done: None,
         )

@@ -7,9 +7,7 @@ import pytest
 
 from ingest_edge.decoders.telemetry import decode_batch
 from ingest_edge.limits import Limits
-from operator_cli.sending.access_logs import encode_access_log_line
-from operator_cli.sending.bad_line import BadLine
-from operator_cli.sending.formats import detect_format
+from operator_cli.ingest.sending.line_formats import BadLine, detect_format, encode_access_log_line
 from pipeline_contracts.settings import Settings
 
 COMMON = b'203.0.113.9 - frank [10/Oct/2000:13:55:36 -0700] "GET /a.gif?size=2 HTTP/1.0" 200 2326'

@@ -73,7 +73,7 @@ def test_people_through_their_commands(pharos: Run) -> None:
     tell(pharos, "token", "create", "--person", "eve@staff.example", *account, "--scope", "deploy:read")
     told = tell(pharos, "person", "remove", "eve@staff.example", *account, "--yes")
     assert told == (
-        "eve@staff.example is out of the account staff; tokens revoked: 1, roles in projects removed: 1.\n"
+        "eve@staff.example is removed from the account staff; tokens revoked: 1, roles in projects removed: 1.\n"
     )
     assert refused(pharos, "person", "remove", "owner@staff.example", *account, "--yes") == (
         "owner@staff.example is the last owner of the account staff: make somebody else owner first, with "

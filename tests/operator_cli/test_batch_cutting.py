@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operator_cli.sending import sources
-from operator_cli.sending.batches import Batch, Cutter, first_place
-from operator_cli.sending.formats import FORMATS
-from operator_cli.sending.sources import Source
+from operator_cli.ingest.sending import sources
+from operator_cli.ingest.sending.batches import Batch, BatchSplitter, first_position
+from operator_cli.ingest.sending.line_formats import FORMATS
+from operator_cli.ingest.sending.sources import Source
 
 LINE = '{"type":"log","id":"%d"}\n'
 
 
-def cut(
+def split(
     path: Path, *, most: int = 3, planned: tuple[int, ...] = (), start: Batch | None = None
 ) -> list[Batch]:
     source = Source(str(path))
     try:
-        begin = first_place("") if start is None else start.end
-        return list(Cutter(most, FORMATS["ndjson"]).cut(source, begin, planned))
+        begin = first_position("") if start is None else start.end
+        return list(BatchSplitter(most, FORMATS["ndjson"]).split(source, begin, planned))
     finally:
         source.close()
 
@@ -36,7 +36,7 @@ def ids_of(batches: list[Batch]) -> list[str]:
 def test_the_body_holds_the_id_and_the_lines_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text('{"type": "log",  "id":"ø"}\r\n{"type":"log","n":1}\n', encoding="utf-8")
-    (batch,) = cut(file)
+    (batch,) = split(file)
     body = zlib.decompress(batch.body, wbits=31)
     assert b'{"type": "log",  "id":"\xc3\xb8"}' in body
     document = json.loads(body)
@@ -50,30 +50,30 @@ def test_the_body_holds_the_id_and_the_lines_as_they_are(tmp_path: Path) -> None
 def test_cutting_again_gives_the_same_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text("".join(LINE % n for n in range(10)))
-    batches = cut(file)
+    batches = split(file)
     assert [len(batch.events) for batch in batches] == [3, 3, 3, 1]
     assert [batch.at_end for batch in batches] == [False, False, False, True]
-    assert [batch.body for batch in cut(file)] == [batch.body for batch in batches]
-    assert [batch.body for batch in cut(file, start=batches[1])] == [batch.body for batch in batches[2:]]
+    assert [batch.body for batch in split(file)] == [batch.body for batch in batches]
+    assert [batch.body for batch in split(file, start=batches[1])] == [batch.body for batch in batches[2:]]
 
 
 def test_a_planned_end_is_an_end_again_although_the_file_has_grown(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text("".join(LINE % n for n in range(4)))
-    before = cut(file)
+    before = split(file)
     with file.open("a") as more:
         more.writelines(LINE % n for n in range(4, 9))
-    after = cut(file, planned=(before[-1].end.offset,))
+    after = split(file, planned=(before[-1].end.offset,))
     assert [batch.body for batch in after[:2]] == [batch.body for batch in before]
     assert [len(batch.events) for batch in after] == [3, 1, 3, 2]
     # Without the plan the second batch would have been another.
-    assert cut(file)[1].id != before[1].id
+    assert split(file)[1].id != before[1].id
 
 
 def test_files_share_ids_as_far_as_their_text_is_the_same(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("".join(LINE % n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8)))
     (tmp_path / "two").write_text("".join(LINE % n for n in (0, 1, 2, 3, 9, 5, 6, 7, 8)))
-    one, two = ([batch.id for batch in cut(tmp_path / name)] for name in ("one", "two"))
+    one, two = ([batch.id for batch in split(tmp_path / name)] for name in ("one", "two"))
     assert one[0] == two[0]
     assert one[1] != two[1]
     # The same three events at the same offset, but after other text.
@@ -91,27 +91,27 @@ def test_what_is_no_event_is_left_out_and_named_by_its_line(tmp_path: Path) -> N
         b'{"type":"\xff"}\n',
     )
     file.write_bytes(b"".join(lines) + b'{"type":"log"},{"type":"log"}\n' + LINE.encode() % 2)
-    (batch,) = cut(file, most=10)
+    (batch,) = split(file, most=10)
     assert ids_of([batch]) == ["1", "2"]
     assert batch.lines == [1, 8]
     assert [fault.line for fault in batch.faults] == [3, 4, 5, 6, 7]
-    assert [b.body for b in cut(file, most=10)] == [batch.body]
+    assert [b.body for b in split(file, most=10)] == [batch.body]
 
 
 def test_a_line_still_being_written_waits_but_a_whole_object_does_not(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text(LINE % 1 + '{"type":"log","id":"2')
-    (batch,) = cut(file)
+    (batch,) = split(file)
     assert ids_of([batch]) == ["1"]
     assert batch.end.offset == len(LINE % 1)
     assert [fault.line for fault in batch.faults] == [2]
     with file.open("a") as more:
         more.write('2"}')
-    (second,) = cut(file, start=batch)
+    (second,) = split(file, start=batch)
     assert ids_of([second]) == ["22"]
     with file.open("a") as more:
         more.write("\n" + LINE % 3 + "oops\n")
-    (third,) = cut(file, start=second)
+    (third,) = split(file, start=second)
     assert ids_of([third]) == ["3"]
     # The line end of the second line begins the third batch, and is no line of its own.
     assert third.lines == [3]
@@ -121,8 +121,8 @@ def test_a_line_still_being_written_waits_but_a_whole_object_does_not(tmp_path: 
 def test_only_an_unfinished_line_makes_an_empty_batch_that_moves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text('{"type":')
-    (batch,) = cut(file)
-    assert batch.end == first_place("")
+    (batch,) = split(file)
+    assert batch.end == first_position("")
     assert not batch.events and not batch.at_end and len(batch.faults) == 1
 
 
@@ -130,31 +130,31 @@ def test_a_batch_holds_a_mebibyte_of_text_at_most(tmp_path: Path) -> None:
     file = tmp_path / "events"
     line = json.dumps({"type": "log", "id": "x", "details": "y" * 300_000}) + "\n"
     file.write_text(line * 8)
-    assert [len(batch.events) for batch in cut(file, most=1000)] == [3, 3, 2]
+    assert [len(batch.events) for batch in split(file, most=1000)] == [3, 3, 2]
 
 
 def test_a_line_too_long_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_LONGEST_LINE", 3 * 2**20)
+    monkeypatch.setattr(sources, "_MAX_LINE_LENGTH", 3 * 2**20)
     file = tmp_path / "events"
     file.write_text(LINE % 1 + "x" * (9 * 2**20 + 5) + "\n" + LINE % 2)
-    batches = cut(file, most=10)
+    batches = split(file, most=10)
     assert ids_of(batches) == ["1", "2"]
     assert [fault.line for batch in batches for fault in batch.faults] == [2]
     assert batches[-1].end.offset == file.stat().st_size
     assert [n for batch in batches for n in batch.lines] == [1, 3]
     content = file.read_bytes()
     for batch in batches:
-        assert content[: batch.end.offset].endswith(batch.end_text)
+        assert content[: batch.end.offset].endswith(batch.tail)
 
 
 def test_compressed_and_plain_text_give_the_same_batches(tmp_path: Path) -> None:
     text = "".join(LINE % n for n in range(7)).encode()
     (tmp_path / "plain").write_bytes(text)
     (tmp_path / "packed").write_bytes(gzip.compress(text[:50]) + gzip.compress(text[50:]))
-    plain, packed = cut(tmp_path / "plain"), cut(tmp_path / "packed")
+    plain, packed = split(tmp_path / "plain"), split(tmp_path / "packed")
     assert [batch.body for batch in plain] == [batch.body for batch in packed]
     assert [batch.at_end for batch in packed] == [False] * 3
-    assert [batch.body for batch in cut(tmp_path / "packed", start=packed[0])] == [
+    assert [batch.body for batch in split(tmp_path / "packed", start=packed[0])] == [
         batch.body for batch in packed[1:]
     ]
 
@@ -171,12 +171,12 @@ def test_batches_cover_every_byte_once_whatever_the_blocks(lines: list[str], mos
         patch.setattr(sources, "_BLOCK", block)
         source = Source.__new__(Source)
         source.is_stream, source._reader, source._gzip, source._ahead = False, io.BytesIO(text), None, b""
-        batches = list(Cutter(most, FORMATS["ndjson"]).cut(source, first_place(""), ()))
+        batches = list(BatchSplitter(most, FORMATS["ndjson"]).split(source, first_position(""), ()))
     offset = 0
     for batch in batches:
         assert batch.start == offset
         offset = batch.end.offset
-        assert text[:offset].endswith(batch.end_text)
+        assert text[:offset].endswith(batch.tail)
     assert offset == len(text)
     assert sum(len(batch.events) for batch in batches) == sum(line.startswith("{") for line in lines)
     assert len({batch.id for batch in batches}) == len(batches)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from control_api.schemas.load_schema import CONFIGURATION, WORKFLOW, load_schema
-from operator_cli.configuration_bindings import add_document_arguments, read_wanted
-from operator_cli.failure import CommandFailed
+from operator_cli.configuration.document_arguments import add_document_arguments, read_plan_params
+from operator_cli.errors import CommandFailed
 from tests.support.commands import CLEAN, run_in
 
 SECRET = "hunter2"
@@ -18,7 +18,7 @@ SECRET = "hunter2"
 def read(*given: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     add_document_arguments(parser)
-    return read_wanted(parser.parse_args(given))
+    return read_plan_params(parser.parse_args(given))
 
 
 def refused(*given: str) -> str:
@@ -100,7 +100,7 @@ def test_bindings_that_cannot_be_read(document: str, tmp_path: Path, monkeypatch
     # A value whose name was forgotten must not be repeated.
     for given in (f"={SECRET}", f"{SECRET}!", f"1{SECRET}", f"{SECRET}-{SECRET}=x", "", "é=1", "A" * 101):
         assert refused(document, "--bind", given).startswith("--bind takes NAME=VALUE or NAME; ")
-    assert refused(document, "--bind", f"A={SECRET}\udcff") == "--bind A: the value is no text in UTF-8."
+    assert refused(document, "--bind", f"A={SECRET}\udcff") == "--bind A: the value is not UTF-8 text."
 
 
 def test_documents_that_cannot_be_read(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_documents_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_text("😀" * 50_000)
     assert read(str(path))["document"] == "😀" * 50_000
     path.write_text("😀" * 50_001)
-    assert refused(str(path)) == f"{path} has more than 50,000 characters, which is the most."
+    assert refused(str(path)) == f"{path} has more than 50,000 characters, which is the maximum."
 
 
 def test_what_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_the_help_tells_the_exit_statuses_and_where_secrets_belong(tmp_path: Pat
     done = run_in(tmp_path)("config", "plan", "--help")
     assert done.returncode == 0
     told = " ".join(done.stdout.split())
-    assert "Exit status 0: nothing changes; 1: there is no plan" in told
+    assert "Exit status 0: nothing changes; 1: planning failed" in told
     assert "2: something changes; 64: wrong arguments or settings" in told
-    assert "Whoever may list processes here sees VALUE: for secrets take a file" in told
+    assert "VALUE shows in lists of processes: for secrets use a file" in told
 
 
 def test_schemas_are_printed_where_nothing_runs(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_document_is_applied(on_socket: PlatformProcess, live: str, given: Giv
     run, mine = on_socket.run, ("--project", live)
     told = apply(run, *given, *mine)
     number = applied(run, live)["id"]
-    assert without_digests(told) == f"{DRAWN}{MADE}Application {number} is carried out.\n"
+    assert without_digests(told) == f"{DRAWN}{MADE}Application {number} has succeeded.\n"
     done = run("config", "plan", *given, *mine)
     assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
     told = apply(run, *given, *mine)
@@ -179,9 +179,9 @@ def test_what_is_removed_is_shown(
 
 0 to create, 1 to change, 1 to delete.
 
-The document does not say these, and they stay as they are:
+The document does not mention these, and they stay as they are:
     environments.live.heartbeats.nightly
-To remove a resource, a variable or a goal, list it under delete: in the document; to change anything else, say \
+To remove a resource, a variable or a goal, list it under delete: in the document; to change anything else, set \
 it there.
 """
     )
@@ -214,7 +214,7 @@ def test_variables_that_a_second_person_has_to_agree_to(
     done = run("config", "plan", *given, *mine)
     assert (done.returncode, done.stderr) == (0, "")
     assert (
-        "These wait for a second person, and are compared as they will be (`pharos approvals`):\n"
+        "These wait for a second person (`pharos approvals`); the plan assumes that they are approved:\n"
         "    environments.live.variables\n"
     ) in done.stdout
 
@@ -235,7 +235,7 @@ def test_an_export_changes_nothing(
     assert into.stat().st_mode & 0o777 == 0o644
     into.write_text("mine" * 10_000)
     line = refused(run, "config", "export", *mine, "-o", str(into))
-    assert line == f"{into} is there already: name another file, or overwrite it with --force."
+    assert line == f"{into} exists already: name another file, or overwrite it with --force."
     assert into.read_text() == "mine" * 10_000
     tell(run, "config", "export", *mine, "-o", str(into), "--force")
     assert into.read_text() == exported
@@ -256,7 +256,7 @@ def test_an_export_that_is_too_long_says_so(on_socket: PlatformProcess, live: st
     assert done.returncode == 0
     assert done.stderr == (
         "pharos: The document would not be taken as it is: line 1: has more than 50,000 characters. "
-        "Make several of it: what one of them leaves out stays as it is.\n"
+        "Split it into several documents: each leaves unchanged what it does not mention.\n"
     )
 
 

@@ -10,7 +10,7 @@ from control_domain.configurations.documents.document import ConfigurationDocume
 from control_domain.configurations.plan import make_plan
 from control_domain.configurations.state import Present, ProjectState
 from control_domain.configurations.values import FIELDS, Secret
-from operator_cli.configuration_diff import show_plan, write_value
+from operator_cli.configuration.diff import format_value, show_plan
 
 SHOP = {"id": "prj_1", "name": "Shop", "slug": "shop"}
 PRODUCTION = ("environments", "production")
@@ -117,16 +117,16 @@ def test_a_plan_as_it_is_made() -> None:
     - wake_on_request: false
 
 2 to create, 2 to change, 1 to delete.
-An environment goes with its keys, heartbeats, queues, variables and releases.
+Deleting an environment also deletes its keys, heartbeats, queues, variables and releases.
 
-These wait for a second person, and are compared as they will be (`pharos approvals`):
+These wait for a second person (`pharos approvals`); the plan assumes that they are approved:
     environments.production.variables
 
-The document does not say these, and they stay as they are:
+The document does not mention these, and they stay as they are:
     environments.production.wake_on_request
     environments.production.variables.KEPT
     environments.staging
-To remove a resource, a variable or a goal, list it under delete: in the document; to change anything else, say \
+To remove a resource, a variable or a goal, list it under delete: in the document; to change anything else, set \
 it there.
 """
     )
@@ -145,7 +145,7 @@ def test_only_environments_take_others_with_them() -> None:
         ("sites.www", False),
     ):
         told = drawn(plan_of({"action": "delete", "resource": resource, "changes": []}))
-        assert ("An environment goes with" in told) is is_told
+        assert ("Deleting an environment also deletes" in told) is is_told
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_only_environments_take_others_with_them() -> None:
     ],
 )
 def test_values_are_written_as_documents_have_them(value: Any, told: str) -> None:
-    assert write_value(value) == told
+    assert format_value(value) == told
 
 
 def test_nothing_acts_on_a_terminal() -> None:

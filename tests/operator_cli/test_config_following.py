@@ -75,8 +75,8 @@ def test_somebody_at_a_terminal_is_asked(
         _read_until(ours, "Nothing was changed.")
     else:
         # The bar, then what it says above and behind itself; all of it may come at once.
-        seen = _read_until(ours, " is carried out.")
-        assert "applying" in seen.partition(" is carried out.")[0]
+        seen = _read_until(ours, " has succeeded.")
+        assert "applying" in seen.partition(" has succeeded.")[0]
     assert process.wait(_SECONDS) == (0 if typed == "yes" else 1)
     os.close(ours)
     assert len(ask(on_socket.run, "config", "applications", "--project", live)) == (typed == "yes")
@@ -116,14 +116,14 @@ def test_an_operation_that_fails(
     # Where this machine is slow, it has said that nobody takes it up.
     assert (process.returncode, err.removeprefix(NOBODY)) == (
         1,
-        f"pharos: Application {number} of {idle} has failed, and 2 operations wait behind it. Mend what is in the way, "
-        f"then `pharos config retry {number} {first}` goes on with it; or apply the document anew.\n",
+        f"pharos: Application {number} of {idle} has failed, and 2 operations wait after it. Fix the cause, "
+        f"then `pharos config retry {number} {first}` continues it; or apply the document again.\n",
     )
     told = tell(on_engines, "config", "cancel", str(number), str(third))
-    assert told == f"Operation {third} (create environments.live.queues.default) is called off.\n"
+    assert told == f"Operation {third} (create environments.live.queues.default) is canceled.\n"
     ask(on_engines, "environment", "scale", f"{idle}/live", "1")
     told = tell(on_engines, "config", "retry", str(number), str(first))
-    assert told == f"Operation {first} (update environments.live) is to be carried out again.\n"
+    assert told == f"Operation {first} (update environments.live) will run again.\n"
     work()
     shown = applied(on_engines, idle)
     assert [one["status"] for one in shown["operations"]] == ["succeeded", "succeeded", "canceled"]

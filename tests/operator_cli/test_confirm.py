@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from operator_cli.confirm import add_yes_argument, confirmed
-from operator_cli.failure import CommandFailed
+from operator_cli.arguments import add_yes_argument, confirm
+from operator_cli.errors import CommandFailed
 
 
 class Terminal(io.StringIO):
@@ -30,7 +30,7 @@ def test_somebody_at_a_terminal_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, goes_on: bool
 ) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(typed))
-    assert confirmed(arguments(), "remove project 3") is goes_on
+    assert confirm(arguments(), "remove project 3") is goes_on
     told = capsys.readouterr()
     asked = "This will remove project 3. Type yes to go on: "
     assert (told.out, told.err) == ("", asked + ("" if goes_on else "Nothing was changed.\n"))
@@ -40,7 +40,7 @@ def test_nobody_is_asked_where_it_is_said_before(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(""))
-    assert confirmed(arguments("--yes"), "remove project 3")
+    assert confirm(arguments("--yes"), "remove project 3")
     assert capsys.readouterr().err == ""
 
 
@@ -48,7 +48,7 @@ def test_without_a_terminal_it_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -
     """Even where a yes waits in a pipe: it may be meant for something else."""
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     with pytest.raises(CommandFailed) as refusal:
-        confirmed(arguments(), "remove project 3")
+        confirm(arguments(), "remove project 3")
     assert str(refusal.value) == (
         "Without a terminal nobody can be asked whether to remove project 3: add --yes to do it."
     )
@@ -57,4 +57,4 @@ def test_without_a_terminal_it_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -
 def test_a_standard_input_that_is_closed_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(CommandFailed, match="add --yes to do it"):
-        confirmed(arguments(), "remove project 3")
+        confirm(arguments(), "remove project 3")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from operator_cli.credentials import keep_repository, read_credentials
-from operator_cli.failure import CommandFailed
+from operator_cli.credentials import read_credentials, save_repository
+from operator_cli.errors import CommandFailed
 
 OWN: dict[str, Any] = {"id": 1, "kind": "github", "secret": "of the first start"}
 CREDENTIALS = {"base_url": "http://127.0.0.1/api", "project_id": "prj_own", "repository": OWN}
@@ -26,39 +26,39 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_another_project_s_repository_takes_the_place_of_none(data: Path) -> None:
-    keep_repository(data, _repository(2), "prj_two", is_new=True)
-    keep_repository(data, _repository(3), "prj_three", is_new=True)
+    save_repository(data, _repository(2), "prj_two", is_new=True)
+    save_repository(data, _repository(3), "prj_three", is_new=True)
     others = {"prj_two": _repository(2), "prj_three": _repository(3)}
     assert read_credentials(data) == {**CREDENTIALS, "repositories": others}
     assert stat.S_IMODE((data / "credentials.json").stat().st_mode) == 0o600
 
 
 def test_the_own_project_s_repository_is_where_it_always_was(data: Path) -> None:
-    keep_repository(data, _repository(2), "prj_own", is_new=True)
+    save_repository(data, _repository(2), "prj_own", is_new=True)
     assert read_credentials(data) == {**CREDENTIALS, "repository": _repository(2)}
 
 
 def test_another_secret_is_written_where_the_repository_is(data: Path) -> None:
-    keep_repository(data, _repository(2), "prj_two", is_new=True)
-    keep_repository(data, _repository(2, "new"), "prj_two", is_new=False)
-    keep_repository(data, {**OWN, "secret": "new"}, "prj_own", is_new=False)
+    save_repository(data, _repository(2), "prj_two", is_new=True)
+    save_repository(data, _repository(2, "new"), "prj_two", is_new=False)
+    save_repository(data, {**OWN, "secret": "new"}, "prj_own", is_new=False)
     # Of another project's repository, where an older version has put it.
-    keep_repository(data, {**OWN, "secret": "newer"}, "prj_nine", is_new=False)
+    save_repository(data, {**OWN, "secret": "newer"}, "prj_nine", is_new=False)
     own, others = {**OWN, "secret": "newer"}, {"prj_two": _repository(2, "new")}
     assert read_credentials(data) == {**CREDENTIALS, "repository": own, "repositories": others}
 
 
 @pytest.mark.parametrize("project", ["prj_own", "prj_two", "prj_nine"])
 def test_another_secret_of_an_unknown_repository_is_not_kept(data: Path, project: str) -> None:
-    keep_repository(data, _repository(2), "prj_two", is_new=True)
+    save_repository(data, _repository(2), "prj_two", is_new=True)
     before = read_credentials(data)
-    keep_repository(data, _repository(9), project, is_new=False)
+    save_repository(data, _repository(9), project, is_new=False)
     assert read_credentials(data) == before
 
 
 def test_commands_at_once_lose_nothing(data: Path) -> None:
     def keep(number: int) -> None:
-        keep_repository(data, _repository(number), f"prj_{number}", is_new=True)
+        save_repository(data, _repository(number), f"prj_{number}", is_new=True)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(keep, range(2, 34)))
@@ -68,5 +68,5 @@ def test_commands_at_once_lose_nothing(data: Path) -> None:
 
 def test_without_credentials_that_is_said(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(CommandFailed, match="is not there"):
-            keep_repository(folder, _repository(2), "prj_two", is_new=True)
+        with pytest.raises(CommandFailed, match="does not exist"):
+            save_repository(folder, _repository(2), "prj_two", is_new=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from operator_cli.failure import CommandFailed
+from operator_cli.errors import CommandFailed
 from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection, send, write_events
 
 Rule = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse | None]]

@@ -33,7 +33,7 @@ import signal, sys, types
 signal.signal(signal.SIGINT, getattr(signal, sys.argv.pop(1)))
 command = types.ModuleType("operator_cli.settings")
 told = lambda arguments: print(getattr(signal.getsignal(signal.SIGINT), "__name__", "SIG_IGN"))
-command.register = lambda commands: commands.add_parser("settings").set_defaults(run=told)
+command.register_settings = lambda commands: commands.add_parser("settings").set_defaults(run=told)
 sys.modules["operator_cli.settings"] = command
 from operator_cli.main import main
 

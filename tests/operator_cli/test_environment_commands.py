@@ -30,8 +30,8 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
     made = next(one for one in ask(pharos, "environment", "list") if one["slug"] == "test-red-ost")
     name = called(made)
     assert told == (
-        f"Environment {name} is made: {made['id']}.\n"
-        f"It has no ingest key yet; `pharos keys create --environment {made['id']}` makes one.\n"
+        f"Environment {name} is created: {made['id']}.\n"
+        f"It has no ingest key yet; `pharos keys create --environment {made['id']}` creates one.\n"
     )
     assert (made["name"], made["order"], made["branch"]) == ("Test [red] Öst", 7, None)
     assert ask(pharos, "keys", "create", "--environment", name)["environment_id"] == made["id"]
@@ -43,7 +43,7 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
     for part in (
         "Live\n",
         f"{made['id']} (number {made['number']})",
-        f"called       {name}\n",
+        f"path         {name}\n",
         "development, order 2",
         "branch       live\n",
         "mon,tue,wed,thu 09:00-16:00 Europe/Oslo",
@@ -52,11 +52,11 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
     ):
         assert part in shown, part
     done = tell(pharos, "environment", "scale", str(made["number"]), "3")
-    assert done == f"Environment {name} shall have 3 replicas.\n"
-    assert tell(pharos, "environment", "hibernate", made["id"]) == f"Environment {name} shall hibernate.\n"
+    assert done == f"Environment {name} will have 3 replicas.\n"
+    assert tell(pharos, "environment", "hibernate", made["id"]) == f"Environment {name} will hibernate.\n"
     one = ask(pharos, "environment", "show", name)
     assert (one["state"], one["desired_replicas"], one["approval"]["deploys"]) == ("hibernated", 3, True)
-    assert tell(pharos, "environment", "wake", made["id"]) == f"Environment {name} shall run.\n"
+    assert tell(pharos, "environment", "wake", made["id"]) == f"Environment {name} will run.\n"
     wanted = ("--no-window", "--no-branch", "--deploy-approval", "off", "--variable-approval", "on")
     line = refused(pharos, "environment", "set", name, *wanted)
     assert line.startswith(f"Environment {name} wants a second person, and this would take away the approval")
@@ -115,7 +115,7 @@ def test_removing_asks_first_and_tells_what_went(pharos: Run) -> None:
     told = tell(pharos, "environment", "remove", name, "--yes")
     assert told == (
         f"Environment {made['slug']} is removed, with {keys} keys, 1 heartbeat, 0 queues.\n"
-        "Its deployments are still listed; telemetry stays until its time is over.\n"
+        "Its deployments are still listed; telemetry stays until its retention ends.\n"
     )
     assert refused(pharos, "environment", "remove", name, "--yes") == (
         f"There is no environment {name}; `pharos environment list` shows all."

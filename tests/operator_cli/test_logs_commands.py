@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli.log_records import UnshownRecords
+from operator_cli.telemetry.logs import UnshownRecords
 from tests.support import carried_out
 from tests.support.commands import Run, ask, refused, tell
 from tests.support.followed import Start, Write, environment_number, make_place

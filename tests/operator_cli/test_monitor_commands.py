@@ -16,7 +16,7 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, is
 from pipeline_contracts.rate_limits import RateLimit
 from storage_backends.key_directory.interface import KeyEntry
 from storage_backends.key_directory.redis import open_redis_key_directory
-from tests.operator_cli.patient_run import patient_run
+from tests.operator_cli.run_with_time_limits import program_with_time_limits
 from tests.support.commands import CLEAN, Run, ask, refused, run_in
 from tests.support.platform_process import PlatformProcess
 
@@ -166,7 +166,7 @@ def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> 
     queue = on_socket.run("queue", "create", "pasted").stdout
     program = tmp_path / "bin" / "pharos"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{patient_run()}")
+    program.write_text(f"#!{sys.executable}\n{program_with_time_limits()}")
     program.chmod(0o755)
     search = {**CLEAN, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     for line in (_line(heartbeat, "curl -sS"), _line(queue, "curl")):

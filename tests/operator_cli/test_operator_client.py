@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli.failure import CommandFailed, NotReached
-from operator_cli.operator_client import ask_operator
+from operator_cli.control_client import request_socket
+from operator_cli.errors import CommandFailed, InstallationUnreachable
 
 
 async def _ask(folder: Path, response: bytes, path: str = "/query") -> tuple[bytes, bytes]:
@@ -19,7 +19,7 @@ async def _ask(folder: Path, response: bytes, path: str = "/query") -> tuple[byt
         writer.close()
 
     async with await asyncio.start_unix_server(respond, str(folder / "operator.sock")):
-        content = await ask_operator(folder, "POST", path, params={"a": "ä b"}, body="größ")
+        content = await request_socket(folder, "POST", path, params={"a": "ä b"}, body="größ")
     return bytes(received), content
 
 
@@ -44,7 +44,7 @@ async def test_a_request_carries_parameters_and_body(tmp_path: Path) -> None:
     ],
 )
 async def test_a_response_that_is_cut_short_or_503_is_not_reached(tmp_path: Path, response: bytes) -> None:
-    with pytest.raises(NotReached):
+    with pytest.raises(InstallationUnreachable):
         await _ask(tmp_path, response)
 
 
@@ -54,22 +54,22 @@ async def test_a_refusal_carries_the_text_of_the_response(tmp_path: Path) -> Non
 
 
 async def test_what_may_have_been_done_is_not_simply_to_be_repeated(tmp_path: Path) -> None:
-    with pytest.raises(NotReached, match="may have done what you asked"):
+    with pytest.raises(InstallationUnreachable, match="may have done what you asked"):
         await _ask(tmp_path, b"", "/actions/keys/create")
-    with pytest.raises(NotReached, match="Look at its log"):
+    with pytest.raises(InstallationUnreachable, match="Look at its log"):
         await _ask(tmp_path, b"", "/query")
 
 
 async def test_a_socket_of_nobody_and_one_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(NotReached, match="Nothing runs on"):
-        await ask_operator(tmp_path, "GET", "/events")
+    with pytest.raises(InstallationUnreachable, match="Nothing runs on"):
+        await request_socket(tmp_path, "GET", "/events")
 
     async def refuse(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
     # Root, who may run the tests, is refused nothing.
     monkeypatch.setattr(asyncio, "open_unix_connection", refuse)
-    with pytest.raises(NotReached, match="another user"):
-        await ask_operator(tmp_path, "GET", "/events")
+    with pytest.raises(InstallationUnreachable, match="another user"):
+        await request_socket(tmp_path, "GET", "/events")

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from operator_cli.failure import CommandFailed
-from operator_cli.sending.patience import Patience, parse_retry_after
-from operator_cli.sending.report import Report
+from operator_cli.errors import CommandFailed
+from operator_cli.ingest.sending.backoff import Backoff, parse_retry_after
+from operator_cli.ingest.sending.report import Report
 
 
 class Clock:
@@ -17,23 +17,23 @@ class Clock:
         return self.now
 
 
-def waits(patience: Patience, clock: Clock) -> float:
-    return patience._until - clock.now
+def waits(backoff: Backoff, clock: Clock) -> float:
+    return backoff._until - clock.now
 
 
-def make(give_up_after: float | None = None) -> tuple[Patience, Clock, list[str]]:
+def make(give_up_after: float | None = None) -> tuple[Backoff, Clock, list[str]]:
     clock = Clock()
     messages: list[str] = []
     report = Report(False, messages.append, clock)
-    return Patience(report, give_up_after, clock, random.Random(1)), clock, messages
+    return Backoff(report, give_up_after, clock, random.Random(1)), clock, messages
 
 
 def test_it_waits_longer_each_time_up_to_a_limit() -> None:
-    patience, clock, messages = make()
+    backoff, clock, messages = make()
     seen = []
     for _ in range(12):
-        patience.fail("away", None)
-        seen.append(waits(patience, clock))
+        backoff.record_failure("away", None)
+        seen.append(waits(backoff, clock))
         clock.now += seen[-1]
     assert 0.1 <= seen[0] <= 0.25
     assert 15.0 <= seen[-1] <= 30.0
@@ -42,47 +42,47 @@ def test_it_waits_longer_each_time_up_to_a_limit() -> None:
 
 
 def test_requests_that_fail_together_count_once() -> None:
-    patience, clock, _ = make()
+    backoff, clock, _ = make()
     for _ in range(4):
-        patience.fail("away", None)
-    assert waits(patience, clock) <= 0.25
+        backoff.record_failure("away", None)
+    assert waits(backoff, clock) <= 0.25
 
 
 def test_the_server_says_when_within_reason() -> None:
-    patience, clock, _ = make()
-    patience.fail("busy", 7.0)
-    assert waits(patience, clock) == 7.0
-    patience.fail("busy", 1e9)
-    assert waits(patience, clock) == 300.0
+    backoff, clock, _ = make()
+    backoff.record_failure("busy", 7.0)
+    assert waits(backoff, clock) == 7.0
+    backoff.record_failure("busy", 1e9)
+    assert waits(backoff, clock) == 300.0
 
 
 def test_zero_seconds_are_no_reason_to_hurry() -> None:
-    patience, clock, _ = make()
-    patience.fail("busy", 0.0)
-    assert waits(patience, clock) > 0
+    backoff, clock, _ = make()
+    backoff.record_failure("busy", 0.0)
+    assert waits(backoff, clock) > 0
 
 
 def test_success_starts_over() -> None:
-    patience, clock, _ = make()
+    backoff, clock, _ = make()
     for _ in range(8):
-        patience.fail("away", None)
+        backoff.record_failure("away", None)
         clock.now += 60
-    patience.succeed()
-    patience.fail("away", None)
-    assert waits(patience, clock) <= 0.25
+    backoff.record_success()
+    backoff.record_failure("away", None)
+    assert waits(backoff, clock) <= 0.25
 
 
 def test_it_gives_up_when_told_so() -> None:
-    patience, clock, _ = make(give_up_after=60)
-    patience.fail("away", None)
+    backoff, clock, _ = make(give_up_after=60)
+    backoff.record_failure("away", None)
     clock.now += 59
-    patience.fail("away", None)
-    patience.succeed()
+    backoff.record_failure("away", None)
+    backoff.record_success()
     clock.now += 59
-    patience.fail("away", None)
+    backoff.record_failure("away", None)
     clock.now += 60
     with pytest.raises(CommandFailed, match="Gave up after 60 s: away"):
-        patience.fail("away", None)
+        backoff.record_failure("away", None)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_a_preview_through_its_commands(pharos: Run) -> None:
     assert len(table.splitlines()) == 2
     line = refused(pharos, "preview", "close", "feature/a", "--project", project)
     assert line == (
-        "Without a terminal nobody can be asked whether to close the preview feature/a and end all that runs there: "
+        "Without a terminal nobody can be asked whether to close the preview feature/a and end its processes: "
         "add --yes to do it."
     )
     told = tell(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli.run_command import _COMMANDS
+from operator_cli.run_command import COMMANDS
 from tests.support.commands import CLEAN
 from tests.support.platform_process import PHAROS, platform_process
 
 _SECONDS = 180
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_prints_its_help(command: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(PHAROS), command, "--help"],

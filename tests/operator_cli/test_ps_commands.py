@@ -70,7 +70,7 @@ def test_what_is_under_way_is_held_or_does_not_answer(on_engines: Run, write: Wr
     assert f"  deployer  {carried_out.HOLDER}, idle hands\n" in told
     write(lambda session, now: carried_out.hold_lease(session, environment, now, seconds=-5 * 3600))
     told = tell(on_engines, "ps", place)
-    assert f"  deployer  {carried_out.HOLDER} has not answered for 5h" in told
+    assert f"  deployer  {carried_out.HOLDER} has not responded for 5h" in told
 
 
 def test_an_environment_where_nothing_runs(pharos: Run) -> None:

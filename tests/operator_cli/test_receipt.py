@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from operator_cli import receipt
-from operator_cli.failure import CommandFailed
+from operator_cli.errors import CommandFailed
+from operator_cli.ingest import receipt
 
 _SECRET = "phk_secret"
 
 
-def _look(folder: Path, **credentials: object) -> None:
+def _run_receipt(folder: Path, **credentials: object) -> None:
     (folder / "credentials.json").write_text(json.dumps(credentials))
     parser = argparse.ArgumentParser()
-    receipt.register(parser.add_subparsers())
+    receipt.register_receipt(parser.add_subparsers())
     arguments = parser.parse_args(["receipt", "rcp_1", "--data", str(folder)])
     arguments.run(arguments)
 
@@ -53,12 +53,12 @@ def test_credentials_that_cannot_be_used_are_named_and_the_key_is_not_shown(tmp_
         ({"base_url": "http://127.0.0.1:9/api", "ingest_key": _SECRET}, "does not answer"),
     ):
         with pytest.raises(CommandFailed) as failed:
-            _look(tmp_path, **credentials)
+            _run_receipt(tmp_path, **credentials)
         assert message in str(failed.value) and _SECRET not in str(failed.value), credentials
 
 
 def test_an_answer_that_is_no_receipt_says_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receipt, "_MOST_BYTES", 100)
+    monkeypatch.setattr(receipt, "_MAX_BYTES", 100)
     for answer, message in (
         (
             b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>",
@@ -72,5 +72,5 @@ def test_an_answer_that_is_no_receipt_says_what_came(tmp_path: Path, monkeypatch
         (b"", "does not answer"),
     ):
         with _answering(answer) as base_url, pytest.raises(CommandFailed) as failed:
-            _look(tmp_path, base_url=base_url, ingest_key=_SECRET)
+            _run_receipt(tmp_path, base_url=base_url, ingest_key=_SECRET)
         assert message in str(failed.value), answer

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from operator_cli.block_bars import bar, columns
-from operator_cli.report_page import show_change, show_report, show_seconds, show_value
-from operator_cli.report_tables import LISTS
-from operator_cli.series_chart import merge
+from operator_cli.sites.report_chart import draw_bar, draw_columns, merge_values
+from operator_cli.sites.report_page import format_change, format_metric, format_seconds, show_report
+from operator_cli.sites.report_tables import LISTS
 
 TAG = '<script defer src="https://t.example/tracker/v1.js" data-site="sit_x"></script>'
 _METRICS = ("pageviews", "visitors", "visits", "conversion_rate", "bounce_rate", "visit_duration")
@@ -144,10 +143,10 @@ def test_days_share_columns_where_there_are_more_of_them_than_columns() -> None:
 
 
 def test_shared_columns_add_up_and_the_last_one_is_full() -> None:
-    assert merge([1, 2, 3, 4, 5], 2) == [1, 5, 9]
-    assert merge([1, 2, 3, 4], 2) == [3, 7]
-    assert merge([1, 2, 3], 1) == [1, 2, 3]
-    assert merge([5], 3) == [5]
+    assert merge_values([1, 2, 3, 4, 5], 2) == [1, 5, 9]
+    assert merge_values([1, 2, 3, 4], 2) == [3, 7]
+    assert merge_values([1, 2, 3], 1) == [1, 2, 3]
+    assert merge_values([5], 3) == [5]
 
 
 def test_nothing_at_all_says_what_to_do() -> None:
@@ -204,7 +203,7 @@ def test_what_visitors_sent_does_not_act_on_the_terminal() -> None:
 def test_a_change_has_an_arrow_and_the_colour_of_better_or_worse(
     name: str, change: float, text: str, colour: str
 ) -> None:
-    told = show_change(name, change)
+    told = format_change(name, change)
     assert (told.plain, told.style) == (text, colour)
 
 
@@ -219,16 +218,16 @@ def test_ratings_have_their_colours() -> None:
     [(0, "0s"), (45, "45s"), (60, "1m 0s"), (83, "1m 23s"), (3599, "59m 59s"), (3725, "1h 2m")],
 )
 def test_durations(seconds: int, text: str) -> None:
-    assert show_seconds(seconds) == show_value("visit_duration", seconds) == text
+    assert format_seconds(seconds) == format_metric("visit_duration", seconds) == text
 
 
 def test_bars_are_proportional_to_an_eighth_of_a_character() -> None:
-    assert [bar(value, 80, 10) for value in (80, 40, 4, 1, 0)] == ["█" * 10, "█" * 5, "▌", "▏", ""]
-    assert bar(1, 1_000_000, 10) == "▏"
-    assert bar(0, 0, 10) == bar(5, 10, 0) == ""
+    assert [draw_bar(value, 80, 10) for value in (80, 40, 4, 1, 0)] == ["█" * 10, "█" * 5, "▌", "▏", ""]
+    assert draw_bar(1, 1_000_000, 10) == "▏"
+    assert draw_bar(0, 0, 10) == draw_bar(5, 10, 0) == ""
 
 
 def test_columns_rise_from_the_ground() -> None:
-    assert columns([4, 2, 1, 0], 4, 2, 1) == ["█", "██▄"]
-    assert columns([1, 1_000_000], 1_000_000, 1, 3) == ["▁▁ ██"]
-    assert columns([0, 0], 0, 2, 2) == ["", ""]
+    assert draw_columns([4, 2, 1, 0], 4, 2, 1) == ["█", "██▄"]
+    assert draw_columns([1, 1_000_000], 1_000_000, 1, 3) == ["▁▁ ██"]
+    assert draw_columns([0, 0], 0, 2, 2) == ["", ""]

@@ -146,7 +146,7 @@ def test_the_webhook_is_told_to_be_pasted(
     }
     assert renewed["webhook"]["secret"] != secret.strip()
     told = tell(pharos, "repository", "new-secret", str(number), *more)
-    assert told.startswith(f"Repository {number} has another secret.") and address in told.splitlines()
+    assert told.startswith(f"Repository {number} has a new secret.") and address in told.splitlines()
 
 
 def test_the_hosts_own_secret_is_taken(pharos: Run, project: str, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_the_hosts_own_secret_is_taken(pharos: Run, project: str, tmp_path: Path
     assert json.loads(done.stdout)["webhook"]["secret"] == signing
     file.write_text("hunter2" * 200)
     line = refused(pharos, "repository", "new-secret", str(made["id"]), "--secret-file", str(file))
-    assert line == f"{file} has more than 1024 bytes, which is the most."
+    assert line == f"{file} has more than 1024 bytes, which is the maximum."
     file.write_text("hunter2")
     line = refused(pharos, "repository", "new-secret", str(made["id"]), "--secret-file", str(file))
     assert "hunter2" not in line
@@ -192,7 +192,7 @@ def test_switches_are_set_and_shown(pharos: Run, project: str) -> None:
     )
     assert "on, forks" in shown()
     told = tell(pharos, "repository", "set", number, "--push-deploys", "off", "--forks", "off")
-    assert told == f"Repository {number}: its webhooks are not listened to.\n"
+    assert told == f"Repository {number}: its webhooks are not processed.\n"
     assert " off " in shown()
     changed = ask(pharos, "repository", "set", number, "--push-deploys", "on")
     assert (changed["push_deploys"], changed["forks"]) == (True, False)
@@ -242,7 +242,7 @@ def test_without_the_credentials_the_secret_is_shown_all_the_same(
     finally:
         aside.rename(path)
     assert done.returncode == 0
-    assert done.stderr.startswith(f"pharos: {path} is not there.")
+    assert done.stderr.startswith(f"pharos: {path} does not exist.")
     webhook = json.loads(done.stdout)["webhook"]
     assert webhook["url"].startswith("https://your-host/api/repositories/") and webhook["secret"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from operator_cli.failure import CommandFailed
-from operator_cli.sending.batches import Cutter
-from operator_cli.sending.formats import FORMATS
-from operator_cli.sending.progress_file import ProgressFolder
-from operator_cli.sending.sources import Source
+from operator_cli.errors import CommandFailed
+from operator_cli.ingest.sending.batches import BatchSplitter
+from operator_cli.ingest.sending.line_formats import FORMATS
+from operator_cli.ingest.sending.progress_file import ProgressFolder
+from operator_cli.ingest.sending.sources import Source
 from tests.operator_cli.fake_ingest import FakeIngest, answer, cut_connection, send, write_events
 
 # Enough that the text alone tells the file from others, and few enough that it does not.
@@ -131,7 +131,7 @@ async def test_a_short_batch_that_may_be_stored_is_sent_again_with_the_same_end(
         # Stored, but the sender never hears of it; when it has sent all, its key is refused.
         if body["batch_id"] in ingest.stored:
             return await answer(401)(request, body)
-        ingest.take(body)
+        ingest.accept(body)
         await stored.wait()
         return await cut(request, body)
 
@@ -144,7 +144,7 @@ async def test_a_short_batch_that_may_be_stored_is_sent_again_with_the_same_end(
         ingest.rule = None
         # Another size of batches would cut what may be stored already in other places.
         _, messages = await send(url, tmp_path / "state", file, batch=4)
-    assert messages == [f"pharos: {file} goes on with the batches of 10 events that it was begun with."]
+    assert messages == [f"pharos: {file} continues with batches of 10 events, as it was started."]
     assert ingest.counts() == {str(n): 1 for n in range(60)}
     assert not ingest.conflicts
 
@@ -155,13 +155,15 @@ async def test_nothing_is_lost_when_the_last_batches_arrive_first(tmp_path: Path
     folder = ProgressFolder(tmp_path / "state", "somewhere", "")
     source = Source(str(file))
     with folder.open(source, 10) as progress:
-        batches = list(Cutter(10, FORMATS["ndjson"]).cut(source, progress.start, progress.planned))
+        batches = list(
+            BatchSplitter(10, FORMATS["ndjson"]).split(source, progress.start, progress.short_ends)
+        )
         for batch in batches:
-            progress.take(batch)
-        progress.deliver(batches[3])
-        progress.deliver(batches[1])
+            progress.begin(batch)
+        progress.acknowledge(batches[3])
+        progress.acknowledge(batches[1])
         assert progress.start.offset == 0
-        progress.deliver(batches[0])
+        progress.acknowledge(batches[0])
         assert progress.start == batches[1].end
     with folder.open(source, 10) as progress:
         assert progress.start == batches[1].end

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from operator_cli import run as run_command
-from tests.operator_cli.patient_run import patient_command, patient_run
+from operator_cli.monitors import run as run_command
+from tests.operator_cli.run_with_time_limits import command_with_time_limits, program_with_time_limits
 from tests.support import fork_server
 
 KEY = "phr_mon_secret"
@@ -97,12 +97,23 @@ def listener() -> Iterator[socket.socket]:
 
 def _command(*command: str, url: str | None = None, **seconds: float) -> list[str]:
     options = ["--url", url] if url else []
-    return [*patient_command(**seconds), "run", "--heartbeat", "7", *options, "--", *command]
+    return [*command_with_time_limits(**seconds), "run", "--heartbeat", "7", *options, "--", *command]
 
 
 def _program(*command: str, url: str) -> list[str]:
     """The same for a shell, which the fork server does not start."""
-    return [sys.executable, "-c", patient_run(), "run", "--heartbeat", "7", "--url", url, "--", *command]
+    return [
+        sys.executable,
+        "-c",
+        program_with_time_limits(),
+        "run",
+        "--heartbeat",
+        "7",
+        "--url",
+        url,
+        "--",
+        *command,
+    ]
 
 
 def run(
@@ -176,7 +187,7 @@ def test_signals_are_passed_on(recorder: Recorder) -> None:
 def test_the_server_is_away(tmp_path: Path) -> None:
     """The job runs at once and its status stands; two lines say what could not be told."""
     job = ("sh", "-c", f"echo ran > {tmp_path}/ran; exit 4")
-    done = run(*job, url="http://127.0.0.1:9", seconds={"_PATIENCE_SECONDS": 2.0})
+    done = run(*job, url="http://127.0.0.1:9", seconds={"_GIVE_UP_SECONDS": 2.0})
     assert (done.returncode, (tmp_path / "ran").read_text()) == (4, "ran\n")
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["pharos run"] * 2
     assert KEY not in done.stderr
@@ -229,7 +240,7 @@ def test_the_key_of_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
     (tmp_path / "credentials.json").write_text(json.dumps(known))
     for heartbeat, calls in (("7", 2), ("8", 2)):
         done = fork_server.run(
-            [*patient_command(), "run", "--heartbeat", heartbeat, "--data", str(tmp_path), "--", "true"],
+            [*command_with_time_limits(), "run", "--heartbeat", heartbeat, "--data", str(tmp_path), "--", "true"],
             capture_output=True, text=True, timeout=_SECONDS,
         )  # fmt: skip
         assert (done.returncode, len(recorder.calls)) == (0, calls)
@@ -311,7 +322,7 @@ def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
 
     threading.Thread(target=answer, daemon=True).start()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
-    done = run("sh", "-c", "exit 3", url=url, seconds={"_PATIENCE_SECONDS": 2.0})
+    done = run("sh", "-c", "exit 3", url=url, seconds={"_GIVE_UP_SECONDS": 2.0})
     listener.shutdown(socket.SHUT_RDWR)
     assert done.returncode == 3
     assert any(b"failure" in request for request in heard)
@@ -323,7 +334,7 @@ def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
 
 def test_a_server_that_hangs_is_given_up(listener: socket.socket) -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
-    done = run("sh", "-c", "exit 6", url=url, seconds={"_CALL_SECONDS": 0.5, "_PATIENCE_SECONDS": 2.0})
+    done = run("sh", "-c", "exit 6", url=url, seconds={"_REQUEST_SECONDS": 0.5, "_GIVE_UP_SECONDS": 2.0})
     assert done.returncode == 6
     assert [line.partition(" was ")[0] for line in done.stderr.splitlines()] == [
         "pharos run: start",
@@ -387,4 +398,4 @@ def test_complaints_do_not_mix_with_what_the_job_prints() -> None:
 def test_nothing_to_run() -> None:
     done = fork_server.run(_command(), capture_output=True, text=True, timeout=_SECONDS)
     assert done.returncode == 1
-    assert "Say what to run, after --" in done.stderr
+    assert "Add the command to run after --" in done.stderr

@@ -33,12 +33,12 @@ def test_a_site_through_its_commands(pharos: Run) -> None:
     assert ask(pharos, "sites") == ask(pharos, "site", "list")
     told = tell(pharos, "site", "add-domain", number, "http://localhost:8080")
     assert told == (
-        f"Site {number} takes events from https://shop.example, https://*.shop.example, http://localhost:8080.\n"
+        f"Site {number} accepts events from https://shop.example, https://*.shop.example, http://localhost:8080.\n"
     )
     told = tell(pharos, "site", "remove-domain", number, "https://*.shop.example")
-    assert told == f"Site {number} takes events from https://shop.example, http://localhost:8080.\n"
+    assert told == f"Site {number} accepts events from https://shop.example, http://localhost:8080.\n"
     told = tell(pharos, "site", "set-timezone", number, "Asia/Kathmandu")
-    assert told == f"Site {number} has the days of Asia/Kathmandu.\n"
+    assert told == f"The days of site {number} are those of Asia/Kathmandu.\n"
     bought = ask(pharos, "site", "goal", number, "--event", "purchase", "--name", "Purchase")
     told = tell(pharos, "site", "goal", number, "--path", "/welcome")
     assert told.endswith(f" of site {number}: /welcome\n")
@@ -69,11 +69,11 @@ def test_a_site_is_removed_once_it_is_said_so(pharos: Run) -> None:
     number = str(made["id"])
     ask(pharos, "site", "goal", number, "--event", "purchase")
     assert refused(pharos, "site", "remove", number) == (
-        f"Without a terminal nobody can be asked whether to remove site {number} with its goals, and take no more "
-        "events of it: add --yes to do it."
+        f"Without a terminal nobody can be asked whether to remove site {number} with its goals, and refuse its "
+        "events: add --yes to do it."
     )
     told = tell(pharos, "site", "remove", number, "--yes")
-    assert told == f"Site {number}, gone.example, is removed. Take its script tag out of the pages.\n"
+    assert told == f"Site {number}, gone.example, is removed. Remove its script tag from the pages.\n"
     assert made["id"] not in [site["id"] for site in ask(pharos, "sites")]
     for command in (["site", "remove", number, "--yes"], ["report", number]):
         assert f"There is no site {number};" in refused(pharos, *command)

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from operator_cli.failure import CommandFailed
-from operator_cli.tail import Unshown, _tail, format_event, register
+from operator_cli.errors import CommandFailed
+from operator_cli.telemetry.tail import UnshownEvents, _tail, format_event, register_tail
 
 
 def event(offset: int, position: int = 0, *, ms: int = 0, **fields: Any) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class FakeOperator:
 
 def parse(folder: Path, *arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    register(parser.add_subparsers())
+    register_tail(parser.add_subparsers())
     return parser.parse_args(["tail", "--data", str(folder), *arguments])
 
 
@@ -99,7 +99,7 @@ async def test_following_shows_each_event_once_also_one_stored_late(
         await sleep(0)
 
     sleep = asyncio.sleep
-    monkeypatch.setattr("operator_cli.tail.asyncio.sleep", do_not_wait)
+    monkeypatch.setattr("operator_cli.telemetry.tail.asyncio.sleep", do_not_wait)
     old, new = event(1, ms=7000), event(2, ms=9000)
     late = event(3, ms=8000)
     async with FakeOperator(tmp_path, [old], [old, new], [old, late, new]) as operator:
@@ -115,7 +115,7 @@ async def test_following_shows_each_event_once_also_one_stored_late(
 
 
 def test_what_was_shown_is_forgotten_when_it_cannot_come_again() -> None:
-    unshown = Unshown(0, [])
+    unshown = UnshownEvents(0, [])
     for n in range(50):
         assert len(unshown.take([event(n, ms=1000 * n)])) == 1
     assert len(unshown._seen) <= 7

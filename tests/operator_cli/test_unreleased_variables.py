@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from operator_cli import configuration_apply
-from operator_cli.configuration_apply import changed_variables
+from operator_cli.configuration import apply
+from operator_cli.configuration.apply import list_changed_variables
 
 
 def _operation(verb: str, resource: str, *fields: str) -> dict[str, Any]:
@@ -25,15 +25,15 @@ def test_environments_whose_variables_were_changed() -> None:
             _operation("update", "sites.www", "goals.variables"),
         ],
     }
-    assert changed_variables(application) == ["shop/production", "shop/7a"]
+    assert list_changed_variables(application) == ["shop/production", "shop/7a"]
 
 
 def test_variables_that_wait_for_a_second_person_are_not_called_changed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waiting = [{"id": 3, "project": "shop", "environment": "production"}]
-    monkeypatch.setattr(configuration_apply, "ask", lambda _, action: {"variables/waiting": waiting}[action])
-    configuration_apply._show_changed_variables(argparse.Namespace(), ["shop/production", "shop/staging"])
+    monkeypatch.setattr(apply, "request_action", lambda _, action: {"variables/waiting": waiting}[action])
+    apply._show_changed_variables(argparse.Namespace(), ["shop/production", "shop/staging"])
     assert capsys.readouterr().out.splitlines() == [
         "shop/production: change 3 of its variables waits for a second person: "
         "`pharos approve variables 3 --by EMAIL`.",

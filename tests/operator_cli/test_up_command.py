@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import pytest
 
-from operator_cli import up
-from operator_cli.up import greeting
+from operator_cli.processes import up
+from operator_cli.processes.up import format_greeting
 from pipeline_contracts.settings import Settings
 from tests.support import fork_server
 from tests.support.commands import CLEAN, refused, run_in
@@ -27,14 +27,14 @@ _KEY = "phr_ing_abc123"
 _START_SECONDS = 120
 
 
-def _greeting(data: Path, *, shows_key: bool) -> str:
+def _greeting(data: Path, *, show_key: bool) -> str:
     platform = SimpleNamespace(base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY})
-    return greeting(cast(Any, platform), data, shows_key=shows_key)
+    return format_greeting(cast(Any, platform), data, show_key=show_key)
 
 
 def test_the_key_is_for_terminals_only() -> None:
-    assert f'"Authorization: Bearer {_KEY}"' in _greeting(Path(".pharos"), shows_key=True)
-    assert _KEY not in _greeting(Path(".pharos"), shows_key=False)
+    assert f'"Authorization: Bearer {_KEY}"' in _greeting(Path(".pharos"), show_key=True)
+    assert _KEY not in _greeting(Path(".pharos"), show_key=False)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -54,7 +54,7 @@ async def test_it_tells_a_terminal_from_other_output(
     stop = asyncio.Event()
     stop.set()
     given = argparse.Namespace(data=tmp_path, host="127.0.0.1", port=0, apps_port=None, demo=False)
-    await up._hold(given, Settings(), asyncio.Event(), stop)
+    await up._run_until_stopped(given, Settings(), asyncio.Event(), stop)
     told = capsys.readouterr().out
     assert "Pharos is up at" in told
     assert (_KEY in told) is is_terminal
@@ -66,7 +66,7 @@ def test_a_shell_takes_the_key_from_its_file_in_any_folder(tmp_path: Path) -> No
     (data / "credentials.json").write_text(
         f'{{\n  "api_token": "x",\n  "ingest_key": "{_KEY}",\n  "a": 1\n}}\n'
     )
-    lines = _greeting(data, shows_key=False).splitlines()
+    lines = _greeting(data, show_key=False).splitlines()
     (header,) = (line.strip().removesuffix(" \\").removeprefix("-H ") for line in lines if "Bearer" in line)
     done = subprocess.run(["sh", "-c", f"printf %s {header}"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (f"Authorization: Bearer {_KEY}", "")
@@ -74,9 +74,9 @@ def test_a_shell_takes_the_key_from_its_file_in_any_folder(tmp_path: Path) -> No
 
 def test_its_commands_can_be_typed_for_any_folder(tmp_path: Path) -> None:
     data = Path("it's here")
-    told = _greeting(data, shows_key=False)
+    told = _greeting(data, show_key=False)
     assert "pharos tail --data 'it'\"'\"'s here'\n" in told
-    assert "pharos tail\n" in _greeting(Path(".pharos"), shows_key=False)
+    assert "pharos tail\n" in _greeting(Path(".pharos"), show_key=False)
 
 
 def test_a_start_that_cannot_succeed_is_one_sentence(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_second_person_agrees(pharos: Run, place: str, file: str) -> None:
     assert "the same as now" in " ".join(tell(pharos, "approvals").split())
     decided = ("variables", str(change), "--by", second, "--reason", "needless")
     told = tell(pharos, "reject", *decided)
-    assert told == f"Change {change} of variables is rejected; those that are set stay.\n"
+    assert told == f"Change {change} of variables is rejected; the current variables stay.\n"
     assert "is rejected: only one that waits can be decided on" in refused(pharos, "reject", *decided)
 
 
@@ -155,7 +155,7 @@ def test_as_much_as_may_be_set_is_set(on_socket: PlatformProcess, tmp_path: Path
     assert ask(on_socket.run, "variables", "set", "production", str(path))["count"] == 2
     path.write_text("A=" + "x" * 256 * 1024)
     line = refused(on_socket.run, "variables", "set", "production", str(path))
-    assert line == f"{path} has more than 256 KiB, which is the most."
+    assert line == f"{path} has more than 256 KiB, which is the maximum."
 
 
 def test_without_the_key_it_is_asked_for(on_engines: Run, file: str) -> None:
@@ -180,7 +180,7 @@ def test_what_cannot_be_is_one_sentence(pharos: Run, place: str, tmp_path: Path)
     bad = tmp_path / "bad.env"
     bad.write_bytes(b"A=\xff\n")
     line = refused(pharos, "variables", "set", place, str(bad))
-    assert line == f"{bad} is no text in UTF-8: write it as such."
+    assert line == f"{bad} is not UTF-8 text: save it in UTF-8."
     bad.write_text("A=1\nhunter2\n")
     line = refused(pharos, "variables", "set", place, str(bad))
     assert line == "line 2: there is no =. Mend that and set them all again; nothing was changed."

@@ -86,8 +86,8 @@ def test_files_that_cannot_be_read(tmp_path: Path, file: str) -> None:
     assert line == "missing cannot be read: No such file or directory."
     path = tmp_path / "other.yaml"
     path.write_bytes(b"a: \xff\n")
-    assert refused(run, "workflow", "check", str(path)) == f"{path} is no text in UTF-8: write it as such."
-    told = "has more than 50,000 characters, which is the most."
+    assert refused(run, "workflow", "check", str(path)) == f"{path} is not UTF-8 text: save it in UTF-8."
+    told = "has more than 50,000 characters, which is the maximum."
     # As many characters as may be, of four bytes each, and one more.
     for text in ("🚀" * 50_001, "a" * 50_001, "é" * 100_001):
         path.write_text(text)

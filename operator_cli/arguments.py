@@ -1,0 +1,103 @@
+"""Arguments that several commands share, and the question before a command destroys something."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from operator_cli.control_client import add_data_and_json_arguments
+from operator_cli.errors import CommandFailed
+
+ON_OFF: Final = {"on": True, "off": False}
+"""The words for a setting that is on or off, and the values that are sent for them."""
+
+
+def add_subcommands(
+    parser: argparse.ArgumentParser,
+    summaries: Mapping[str, str],
+    run: Callable[[argparse.Namespace], int],
+    add_arguments: Callable[[argparse.ArgumentParser, str], None],
+) -> None:
+    """Add a subcommand for each name in `summaries`, with `--data`, `--json` and what `add_arguments` adds.
+
+    `run` finds the name in `arguments.subcommand`.
+    """
+    subcommands = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, summary in summaries.items():
+        subcommand = subcommands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        add_arguments(subcommand, name)
+        add_data_and_json_arguments(subcommand)
+        subcommand.set_defaults(run=run, subcommand=name)
+
+
+def add_environment_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the required `ENVIRONMENT`."""
+    parser.add_argument(
+        "environment", metavar="ENVIRONMENT", help="env_…, its number, its slug, or PROJECT/SLUG"
+    )
+
+
+def add_optional_environment_argument(
+    parser: argparse.ArgumentParser,
+    help_: str = "env_…, its number, its slug, or PROJECT/SLUG; may be left out where there is only one",
+) -> None:
+    """Add an `ENVIRONMENT` that may be left out."""
+    parser.add_argument("environment", nargs="?", metavar="ENVIRONMENT", help=help_)
+
+
+def add_project_argument(parser: argparse.ArgumentParser, help_: str) -> None:
+    """Add `--project`."""
+    parser.add_argument("--project", metavar="PROJECT", help=help_, dest="project_id")
+
+
+def add_account_argument(parser: argparse.ArgumentParser, *, is_filter: bool) -> None:
+    """Add `--account`, which a filter may always leave out."""
+    left_out = "all where it is left out" if is_filter else "may be left out where there is only one"
+    parser.add_argument(
+        "--account", metavar="ID", dest="account_id", help=f"number, acc_… or slug; {left_out}"
+    )
+
+
+def add_approval_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--by` and `--approved-by`, for commands that lower the gate of an environment."""
+    parser.add_argument(
+        "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
+    )
+    parser.add_argument(
+        "--approved-by",
+        metavar="EMAIL",
+        help="the second person, who agrees; needed where an environment that wants one is removed, or its approvals, "
+        "deploy window or protection of variables are lowered",
+    )
+
+
+def read_approval_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters for the arguments that `add_approval_arguments` adds."""
+    return {"by": arguments.by, "approved_by": arguments.approved_by}
+
+
+def add_yes_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--yes`."""
+    parser.add_argument("--yes", action="store_true", help="do not ask first; needed without a terminal")
+
+
+def confirm(arguments: argparse.Namespace, consequence: str) -> bool:
+    """Return True if `--yes` was given or the person at the terminal types yes.
+
+    `consequence` is a verb phrase: "remove project 3 and its deployments". On another reply, print that nothing was
+    changed; the command then exits with status 1. Raises `CommandFailed` if there is no terminal and no `--yes`.
+    """
+    if arguments.yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise CommandFailed(
+            f"Without a terminal nobody can be asked whether to {consequence}: add --yes to do it."
+        )
+    # On stderr: what is printed for programs stays clean.
+    print(f"This will {consequence}. Type yes to go on: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() == "yes":
+        return True
+    print("Nothing was changed.", file=sys.stderr)
+    return False

@@ -1,0 +1,202 @@
+"""Commands `pharos variables …`: the variables of environments, by name, without their values."""
+
+import argparse
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from operator_cli.arguments import add_approval_arguments, add_environment_argument, read_approval_arguments
+from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
+from operator_cli.errors import CommandFailed
+from operator_cli.messages import print_result, program_name, qualify_commands
+from operator_cli.read_text import read_variables
+
+# Rounds in a row that sealed nothing because others wrote the same rows.
+_MAX_IDLE_ROUNDS = 5
+
+
+def register_variables(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "variables",
+        help="show, set and protect the variables of environments, and rotate the key that seals them",
+        description="Variables of environments, which are kept sealed: names are shown, values never are. "
+        f"{WHICH_INSTALLATION} PHAROS_VARIABLES_KEY is needed as well then.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = actions.add_parser(
+        "show",
+        help="show the names, the version, when it was set and by whom",
+        description="Show the names of an environment's variables, their version, when it was set and by whom; and "
+        "which are protected.",
+    )
+    add_environment_argument(show)
+    change = actions.add_parser(
+        "set",
+        help="replace all variables of an environment",
+        description="Replace all variables of an environment by those of a dotenv file (KEY=value lines), for its next "
+        "release: a variable whose name is not in the file is removed. If the environment requires a second person, "
+        "the change waits for `pharos approve variables`.",
+    )
+    add_environment_argument(change)
+    change.add_argument("file", metavar="FILE", help="a dotenv file of up to 256 KiB; - reads standard input")
+    change.add_argument(
+        "--by", metavar="EMAIL", help="who asks for it; needed where a second person has to agree"
+    )
+    protection = _add_protection(actions)
+    rotate = actions.add_parser(
+        "rotate-key",
+        help="seal all variables again under the newest key",
+        description="Seal the variables of all environments, those that wait for approval too, the secrets of "
+        "webhooks and the ping keys of heartbeats again under the first secret of PHAROS_VARIABLES_KEY. To rotate: "
+        "(1) put a new secret of 32 characters or more before the old one, with a comma between them "
+        "(PHAROS_VARIABLES_KEY=new,old; with `pharos up` the same in the file DIR/variables.key, unless "
+        "PHAROS_VARIABLES_KEY is set there), (2) restart `pharos up`, or every `pharos control`, (3) run this command "
+        "with the same setting, (4) take the old secret away and restart again. It "
+        "can be stopped and run again at any time.",
+    )
+    named = {"show": show, "set": change, **protection, "rotate-key": rotate}
+    for name, subcommand in named.items():
+        add_data_and_json_arguments(subcommand)
+        subcommand.set_defaults(run=_run, subcommand=name)
+
+
+def _add_protection(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> dict[str, argparse.ArgumentParser]:
+    protect = actions.add_parser(
+        "protect",
+        help="keep these variables from being copied to previews",
+        description="Protect variables of an environment: previews that are opened from now on get no copy of them, "
+        "neither those of pull requests nor those of `pharos preview open --from`. Open previews keep their copies. "
+        "The environment itself runs with the variables as before. Protection belongs to the name: it stays when the "
+        "variables are replaced, and may be set before a variable of that name exists.",
+    )
+    unprotect = actions.add_parser(
+        "unprotect",
+        help="copy these variables to previews again",
+        description="Remove the protection from variables of an environment: previews that are opened from now on get "
+        "a copy of them.",
+    )
+    for subcommand in (protect, unprotect):
+        add_environment_argument(subcommand)
+        subcommand.add_argument(
+            "names", metavar="NAME", nargs="+", help="the name of a variable, without a value"
+        )
+    add_approval_arguments(unprotect)
+    return {"protect": protect, "unprotect": unprotect}
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    match arguments.subcommand:
+        case "show":
+            params = {"environment_id": arguments.environment}
+            return print_result(arguments, request_action(arguments, "variables/show", params), _show)
+        case "set":
+            text = read_variables(arguments.file)
+            params = {"environment_id": arguments.environment, "text": text, "by": arguments.by}
+            return print_result(arguments, request_action(arguments, "variables/set", params), _show_set)
+        case "protect" | "unprotect":
+            params = {"environment_id": arguments.environment, "names": arguments.names}
+            if arguments.subcommand == "unprotect":
+                params |= read_approval_arguments(arguments)
+            result = request_action(arguments, f"variables/{arguments.subcommand}", params)
+            show = _show_protected if arguments.subcommand == "protect" else _show_unprotected
+            return print_result(arguments, result, partial(show, set(arguments.names)))
+    return print_result(arguments, _rotate_key(arguments), _show_rotated)
+
+
+def _show(result: dict[str, Any]) -> None:
+    environment_path = f"{result['project']}/{result['environment']}"
+    if result["version"] is None:
+        print(
+            qualify_commands(
+                f"{environment_path} has no variables yet. "
+                f"`pharos variables set {environment_path} FILE` sets them."
+            )
+        )
+    else:
+        by = f" by {result['set_by']}" if result["set_by"] else ""
+        count = len(result["names"])
+        print(
+            f"{environment_path}: version {result['version']}, set {result['set_at']}{by}, {count} variables"
+        )
+        for name in result["names"]:
+            print(f"  {name}{'  (protected)' if name in result['protected'] else ''}")
+        if result["not_live"]:
+            print(describe_not_live(environment_path))
+    if missing := set(result["protected"]).difference(result["names"]):
+        print(f"Protected, but not set: {_join_sorted(missing)}.")
+    if result["pending_change_id"] is not None:
+        print(
+            qualify_commands(
+                f"Change {result['pending_change_id']} waits for approval; `pharos approvals` shows it."
+            )
+        )
+
+
+def _show_set(result: dict[str, Any]) -> None:
+    environment_path = f"{result['project']}/{result['environment']}"
+    if result["change_id"] is None:
+        print(f"{environment_path} has {result['count']} variables. {describe_not_live(environment_path)}")
+    else:
+        print(f"Change {result['change_id']} of {environment_path} waits for a second person:")
+        print(f"  {program_name()} approve variables {result['change_id']} --by EMAIL")
+
+
+def describe_not_live(environment: str) -> str:
+    """Return the advice after a change of variables: running processes keep the ones they were started with."""
+    return qualify_commands(f"Not live until the next deploy: `pharos deploy {environment}`.")
+
+
+def _show_protected(names: set[str], result: dict[str, Any]) -> None:
+    environment_path = f"{result['project']}/{result['environment']}"
+    if result["added"]:
+        print(
+            f"Protected in {environment_path}: {_join_sorted(result['added'])}. Previews get no copy from now on."
+        )
+    if already := names.difference(result["added"]):
+        print(f"Protected already in {environment_path}: {_join_sorted(already)}.")
+    if result["missing"]:
+        print(f"Not set yet: {_join_sorted(result['missing'])}. Once set they are protected.")
+
+
+def _show_unprotected(names: set[str], result: dict[str, Any]) -> None:
+    environment_path = f"{result['project']}/{result['environment']}"
+    if result["removed"]:
+        print(f"Not protected any more in {environment_path}: {_join_sorted(result['removed'])}.")
+    if others := names.difference(result["removed"]):
+        print(f"Not protected before in {environment_path}: {_join_sorted(others)}.")
+
+
+def _join_sorted(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _show_rotated(result: dict[str, Any]) -> None:
+    print(
+        f"Sealed again under key {result['key_id']}: {result['resealed']:,}. Nothing is left under another key."
+    )
+
+
+def _rotate_key(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Request rounds, each a transaction of its own, until nothing is sealed under another key."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("sealed again"), BarColumn(), MofNCompleteColumn())
+    hidden = arguments.json or not console.is_terminal
+    done = idle = 0
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("sealing", total=None)
+        while True:
+            result = request_action(arguments, "variables/rotate-key")
+            done += result["resealed"]
+            progress.update(task, completed=done, total=done + result["left"])
+            if not result["left"]:
+                return {"resealed": done, "key_id": result["key_id"]}
+            idle = 0 if result["resealed"] else idle + 1
+            if idle == _MAX_IDLE_ROUNDS:
+                raise CommandFailed(
+                    f"{result['left']} were changed by others meanwhile: run the command again."
+                )

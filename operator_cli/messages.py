@@ -1,0 +1,83 @@
+"""What commands print: results, outages, and `pharos …` commands that can be typed where the message is read."""
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from operator_cli.errors import InstallationUnreachable
+
+_NAME = "pharos"
+_QUOTED = re.compile(rf"`{_NAME}(?= )")
+
+
+def print_result(arguments: argparse.Namespace, result: Any, show: Callable[[Any], None]) -> int:
+    """Print the result as JSON with `--json`, else through `show`, with its `warning`. Return exit status 0."""
+    if arguments.json:
+        # Imported here: `pharos --help` does not need it.
+        import json
+
+        print(json.dumps(result))
+        return 0
+    show(result)
+    if isinstance(result, dict) and "warning" in result:
+        print(qualify_commands(result["warning"]))
+    return 0
+
+
+class OutageNotice:
+    """Reports on standard error that the installation is unreachable, once per outage."""
+
+    def __init__(self) -> None:
+        self._is_reported = False
+
+    def report(self, error: InstallationUnreachable) -> None:
+        """Print the error if it is the first one of this outage."""
+        if not self._is_reported:
+            print(qualify_commands(f"pharos: {error} Still waiting."), file=sys.stderr)
+        self._is_reported = True
+
+    def end(self) -> None:
+        """Note that the installation responds again."""
+        self._is_reported = False
+
+
+def format_command(words: Sequence[str]) -> str:
+    """Return `pharos` with these arguments, quoted for a shell."""
+    return f"{program_name()} {shlex.join(words)}" if words else program_name()
+
+
+def qualify_commands(text: str) -> str:
+    """Return the text with `program_name()` at the beginning of each `` `pharos … ` ``."""
+    return (
+        text
+        if f"`{_NAME} " not in text or program_name() == _NAME
+        else _QUOTED.sub(lambda _: f"`{program_name()}", text)
+    )
+
+
+@cache
+def program_name() -> str:
+    """Return how a shell in the current folder starts this program: `pharos` if it is on PATH, else its path."""
+    return find_program(sys.argv[0], os.environ.get("PATH"), Path.cwd())
+
+
+def find_program(started_as: str, path: str | None, folder: Path) -> str:
+    """Return how a shell in `folder`, whose PATH is `path`, starts the script `started_as` (`sys.argv[0]`)."""
+    script = Path(started_as)
+    if script.name != _NAME or not script.is_file():
+        # `python -m operator_cli.main`, or a test that calls a function.
+        return _NAME
+    # Imported here because it is slow, and most commands print no command.
+    import shutil
+
+    found = shutil.which(_NAME, path=path)
+    if found is not None and Path(found).resolve() == script.resolve():
+        return _NAME
+    at = script.absolute()
+    return shlex.quote(str(at.relative_to(folder) if at.is_relative_to(folder) else at))

@@ -1,0 +1,34 @@
+"""Structured logs: one JSON object a line on standard error."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+import orjson
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if (identity := getattr(record, "request_id", None)) is not None:
+            line["request_id"] = identity
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line).decode()
+
+
+def start_logs(level: str) -> None:
+    """Send log lines of `level` and above to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Alembic logs each migration context, and aiohttp each malformed request.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.server").setLevel(logging.ERROR)
+    # Without a broker aiokafka logs ten attempts a second; the adapters log the outage once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

@@ -1,1 +1,0 @@
-"""Ships files to a Pharos: lines become batches whose IDs follow from their place, so that none is stored twice."""

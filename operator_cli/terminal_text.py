@@ -1,0 +1,38 @@
+"""Makes stored text safe to print: it may hold line ends, and escape sequences that would act on the terminal."""
+
+from collections.abc import Iterable, Mapping
+
+from rich.text import Text
+
+from operator_cli.messages import qualify_commands
+
+
+def sanitize(text: str, *, max_length: int = 500) -> str:
+    """Return the text on one line, with a space for each unprintable character, cut to `max_length`."""
+    if len(text) > max_length:
+        text = text[: max_length - 1] + "…"
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def make_cell(text: str, style: str = "", *, max_length: int = 500) -> Text:
+    """Return the sanitized text as a table cell, without interpreting markup."""
+    return Text(sanitize(text, max_length=max_length), style=style)
+
+
+def sanitize_lines(text: str, *, max_lines: int = 60) -> Iterable[str]:
+    """Yield the sanitized lines of the text, and how many more there are after `max_lines`."""
+    lines = text.splitlines()
+    yield from (sanitize(line) for line in lines[:max_lines])
+    if len(lines) > max_lines:
+        yield f"… {len(lines) - max_lines} more lines"
+
+
+def print_facts(title: str, facts: Mapping[str, str], *, max_length: int = 500) -> None:
+    """Print a title, and a line of up to `max_length` characters for each label and value."""
+    # Imported here: commands that only sanitize text do not need it.
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(sanitize(title), style="bold"))
+    for label, value in facts.items():
+        console.print(Text(f"{label:<12} {sanitize(qualify_commands(value), max_length=max_length)}"))
