@@ -9,6 +9,6 @@ from tests.support.platform_process import PlatformProcess, platform_process
 
 @pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
-    # The folder is named as `pharos` names it by default: commands run beside it need no --data.
+    # The default name of the data folder, so that commands next to it need no --data.
     with platform_process(tmp_path_factory.mktemp("platform") / ".pharos") as process:
         yield process

@@ -1,4 +1,4 @@
-"""What a schema cannot say, put right in requests before they are sent. No answer is looked at here, and no check."""
+"""Corrects requests before they are sent where a schema cannot express the rule. It checks no response."""
 
 import hmac
 import itertools
@@ -12,9 +12,9 @@ import requests
 import schemathesis
 
 _KEY = re.compile(r"[ -~]{1,255}")
-# The secret of each path at which webhooks are taken.
+# The secret of each webhook path.
 _SECRETS: dict[str, str] = json.loads(os.environ["SCHEMATHESIS_WEBHOOK_SECRETS"])
-# Beside whatever is made up: what tells of a push has these.
+# Headers of a push, in addition to generated ones.
 _PUSH = {
     "ref": "refs/heads/main",
     "before": "0" * 40,
@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 
 class _Signed(requests.auth.AuthBase):
-    """Signs the body's bytes as they are about to be sent."""
+    """Signs the bytes of the body just before they are sent."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
@@ -40,7 +40,7 @@ class _Signed(requests.auth.AuthBase):
 
 
 class _AtTheRoot(requests.auth.AuthBase):
-    """Sends the request to the host itself: Schemathesis does not know servers of single paths."""
+    """Sends the request to the host: Schemathesis does not support servers of single paths."""
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         assert request.url is not None
@@ -50,9 +50,8 @@ class _AtTheRoot(requests.auth.AuthBase):
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    """Idempotency keys are new with each request. Whole numbers have no decimal point, where JSON Schema takes 19.0
-    for an integer. A text that has to hold JSON holds it: `contentSchema` is for readers alone. And webhooks are
-    signed, unless something else is to be wrong with them."""
+    """Correct the request: a new idempotency key, integers without a decimal point (JSON Schema accepts 19.0), JSON in
+    texts with a `contentSchema`, and signed webhooks unless another part of them is invalid."""
     key = (case.headers or {}).get("Idempotency-Key")
     if isinstance(key, str) and _KEY.fullmatch(key):
         case.headers["Idempotency-Key"] = f"{case.operation.label} {next(_numbers)}"
@@ -66,7 +65,7 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
         kwargs["auth"] = _Signed(secret)
         if case.media_type == "application/json" and isinstance(case.body, dict):
             case.body = {**case.body, **_PUSH}
-    # A body that is set is judged anew, and one that is not there would count as broken.
+    # Setting a body validates it again, and a missing one would count as invalid.
     if isinstance(case.body, dict | list):
         case.body = _whole(case.body)
 

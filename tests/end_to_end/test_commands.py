@@ -1,4 +1,4 @@
-"""The commands beside a running platform, and how starts are refused."""
+"""Commands next to a running platform, and refused starts."""
 
 import json
 import os
@@ -21,14 +21,14 @@ _SHELL_BLOCK = re.compile(r"```sh\n(KEY=.*?)```", re.DOTALL)
 def test_the_lines_of_the_readme_work_as_pasted(platform: PlatformProcess) -> None:
     (script,) = _SHELL_BLOCK.findall((_ROOT / "README.md").read_text())
     script = script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{platform.port}")
-    # A second is enough for people, who look again: here it is looked until the repeat is counted as well.
+    # People retry after a second; this polls until the repeated batch is counted as well.
     answer = 'curl -sS "$URL$RECEIPT" -H "Authorization: Bearer $KEY"'.replace(
         "$URL", f"http://127.0.0.1:{platform.port}"
     )
     (waiting,) = re.findall(r"^sleep 1; curl", script, re.MULTILINE)
     counted = f"until {answer} | grep -q '\"duplicates\":1'; do sleep 0.1; done"
     script = script.replace(waiting, f"{counted}; echo; curl")
-    # A marker behind each answer: curl ends none of them with a line.
+    # A marker after each response, because curl adds no line end.
     script = script.replace("\ncurl", "\necho; curl")
     done = fork_server.run(
         ["bash", "-eu", "-c", script], cwd=platform.data.parent, capture_output=True, text=True, timeout=180
@@ -41,7 +41,7 @@ def test_the_lines_of_the_readme_work_as_pasted(platform: PlatformProcess) -> No
     assert answers[3]["data"]["id"] == platform.credentials["account_id"]
 
 
-def test_receipt_shows_what_became_of_a_batch(platform: PlatformProcess) -> None:
+def test_receipt_shows_the_status_of_a_batch(platform: PlatformProcess) -> None:
     answer = platform.ingest({"batch_id": uuid.uuid4().hex, "events": [{"type": "job"}]})
     platform.wait_until_consumed()
     done = platform.run("receipt", answer.json["data"]["id"], "--json")
@@ -87,7 +87,7 @@ def test_a_second_process_on_the_folder_is_refused(platform: PlatformProcess) ->
 
 
 def test_a_copy_of_the_folder_is_refused(platform: PlatformProcess, tmp_path: Path) -> None:
-    """Before it looks for processes: it would take those of the other one for its own."""
+    """Refused before the search for processes, which would adopt those of the original."""
     shutil.copytree(platform.data / "deployer", tmp_path / "data" / "deployer")
     done = _up(tmp_path / "data", free_port())
     assert (done.returncode, "are copies of one folder" in done.stderr) == (1, True), done.stderr
@@ -102,7 +102,7 @@ def test_a_port_in_use_is_refused(platform: PlatformProcess, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "variable", ["PHAROS_INGEST_RAT", "PHAROS_INGEST_RATE", "PHAROS_RECEIPT_KEY", "PHAROS_VARIABLES_KEY"]
 )
-def test_a_bad_setting_stops_the_start_and_is_named(tmp_path: Path, variable: str) -> None:
+def test_a_bad_setting_fails_the_start_with_its_name(tmp_path: Path, variable: str) -> None:
     done = _up(tmp_path / "data", free_port(), **{variable: "secret-nonsense"})
     assert done.returncode == 2
     assert f"{variable}:" in done.stderr
@@ -110,7 +110,7 @@ def test_a_bad_setting_stops_the_start_and_is_named(tmp_path: Path, variable: st
         assert "secret-nonsense" not in done.stderr
 
 
-def test_a_command_without_a_platform_says_what_to_start(tmp_path: Path) -> None:
+def test_a_command_without_a_platform_advises_to_start_it(tmp_path: Path) -> None:
     for command in (["query", "SELECT 1"], ["receipt", "rcp_x"], ["dead-letters", "list"], ["tail"]):
         done = fork_server.run(
             [str(PHAROS), *command, "--data", str(tmp_path / "none")],

@@ -1,4 +1,4 @@
-"""Configurations on a running platform: what is applied holds for deployments, for sites and for monitors."""
+"""Configurations on a running platform take effect on deployments, sites and monitors."""
 
 import json
 import uuid
@@ -21,18 +21,18 @@ _KNOWN_SECONDS = 5.0
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploying]:
-    with deploying(tmp_path_factory.mktemp("configured"), PHAROS_DEPLOY_DRAIN_SECONDS="1") as made:
-        yield made
+    with deploying(tmp_path_factory.mktemp("configured"), PHAROS_DEPLOY_DRAIN_SECONDS="1") as created:
+        yield created
 
 
 @pytest.fixture
 def project(installation: Deploying, request: pytest.FixtureRequest) -> Configuring:
-    """One of its own for each test."""
+    """A new project for each test."""
     return new_project(installation.platform, request.node.name[:60])
 
 
 def _collect(project: Configuring, tracker_id: str, origin: str) -> int:
-    """The answer's status to a page view."""
+    """Send a page view and return the status of the response."""
     event = {"id": str(uuid.uuid4()), "type": "pageview", "path": "/"}
     headers = {
         "Content-Type": "text/plain;charset=UTF-8",
@@ -53,7 +53,7 @@ def _signal(project: Configuring, heartbeat: int, key: str) -> int:
     ).status
 
 
-def test_the_contracts_document(project: Configuring) -> None:
+def test_the_example_document_of_the_contract_is_applied(project: Configuring) -> None:
     database = "postgresql://shop:secret@db.internal/shop"
     planned = project.plan(CONTRACT, production_database=database)
     assert planned["summary"] == {"create": 4, "update": 1, "delete": 0}
@@ -65,8 +65,10 @@ def test_the_contracts_document(project: Configuring) -> None:
         "sites.www",
     ]
     applied = project.bring_about(CONTRACT, production_database=database)
-    told = [{name: one[name] for name in ("action", "resource", "changes")} for one in applied["operations"]]
-    assert told == planned["actions"]
+    output = [
+        {name: one[name] for name in ("action", "resource", "changes")} for one in applied["operations"]
+    ]
+    assert output == planned["actions"]
     assert [(one["status"], one["error"], one["attempts"]) for one in applied["operations"]] == [
         ("succeeded", None, 1)
     ] * 5
@@ -77,14 +79,14 @@ def test_the_contracts_document(project: Configuring) -> None:
         2,
         "running",
     )
-    # From now on variables wait for a second person, and nothing is planned over those that wait.
+    # From now on variables wait for a second person, and plans skip waiting variables.
     project.bring_about(CONTRACT, production_database="another")
     again = project.plan(CONTRACT, production_database="another")
     assert again["awaiting_approval"] == ["environments.production.variables"]
     assert project.plan(CONTRACT, production_database=database)["summary"]["update"] == 1
 
 
-def test_a_site_is_served_where_its_configuration_says(project: Configuring) -> None:
+def test_a_site_is_served_on_its_configured_domains(project: Configuring) -> None:
     one, other = "https://one.example", "https://other.example"
     project.bring_about(_SITE % f'"{one}"')
     (site,) = [site for site in project.operate("site", "list") if site["name"] == "told"]
@@ -99,7 +101,7 @@ def test_a_site_is_served_where_its_configuration_says(project: Configuring) -> 
     holds_within(_KNOWN_SECONDS, lambda: _collect(project, tracker, other) == 404)
 
 
-def test_keys_of_monitors_end_with_them(project: Configuring) -> None:
+def test_keys_of_removed_monitors_are_refused(project: Configuring) -> None:
     document = "version: 2\nenvironments: {live: {type: production, heartbeats: {%s}}}\n"
     project.bring_about(document % "one: {period: 1h}, other: {period: 1h}")
     rows = {
@@ -116,7 +118,7 @@ def test_keys_of_monitors_end_with_them(project: Configuring) -> None:
     holds_within(_KNOWN_SECONDS, lambda: _signal(project, rows["other"], keys["other"]) == 401)
 
 
-def test_what_is_live_follows_its_configuration(installation: Deploying, tmp_path: Path) -> None:
+def test_the_live_release_follows_its_configuration(installation: Deploying, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
     repository.commit(page_app("live"))
     app = installation.new_app("Configured app", repository)
@@ -136,7 +138,9 @@ def test_what_is_live_follows_its_configuration(installation: Deploying, tmp_pat
     wait_until(lambda: app.runners() == [])
 
 
-def test_a_killed_platform_goes_on_where_it_was(installation: Deploying, project: Configuring) -> None:
+def test_a_restarted_platform_continues_the_run_of_a_killed_one(
+    installation: Deploying, project: Configuring
+) -> None:
     project.bring_about(BEFORE, **BINDINGS)
     (site,) = [site for site in project.operate("site", "list") if site["name"] == "old-1"]
     number = project.begin(AFTER + DELETED, **BINDINGS)
@@ -146,7 +150,9 @@ def test_a_killed_platform_goes_on_where_it_was(installation: Deploying, project
     ended = project.end(number)
     assert [one["status"] for one in ended["operations"]] == ["succeeded"] * COUNT
     assert project.plan(AFTER + DELETED, **BINDINGS)["actions"] == []
-    told = [entry for entry in project.operate("audit", "--limit", "1000") if entry["source"] == "127.0.0.1"]
-    removed = [entry["subject"] for entry in told if entry["action"].endswith(".remove")]
+    output = [
+        entry for entry in project.operate("audit", "--limit", "1000") if entry["source"] == "127.0.0.1"
+    ]
+    removed = [entry["subject"] for entry in output if entry["action"].endswith(".remove")]
     assert len(removed) == len({*removed}) >= 15
     assert _collect(project, site["tracker_id"], "https://one.example") == 404

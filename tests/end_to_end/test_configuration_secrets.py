@@ -1,4 +1,4 @@
-"""What configurations are given as bindings and as variables is told to nobody and written down nowhere."""
+"""Values of bindings and variables of configurations are neither shown nor stored in plain text."""
 
 import base64
 import hashlib
@@ -35,7 +35,7 @@ _BINDINGS = {
 }
 _LITERAL = f"literal-{_CORES[5]}"
 _LITERAL_LINES = f"one\n{_CORES[6]}\n"
-# Where it is set it is no secret any more; where the configuration is talked of it is.
+# Secret in messages about the configuration, but not where the value is set.
 _BRANCH, _HOST, _PATH = (_core() for _ in range(3))
 _SETTINGS = {"branch": _BRANCH, "host": _HOST, "path": _PATH}
 _DOCUMENT = f"""\
@@ -61,7 +61,7 @@ _ALL = {**_BINDINGS, **_SETTINGS}
 
 
 def _variables() -> list[str]:
-    """As they are stored in the end."""
+    """Return the final values of the variables."""
     inside = (
         f"postgresql://app:{_BINDINGS['plain']}@db.internal/{_BINDINGS['odd']}?key={_BINDINGS['foreign']}"
     )
@@ -69,7 +69,7 @@ def _variables() -> list[str]:
 
 
 def _digests() -> list[bytes]:
-    """What somebody could try guesses on."""
+    """Return digests against which somebody could test guesses."""
     found = []
     for value in [*_variables(), *_CORES]:
         digest = hashlib.sha256(value.encode()).digest()
@@ -79,12 +79,12 @@ def _digests() -> list[bytes]:
 
 
 def _pieces(core: str) -> list[str]:
-    """A message may show the beginning of a value only."""
+    """Return pieces of a value that a message could show."""
     return [core[at : at + 10] for at in range(0, len(core) - 9, 10)]
 
 
 def _escaped(text: str) -> list[str]:
-    """As JSON, Python and URLs write what is not ASCII."""
+    """Return the notations of non-ASCII text in JSON, Python and URLs."""
     return [json.dumps(text)[1:-1], ascii(text)[1:-1], quote(text)]
 
 
@@ -106,19 +106,19 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
 
 @pytest.fixture(scope="module")
 def project(platform: PlatformProcess) -> Configuring:
-    """To which the document was applied, with other bindings."""
-    made = new_project(platform, "Vault")
-    made.bring_about(_DOCUMENT, **{name: f"{value}0" for name, value in _ALL.items()})
-    return made
+    """A project to which the document was applied, with other bindings."""
+    created = new_project(platform, "Vault")
+    created.bring_about(_DOCUMENT, **{name: f"{value}0" for name, value in _ALL.items()})
+    return created
 
 
 def _check_told(project: Configuring, known: int = 0) -> None:
-    """That nothing secret was told since then."""
+    """Assert that no secret was shown since then."""
     assert len(project.told) > known
-    assert [told for told in project.told[known:] if _HIDDEN.within(told)] == []
+    assert [output for output in project.told[known:] if _HIDDEN.within(output)] == []
 
 
-def test_the_search_finds_what_it_looks_for(tmp_path: Path) -> None:
+def test_the_search_finds_planted_secrets(tmp_path: Path) -> None:
     for value in _variables():
         for text in (
             value,
@@ -134,11 +134,11 @@ def test_the_search_finds_what_it_looks_for(tmp_path: Path) -> None:
         assert files_with(_SECRETS, tmp_path) == [tmp_path / "leak"]
 
 
-def test_plans_reviews_and_applications(project: Configuring) -> None:
+def test_plans_reviews_and_runs_show_no_secret(project: Configuring) -> None:
     plan = project.plan(_DOCUMENT, **_ALL)
-    told = {change["field"]: change for action in plan["actions"] for change in action["changes"]}
+    output = {change["field"]: change for action in plan["actions"] for change in action["changes"]}
     masked = {"branch", "domains", "goals.Bought", "variables.PLAIN"}
-    assert {told[field]["to"] for field in masked} == {"•••"}
+    assert {output[field]["to"] for field in masked} == {"•••"}
     wish = {"document": _DOCUMENT, "bindings": _ALL}
     for _ in range(2):
         review = project.configure("POST", "reviews", wish, Idempotency_Key="a review")
@@ -149,15 +149,15 @@ def test_plans_reviews_and_applications(project: Configuring) -> None:
     ended = project.end(applied.json["data"]["id"])
     assert ended["status"] == "succeeded", ended
     assert project.plan(_DOCUMENT, **_ALL)["actions"] == []
-    # All of it is another one now.
+    # All values are different now.
     others = {name: f"{value}1" for name, value in _ALL.items()}
     project.bring_about(_DOCUMENT, **others)
-    # One is reviewed and never applied.
+    # One review is never applied.
     assert project.configure("POST", "reviews", wish).status == 201
     _check_told(project)
 
 
-def test_an_operation_that_fails_is_tried_again_and_called_off(project: Configuring) -> None:
+def test_a_failed_retried_and_canceled_step_shows_no_secret(project: Configuring) -> None:
     known = len(project.told)
     project.bring_about(
         "version: 2\nenvironments: {full: {type: staging}, last: {type: staging, order: 9}}\n"
@@ -194,10 +194,10 @@ def test_an_operation_that_fails_is_tried_again_and_called_off(project: Configur
 
 @pytest.mark.longer_in_full
 @pytest.mark.parametrize("place", PLACES)
-def test_a_document_that_is_refused_for_what_a_binding_gave(
+def test_a_document_refused_for_a_bound_value_shows_no_secret(
     request: pytest.FixtureRequest, project: Configuring, place: str
 ) -> None:
-    """A review reads documents as a plan does: in `make test` it gets one value of each place."""
+    """A review reads documents like a plan does, so `make test` covers one value of each position."""
     known = len(project.told)
     wanted = PLACES[place].replace("%s", '"${bad}"')
     document = f"version: 2\n{wanted}\n"
@@ -216,7 +216,7 @@ def test_a_document_that_is_refused_for_what_a_binding_gave(
 
 
 @pytest.mark.parametrize("kind", bad_requests(""))
-def test_a_request_that_is_refused(project: Configuring, kind: str) -> None:
+def test_a_refused_request_shows_no_secret(project: Configuring, kind: str) -> None:
     known = len(project.told)
     for path in ("plan", "reviews"):
         answer = project.configure("POST", path, bad_requests(_CORES[0])[kind])
@@ -224,7 +224,7 @@ def test_a_request_that_is_refused(project: Configuring, kind: str) -> None:
     _check_told(project, known)
 
 
-def test_commands(project: Configuring, tmp_path: Path) -> None:
+def test_commands_show_no_secret(project: Configuring, tmp_path: Path) -> None:
     known = len(project.told)
     others = {name: f"{value}2" for name, value in _ALL.items()}
     given = write_given(tmp_path, _DOCUMENT, others)
@@ -242,16 +242,16 @@ def test_commands(project: Configuring, tmp_path: Path) -> None:
         assert refused.returncode == 1 and refused.stderr
     project.operate("audit")
     _check_told(project, known)
-    # These show what is set, wherever that came from.
+    # These commands show set values, no matter where they came from.
     known = len(project.told)
     assert project.run("config", "export", *of_project).returncode == 0
     assert _BRANCH in project.operate("config", "export", *of_project)["document"]
     slug = project.operate("project", "show", project.project)["slug"]
     project.operate("variables", "show", f"{slug}/vault")
-    assert [told for told in project.told[known:] if _SECRETS.within(told)] == []
+    assert [output for output in project.told[known:] if _SECRETS.within(output)] == []
 
 
-def test_no_table_has_them(project: Configuring, platform: PlatformProcess) -> None:
+def test_no_table_contains_a_secret(project: Configuring, platform: PlatformProcess) -> None:
     with closing(sqlite3.connect(platform.data / "control.sqlite", timeout=30)) as database:
         tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         rows = {table: database.execute(f'SELECT * FROM "{table}"').fetchall() for table in tables}
@@ -265,8 +265,8 @@ def _bytes(cell: object) -> bytes:
     return cell if isinstance(cell, bytes) else str(cell).encode()
 
 
-def test_no_file_has_them(project: Configuring, platform: PlatformProcess) -> None:
-    # As it runs, with what is only in the database's log yet; and when it has ended.
+def test_no_file_contains_a_secret(project: Configuring, platform: PlatformProcess) -> None:
+    # While it runs, with data that is only in the write-ahead log; and after it has ended.
     for _ in range(2):
         assert files_with(_SECRETS, platform.data) == []
         assert not _HIDDEN.within(platform.log.read_bytes())

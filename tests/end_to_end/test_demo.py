@@ -16,14 +16,14 @@ from tests.support.platform_process import PHAROS, PlatformProcess
 
 @pytest.fixture(scope="module", params=[7, pytest.param(90, marks=pytest.mark.full)])
 def days(request: pytest.FixtureRequest) -> int:
-    """Days of the demo's past: 90 in the product, of which each costs the consumer as much CPU as the next."""
+    """Days of past visits in the demo. Each day costs the consumer CPU, so only `--full` has the product's 90."""
     given: int = request.param
     return given
 
 
 @pytest.fixture(scope="module")
 def demo(days: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
-    """One for the whole file."""
+    """One demo for the whole file."""
     program = [str(PHAROS)] if days == 90 else [sys.executable, "-m", "tests.support.short_demo", str(days)]
     platform = PlatformProcess(tmp_path_factory.mktemp("demo") / "demo", command=[*program, "up"])
     platform.start("--demo")
@@ -32,7 +32,7 @@ def demo(days: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platfo
 
 
 def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
-    """The address that it tells."""
+    """Return the address of the shop that the demo prints."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := re.search(r"a shop with the tracker at (http://\S+)", platform.log.read_text()):
@@ -41,7 +41,7 @@ def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
     raise AssertionError(platform.log.read_text()[-2000:])
 
 
-def test_the_first_report_shows_the_past_and_what_is_clicked_now(demo: PlatformProcess, days: int) -> None:
+def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProcess, days: int) -> None:
     shop = _shop(demo)
     with urllib.request.urlopen(shop, timeout=60) as answer:
         page = answer.read().decode()
@@ -66,10 +66,10 @@ def test_the_first_report_shows_the_past_and_what_is_clicked_now(demo: PlatformP
     assert answer.status == 204
 
 
-def test_started_again_the_past_is_not_made_twice(demo: PlatformProcess) -> None:
+def test_a_second_start_does_not_repeat_past_visits(demo: PlatformProcess) -> None:
     _shop(demo)
     demo.wait_until_consumed()
-    # The same days both times, should midnight come in between.
+    # The same days both times, even if midnight is in between.
     today = datetime.now(UTC).date()
     count = f"SELECT count() AS rows, uniqExact(id) AS ids FROM pharos.pageviews WHERE day < '{today}'"
     (before,) = demo.query(count)
@@ -82,12 +82,13 @@ def test_started_again_the_past_is_not_made_twice(demo: PlatformProcess) -> None
     assert before["rows"] == before["ids"]
 
 
-def test_without_the_first_site_there_is_no_demo(tmp_path: Path) -> None:
+def test_the_demo_requires_the_first_site(tmp_path: Path) -> None:
     platform = PlatformProcess(tmp_path / "demo")
     platform.start()
     assert platform.run("site", "remove", "1", "--yes").returncode == 0
     assert platform.stop() == 0
     done = platform.run("up", "--demo", "--port", "0")
     assert done.returncode == 1
-    told = "pharos: The demo needs the first site: There is no site 1; `pharos site list` shows all. Leave --demo out."
-    assert done.stderr.splitlines()[-1] == told
+    assert done.stderr.splitlines()[-1] == (
+        "pharos: The demo needs the first site: There is no site 1; `pharos site list` shows all. Leave --demo out."
+    )

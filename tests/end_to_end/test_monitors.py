@@ -38,12 +38,12 @@ def until(look: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def test_a_heartbeat_from_its_first_signal_to_down(platform: PlatformProcess) -> None:
-    # Each state lasts until the next thing is done, however long a command takes.
-    made = ask(
+def test_a_heartbeat_goes_from_its_first_signal_to_down(platform: PlatformProcess) -> None:
+    # Each state lasts until the next action, no matter how slow a command is.
+    created = ask(
         platform, "heartbeat", "create", "fast", "--period", "1h", "--grace", "1h", "--max-runtime", "1h"
     )
-    number, run = str(made["id"]), str(uuid.uuid4())
+    number, run = str(created["id"]), str(uuid.uuid4())
     path = f"/heartbeats/{number}"
 
     def show() -> Any:
@@ -54,14 +54,14 @@ def test_a_heartbeat_from_its_first_signal_to_down(platform: PlatformProcess) ->
         return shown
 
     assert state() == "new"
-    assert report(platform, path, made["key"], {"run_id": run, "signal": "start"}) == 202
+    assert report(platform, path, created["key"], {"run_id": run, "signal": "start"}) == 202
     until(lambda: state() == "running")
-    assert report(platform, path, made["key"], {"run_id": run, "signal": "success"}) == 202
+    assert report(platform, path, created["key"], {"run_id": run, "signal": "success"}) == 202
     until(lambda: state() == "up")
     ask(platform, "heartbeat", "set", number, "--period", "1s")
     until(lambda: state() == "late")
     late = show()
-    # To the moment, whenever it was noticed.
+    # The exact time, no matter when it was detected.
     assert late["since"] == late["due_at"]
     ask(platform, "heartbeat", "set", number, "--grace", "1s")
     until(lambda: state() == "down")
@@ -73,11 +73,11 @@ def test_a_heartbeat_from_its_first_signal_to_down(platform: PlatformProcess) ->
     assert (of_run["run_id"], of_run["outcome"], shown["failures_in_row"]) == (run, "succeeded", 1)
     assert 0 <= of_run["duration_seconds"] < 3600
     listed = platform.run("heartbeats").stdout
-    assert "fast" in listed and "down" in listed and made["key"] not in listed
+    assert "fast" in listed and "down" in listed and created["key"] not in listed
 
 
-def test_around_a_real_job(platform: PlatformProcess) -> None:
-    """`pharos run` with the data folder's own heartbeat: a good run, a failing one, a killed one."""
+def test_pharos_run_reports_a_real_job(platform: PlatformProcess) -> None:
+    """`pharos run` with the heartbeat of the data folder: a successful, a failed and a killed run."""
     heartbeat = platform.credentials["heartbeat"]["id"]
     wrapped = ("run", "--heartbeat", str(heartbeat), "--data", str(platform.data), "--", sys.executable, "-c")
     statuses = []
@@ -93,30 +93,30 @@ def test_around_a_real_job(platform: PlatformProcess) -> None:
     assert ask(platform, "heartbeat", "show", str(heartbeat))["state"] == "down"
 
 
-def test_pausing_and_keys(platform: PlatformProcess) -> None:
-    made = ask(platform, "heartbeat", "create", "cron", "--cron", "0 3 * * *", "--timezone", "Europe/Oslo")
-    number, path = str(made["id"]), f"/heartbeats/{made['id']}"
+def test_heartbeats_are_paused_and_their_keys_revoked(platform: PlatformProcess) -> None:
+    created = ask(platform, "heartbeat", "create", "cron", "--cron", "0 3 * * *", "--timezone", "Europe/Oslo")
+    number, path = str(created["id"]), f"/heartbeats/{created['id']}"
     assert ask(platform, "heartbeat", "pause", number)["state"] == "paused"
-    assert report(platform, path, made["key"], {"run_id": str(uuid.uuid4()), "signal": "failure"}) == 202
+    assert report(platform, path, created["key"], {"run_id": str(uuid.uuid4()), "signal": "failure"}) == 202
     until(lambda: len(ask(platform, "heartbeat", "show", number)["runs"]) == 1)
     assert ask(platform, "heartbeat", "show", number)["state"] == "paused"
     assert ask(platform, "heartbeat", "resume", number)["state"] == "new"
     other = ask(platform, "heartbeat", "new-key", number)
-    ask(platform, "heartbeat", "revoke-key", number, str(made["key_id"]))
+    ask(platform, "heartbeat", "revoke-key", number, str(created["key_id"]))
     body = {"run_id": str(uuid.uuid4()), "signal": "success"}
-    assert report(platform, path, made["key"], body) == 401
+    assert report(platform, path, created["key"], body) == 401
     signalled = datetime.now(UTC)
     assert report(platform, path, other["key"], body) == 202
     until(lambda: ask(platform, "heartbeat", "show", number)["state"] == "up")
     shown = ask(platform, "heartbeat", "show", number)
     assert datetime.fromisoformat(shown["due_at"]) > signalled
     assert shown["keys"] == [
-        {"id": made["key_id"], "state": "revoked"},
+        {"id": created["key_id"], "state": "revoked"},
         {"id": other["key_id"], "state": "live"},
     ]
 
 
-def test_a_queue_and_its_workers(platform: PlatformProcess) -> None:
+def test_a_queue_shows_its_counts_and_workers(platform: PlatformProcess) -> None:
     first = platform.credentials["queue"]
     path = f"/queues/{first['id']}"
     for second, pending in ((10, 4), (30, 9), (20, 6)):
@@ -135,9 +135,9 @@ def test_a_queue_and_its_workers(platform: PlatformProcess) -> None:
         return ask(platform, "queue", "show", str(first["id"]))
 
     until(lambda: shown()["pending"] == 9 and len(shown()["workers"]) == 1)
-    told = shown()
-    assert told["observed_at"] == "2026-11-20T12:00:30.000Z"
-    assert told["workers"][0]["status"] == "busy"
+    output = shown()
+    assert output["observed_at"] == "2026-11-20T12:00:30.000Z"
+    assert output["workers"][0]["status"] == "busy"
     assert "1m 15s" in platform.run("queues").stdout
     until(
         lambda: (
@@ -145,13 +145,13 @@ def test_a_queue_and_its_workers(platform: PlatformProcess) -> None:
             and platform.query("SELECT count() AS n FROM pharos.queue_worker_updates") == [{"n": 2}]
         ),
     )
-    made = ask(platform, "queue", "create", "mail")
-    assert made["key"].startswith("phr_mon_")
+    created = ask(platform, "queue", "create", "mail")
+    assert created["key"].startswith("phr_mon_")
     assert [queue["name"] for queue in ask(platform, "queues")] == ["default", "mail"]
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "output"),
     [
         (["heartbeat", "create", "x", "--cron", "61 * * * *"], "'61 * * * *' is no cron expression"),
         (["heartbeat", "create", "x", "--period", "1h", "--timezone", "Mars"], "'Mars' is no time zone"),
@@ -171,14 +171,14 @@ def test_a_queue_and_its_workers(platform: PlatformProcess) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_said(platform: PlatformProcess, command: list[str], told: str) -> None:
+def test_impossible_requests_are_refused(platform: PlatformProcess, command: list[str], output: str) -> None:
     done = platform.run(*command)
     assert done.returncode == 1
-    assert told in done.stderr
+    assert output in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_first_lines_of_create_tell_the_key_once(platform: PlatformProcess) -> None:
+def test_create_prints_the_key_once(platform: PlatformProcess) -> None:
     done = platform.run("heartbeat", "create", "told", "--period", "1h")
     assert done.returncode == 0
     assert "shown this once" in done.stdout and "pharos run --heartbeat" in done.stdout

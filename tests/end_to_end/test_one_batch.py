@@ -41,7 +41,7 @@ def _stored(platform: PlatformProcess, receipt: str) -> dict[str, Any]:
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         answer = platform.receipt(receipt)
-        # There is no time after the 202 at which the receipt is unknown.
+        # The receipt is known from the 202 on.
         assert answer.status == 200
         if answer.json["data"]["status"] != "queued":
             data: dict[str, Any] = answer.json["data"]
@@ -118,7 +118,7 @@ def test_a_resend_stores_nothing_and_is_counted(platform: PlatformProcess) -> No
     assert row == {"n": 7}
 
 
-def test_prometheus_reads_the_metrics_which_the_public_port_does_not_have(platform: PlatformProcess) -> None:
+def test_metrics_are_served_to_prometheus_but_not_on_the_public_port(platform: PlatformProcess) -> None:
     platform.ingest({"batch_id": uuid.uuid4().hex, "events": [{"type": "log"}]})
     platform.wait_until_consumed()
     for path in ("/metrics", "/metrics/", "//metrics", "/api/metrics", "/health/../metrics", "/%6detrics"):
@@ -134,7 +134,7 @@ def test_prometheus_reads_the_metrics_which_the_public_port_does_not_have(platfo
             assert error.code == status
 
 
-def test_credentials_are_for_the_owner_only(platform: PlatformProcess) -> None:
+def test_only_the_owner_can_read_the_credentials(platform: PlatformProcess) -> None:
     names = (
         "credentials.json",
         "receipt.key",

@@ -1,4 +1,4 @@
-"""Nothing that tells who somebody was is kept: looked for in every column, log line, record and file."""
+"""No personal data is stored: searches every column, log line, record and file."""
 
 import ipaddress
 import logging
@@ -28,7 +28,7 @@ _GIVEN = ("visitor-of-the-privacy-test", "session-of-the-privacy-test", "vital-o
 
 
 def _needles() -> list[str]:
-    """What must not be found: addresses as people and as machines write them, User-Agents, what was given."""
+    """Texts that must not be found: addresses in each notation, User-Agents and user input."""
     found = [_MARK, *_AGENTS, _BOT, *_GIVEN]
     for text in _ADDRESSES:
         address = ipaddress.ip_address(text)
@@ -56,7 +56,7 @@ def _events() -> list[dict[str, Any]]:
 
 
 async def _visit(edge: RunningEdge) -> None:
-    """Requests that are taken, dropped and refused, each with an address and a User-Agent."""
+    """Send requests that are accepted, dropped and refused, each with an address and a User-Agent."""
     tracker_id = await edge.open_site("https://shop.example")
     for address in _ADDRESSES:
         for agent in (*_AGENTS, _BOT):
@@ -100,7 +100,7 @@ async def test_nothing_that_identifies_a_person_is_stored(
 
 
 async def _columns(store: ChdbColumnStore) -> AsyncIterator[tuple[str, str]]:
-    """Every column of every table of Pharos, all of its values as text."""
+    """Yield every column of every table, with all values as text."""
     sql = "SELECT table, name FROM system.columns WHERE database = 'pharos' ORDER BY table, name"
     for table, column in (await store.query(sql)).rows:
         where = "WHERE log = 'privacy/0'" if table in ("pageviews", "dropped_pageviews") else ""

@@ -1,11 +1,11 @@
-"""Every operation of the API reference, called with what it allows and what it does not, by every kind of caller.
+"""Every operation of the API reference, called with valid and invalid input by every kind of caller.
 
 Schemathesis makes the requests from the document that is served, and holds each answer against it: status, headers,
 body, that what the schema forbids is refused and what it allows is taken, that a credential is asked for, and that
 other methods are refused. `schemathesis.toml` has what a schema cannot say.
 
 `make test` runs it for the caller that gets furthest, with few examples;
-`test_each_operation_refuses_other_credentials_as_the_reference_says` has the other callers.
+`test_each_operation_refuses_other_credentials_as_documented` has the other callers.
 """
 
 import asyncio
@@ -40,33 +40,33 @@ _CALLERS = (
 _SCHEMES = ("apiToken", "ingestKey", "monitorKey")
 _AT_ONCE = 2
 _SECONDS = 600
-# The first result is waited for by one test, and all others by the next.
+# One test waits for the first result, the next one for all others.
 pytestmark = pytest.mark.timeout(3 * _SECONDS)
 _APP_SECRET = "the secret of the application"
-# Fewer would mean that something kept the operations from being called at all.
+# Fewer would mean that operations were not called at all.
 _FEWEST = 1000
 _FEWEST_OF_FEW = 100
 _FEW_EXAMPLES = 5
-# As it stands in the configuration.
+# The placeholder in the configuration.
 _MAX_EXAMPLES = "max-examples = 15"
 
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """A platform, and the runs on it, which have begun."""
+    """A platform, and the started runs on it."""
 
     platform: PlatformProcess
     credentials: dict[str, str | None]
     runs: dict[str, "Future[_Run]"]
     is_short: bool
-    """With few examples."""
+    """True: use few examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What Schemathesis says of its run, for people and as a document."""
+    """The report of a run, as text and as a document."""
 
-    told: str
+    output: str
     report: dict[str, Any]
 
 
@@ -81,7 +81,7 @@ async def _add_tenant(platform: PlatformProcess) -> Tenant:
 
 
 def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
-    """The configuration with dictionaries of what there is."""
+    """Return the configuration with dictionaries of existing IDs."""
     shop, blog = (
         [
             str(named)
@@ -109,7 +109,7 @@ def _configuration(platform: PlatformProcess, tenant: Tenant) -> str:
         "repositories": [platform.credentials["repository"]["id"]],
         "git_events": ["push", "ping", "pull_request", "installation"],
     }
-    # A list of texts and numbers is written the same in JSON and in TOML.
+    # A list of strings and numbers has the same syntax in JSON and TOML.
     lines = [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in dictionaries.items()]
     return "\n".join([(_HERE / "schemathesis.toml").read_text(), "[dictionaries]", *lines, ""])
 
@@ -121,7 +121,7 @@ def _ping_key(platform: PlatformProcess) -> str:
 
 
 def _hooks(platform: PlatformProcess) -> dict[str, str]:
-    """What `schemathesis_hooks.py` is found by, and told."""
+    """Return the environment variables that load and configure `schemathesis_hooks.py`."""
     secrets = {
         "/repositories/{repository}/webhook": platform.credentials["repository"]["secret"],
         "/git-app/webhook": _APP_SECRET,
@@ -138,15 +138,15 @@ def _call(
 ) -> _Run:
     folder.mkdir()
     if caller != "an ingest key":
-        # Thousands of requests, of which nobody else gets past the credential.
+        # Thousands of requests, because other callers are stopped at authentication.
         unopened = ["[[operations]]", 'include-path-regex = "/otlp/"', "phases.coverage.enabled = false"]
         configuration = "\n".join([configuration, *unopened, ""])
     if caller != _CALLERS[0]:
-        # No credential makes a difference to what is signed.
+        # Signed requests do not depend on a credential.
         signed = ["[[operations]]", 'include-tag = "Webhooks"', "phases.coverage.enabled = false"]
         configuration = "\n".join([configuration, *signed, ""])
     if credential is not None:
-        # The same one for all operations, whatever they ask for.
+        # The same credential for all operations, whichever kind they require.
         schemes = [f"{name}.bearer = {json.dumps(credential)}" for name in _SCHEMES]
         configuration = "\n".join([configuration, "[auth.openapi]", *schemes, ""])
     (folder / "schemathesis.toml").write_text(configuration)
@@ -163,10 +163,10 @@ def _call(
         text=True,
         timeout=_SECONDS,
     )
-    # Some of the requests that it shows are long.
-    told = "\n".join(line[:300] for line in (done.stdout + done.stderr).splitlines())
-    assert report.exists(), told
-    return _Run(told, json.loads(report.read_text()))
+    # Some of the printed requests are long.
+    output = "\n".join(line[:300] for line in (done.stdout + done.stderr).splitlines())
+    assert report.exists(), output
+    return _Run(output, json.loads(report.read_text()))
 
 
 def _chosen_callers(request: pytest.FixtureRequest) -> list[str]:
@@ -181,7 +181,7 @@ def _chosen_callers(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture(scope="module")
 def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Called]:
-    """All runs, two at once, on one platform."""
+    """Execute all runs on one platform, two at a time."""
     folder = tmp_path_factory.mktemp("schemathesis")
     settings = {
         "PHAROS_INGEST_RATE": "1000000",
@@ -231,15 +231,15 @@ def called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         *(pytest.param(caller, marks=pytest.mark.full) for caller in _CALLERS[1:]),
     ],
 )
-def test_every_answer_is_as_the_reference_says(
+def test_every_response_matches_the_reference(
     caller: str, called: _Called, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = called.runs[caller].result()
     cases, operations = run.report["test_cases"], run.report["operations"]
     with capsys.disabled():
         print(f"\n{caller}: {cases['generated']} requests, {cases['unique_failures']} failures", end=" ")
-    assert not run.report["failures"] and not run.report["errors"], run.told
-    assert run.report["complete"], run.told
+    assert not run.report["failures"] and not run.report["errors"], run.output
+    assert run.report["complete"], run.output
     assert operations["tested"] == operations["total"]
     assert cases["generated"] >= (_FEWEST_OF_FEW if called.is_short else _FEWEST)
 
@@ -252,8 +252,8 @@ _ACCEPTS = {
 }
 
 
-def test_each_operation_refuses_other_credentials_as_the_reference_says(called: _Called) -> None:
-    """Each operation, by each caller, with an empty body."""
+def test_each_operation_refuses_other_credentials_as_documented(called: _Called) -> None:
+    """Call each operation as each caller, with an empty body."""
     document = called.platform.request("GET", "/api/openapi.json").json
     wrong = []
     for path, item in document["paths"].items():
@@ -273,13 +273,13 @@ def test_each_operation_refuses_other_credentials_as_the_reference_says(called: 
                     wrong.append((*case, "is not in the reference"))
                 if schemes and _ACCEPTS.get(caller) not in schemes:
                     expected = 403 if caller == _CALLERS[1] and "apiToken" in schemes else 401
-                    # OTLP answers with a status of its own, without the HTTP one.
+                    # OTLP responses have their own status, without the HTTP one.
                     if answer.status != expected or answer.json.get("status", expected) != expected:
                         wrong.append((*case, f"is not {expected}"))
     assert wrong == []
 
 
-def test_whatever_the_schema_allows_can_be_stored(called: _Called) -> None:
+def test_every_event_that_the_schema_allows_can_be_stored(called: _Called) -> None:
     wait(called.runs.values())
-    # What is put aside as a dead letter stays in the log.
+    # Dead letters stay in the log.
     called.platform.wait_until_consumed(300)

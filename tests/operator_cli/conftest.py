@@ -24,13 +24,13 @@ from tests.support.followed import Start, Work, Write
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
 from tests.support.redis_server import running_redis
 
-# Tests of these files work in projects of their own, so one platform serves them all. The others change or list what
-# belongs to the whole installation.
+# Tests of these files use projects of their own, so they share one platform. Tests of other files change or list data
+# of the whole installation.
 _ON_A_SHARED_PLATFORM = frozenset(
     f"test_{name}"
     for name in (
         "config_commands",
-        "config_following",
+        "config_apply",
         "deploy_commands",
         "deployment_commands",
         "logs_commands",
@@ -62,14 +62,14 @@ def on_socket(
 
 @pytest.fixture(scope="module")
 def own_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis that holds the keys of one installation only."""
+    """A Redis with the keys of one installation only."""
     with or_skip(running_redis(tmp_path_factory.mktemp("commands-redis"))) as server:
         yield server.url
 
 
 @pytest.fixture(scope="module")
-def more_settings() -> Mapping[str, str]:
-    """What a module sets beside Postgres and Redis: it has a fixture of this name then."""
+def extra_settings() -> Mapping[str, str]:
+    """Settings in addition to Postgres and Redis. A module that needs some overrides this fixture."""
     return {}
 
 
@@ -96,11 +96,11 @@ def on_engines(
     tmp_path_factory: pytest.TempPathFactory,
     own_database_url: str,
     own_redis_url: str,
-    more_settings: Mapping[str, str],
+    extra_settings: Mapping[str, str],
 ) -> Run:
     """Commands with Postgres and Redis set, where nothing else runs."""
     engines = {"PHAROS_DATABASE_URL": own_database_url, "PHAROS_REDIS_URL": own_redis_url}
-    return run_in(tmp_path_factory.mktemp("nothing-here"), {**CLEAN, **engines, **more_settings})
+    return run_in(tmp_path_factory.mktemp("nothing-here"), {**CLEAN, **engines, **extra_settings})
 
 
 # Each command of these files passes one request to an action that tests of the control API cover on both databases;
@@ -125,8 +125,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of this folder run up to thirty commands, each of which takes ten seconds on a machine that has much else
-    to do: they may take longer than others before they pass for hanging."""
+    """Give the tests of this folder a longer timeout: some run thirty commands, each of which can take ten seconds on
+    a busy machine."""
     _check_file_names()
     folder = f"{Path(__file__).parent}/"
     for item in items:
@@ -147,7 +147,7 @@ def _check_file_names() -> None:
 
 @pytest.fixture
 def pharos(request: pytest.FixtureRequest) -> Run:
-    """Commands on the one and on the other. Nothing is at their standard input."""
+    """Run commands on a running `pharos up` or on engines, with empty standard input."""
     if request.param == "engines":
         run: Run = request.getfixturevalue("on_engines")
         return run
@@ -157,22 +157,24 @@ def pharos(request: pytest.FixtureRequest) -> Run:
 
 @pytest.fixture
 def write(own_database_url: str) -> Write:
-    """What does some of a deployer's work in the database of `on_engines`."""
+    """Return a function that runs a deployer's writes in the database of `on_engines`."""
 
-    async def work_there(work: Work) -> Any:
+    async def run_work(work: Work) -> Any:
         engine = open_engine(own_database_url)
         async with open_sessions(engine)() as session, session.begin():
             done = await work(session, datetime.now(UTC))
         await engine.dispose()
         return done
 
-    return lambda work: asyncio.run(work_there(work))
+    return lambda work: asyncio.run(run_work(work))
 
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
-    """What starts commands like those of `on_engines`, or with `socket` of `on_socket`, which go on by themselves; at
-    the end they are ended."""
+    """Return a function that starts a command on `on_engines`, or with `socket` on `on_socket`, without waiting for it.
+
+    At the end of the test the commands are killed.
+    """
     with contextlib.ExitStack() as stack:
 
         def begin(*arguments: str, socket: bool = False, **options: Any) -> "subprocess.Popen[str]":
@@ -182,7 +184,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
             else:
                 environment["PHAROS_DATABASE_URL"] = request.getfixturevalue("own_database_url")
                 environment["PHAROS_REDIS_URL"] = request.getfixturevalue("own_redis_url")
-                environment |= request.getfixturevalue("more_settings")
+                environment |= request.getfixturevalue("extra_settings")
             given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
             process = stack.enter_context(
                 fork_server.popen(

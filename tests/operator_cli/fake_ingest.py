@@ -1,4 +1,4 @@
-"""The other side of `pharos send`: takes batches like the platform, stores each batch ID once, and fails on demand."""
+"""`pharos send` against a fake: it stores each batch ID once like the platform, and fails on demand."""
 
 import json
 import zlib
@@ -20,7 +20,7 @@ Fault = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse | N
 
 
 class FakeIngest:
-    """`faults` are asked for the next requests, one each; `rule` is asked for every request."""
+    """Each of `faults` handles one of the next requests; `rule` handles every request."""
 
     def __init__(self) -> None:
         self.stored: dict[str, list[dict[str, Any]]] = {}
@@ -31,11 +31,11 @@ class FakeIngest:
         self.receipt_statuses: deque[str] = deque()
 
     def events(self) -> list[dict[str, Any]]:
-        """What a platform would have stored."""
+        """Return the events that a platform would have stored."""
         return [event for events in self.stored.values() for event in events]
 
     def counts(self, field: str = "id") -> Counter[Any]:
-        """How often each event was stored."""
+        """Return how often each event was stored."""
         return Counter(event[field] for event in self.events())
 
     async def ingest(self, request: web.Request) -> web.StreamResponse:
@@ -63,11 +63,11 @@ class FakeIngest:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[str]:
-        """Gives the base URL."""
+        """Yield the base URL."""
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/api/v1/ingest", self.ingest)
         app.router.add_get("/api/v1/ingest/receipts/{id}", self.receipt)
-        # Requests that a rule never answers are not waited for.
+        # Shutdown does not wait for requests that a rule never answers.
         runner = web.AppRunner(app, auto_decompress=False, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -79,7 +79,7 @@ class FakeIngest:
 
 
 def answer(status: int, document: dict[str, Any] | None = None, **headers: str) -> Fault:
-    """A refusal."""
+    """Return a fault that refuses a request with this status."""
 
     async def fault(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         return web.json_response(document or {}, status=status, headers=headers)
@@ -88,7 +88,7 @@ def answer(status: int, document: dict[str, Any] | None = None, **headers: str) 
 
 
 def cut_connection(ingest: FakeIngest, *, stored: bool) -> Fault:
-    """The connection breaks before the answer; the batch was stored by then or not."""
+    """Return a fault that breaks the connection before the response, with the batch stored or not."""
 
     async def fault(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         if stored:
@@ -101,7 +101,7 @@ def cut_connection(ingest: FakeIngest, *, stored: bool) -> Fault:
 
 
 def write_events(path: Path, numbers: range, *, mode: str = "w") -> None:
-    """One log event a number, whose ID is the number."""
+    """Write one log event for each number, with the number as its ID."""
     with path.open(mode) as file:
         file.writelines(f'{{"type":"log","id":"{n}","title":"event number {n}"}}\n' for n in numbers)
 
@@ -109,7 +109,7 @@ def write_events(path: Path, numbers: range, *, mode: str = "w") -> None:
 async def send(
     base_url: str, folder: Path, *files: Path, strict: bool = False, source: str = "", batch: int = 10
 ) -> tuple[Report, list[str]]:
-    """Send like the command does. Gives the report and the messages."""
+    """Send like the command does. Return the report and the messages."""
     messages: list[str] = []
     report = Report(strict, messages.append)
     async with open_sending_session("the-key", 4) as session:

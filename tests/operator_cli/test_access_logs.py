@@ -1,4 +1,4 @@
-"""Access log lines as events, and telling the formats apart."""
+"""Access log lines become events, and the format of a file is detected."""
 
 import json
 from typing import Any
@@ -54,14 +54,14 @@ def test_a_common_line_has_no_referrer() -> None:
         (b"", None),
     ],
 )
-def test_a_last_number_is_the_time_of_the_request(more: bytes, milliseconds: float | None) -> None:
+def test_a_last_number_is_the_duration_of_the_request(more: bytes, milliseconds: float | None) -> None:
     event = event_of(COMBINED + more)
     assert event.get("duration_ms") == milliseconds
     assert "198.51.100.7" not in json.dumps(event)
 
 
 @pytest.mark.parametrize("request_text", [b"", b"-", rb"\x16\x03\x01\x02", b"quit"])
-def test_a_request_that_is_no_http_is_kept_without_a_path(request_text: bytes) -> None:
+def test_a_request_that_is_not_http_is_kept_without_a_path(request_text: bytes) -> None:
     event = event_of(
         COMBINED.replace(b"GET /a.gif?size=2 HTTP/1.0", request_text).replace(b" 200 ", b" 400 ")
     )
@@ -69,7 +69,7 @@ def test_a_request_that_is_no_http_is_kept_without_a_path(request_text: bytes) -
     assert "route" not in event
 
 
-def test_quotes_and_brackets_inside_fields() -> None:
+def test_fields_may_contain_quotes_and_brackets() -> None:
     line = rb'vhost:80 ::1 - a[b [01/Feb/2024:00:00:00 +0530] "GET /\"x\" HTTP/2.0" 503 - "-" "a \"b\" [c]"'
     event = event_of(line)
     assert event["timestamp"] == "2024-02-01T00:00:00+05:30"
@@ -89,12 +89,12 @@ def test_quotes_and_brackets_inside_fields() -> None:
         COMBINED.replace(b" 200 ", b" 20 "),
     ],
 )
-def test_other_lines_are_refused(line: bytes) -> None:
+def test_lines_in_another_format_are_refused(line: bytes) -> None:
     with pytest.raises(BadLine):
         encode_access_log_line(line)
 
 
-def test_the_edge_takes_every_event() -> None:
+def test_the_edge_accepts_every_converted_event() -> None:
     lines = [COMMON, COMBINED + b" 0.1", COMBINED.replace(b"X11", b"\xff\xfe\x00\x1b")]
     body = b'{"batch_id":"b","events":[%b]}' % b",".join(map(encode_access_log_line, lines))
     assert len(decode_batch(body, Limits.from_settings(Settings()))[0].events) == 3
@@ -110,6 +110,6 @@ def test_the_edge_takes_every_event() -> None:
         (b"", None),
     ],
 )
-def test_the_first_line_shows_the_format(beginning: bytes, name: str | None) -> None:
+def test_the_format_is_detected_from_the_first_line(beginning: bytes, name: str | None) -> None:
     line_format = detect_format(beginning)
     assert (line_format.name if line_format else None) == name

@@ -1,4 +1,4 @@
-"""What commands import: each package below costs 50 to 400 ms of CPU at every call."""
+"""The imports of commands: each package below costs 50 to 400 ms of CPU at every call."""
 
 import json
 import subprocess

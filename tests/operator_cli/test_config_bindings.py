@@ -1,4 +1,4 @@
-"""Where the values come from that a configuration document binds to names."""
+"""The values that `pharos config plan` and `apply` bind to names in a document."""
 
 import argparse
 import io
@@ -24,9 +24,9 @@ def read(*given: str) -> dict[str, Any]:
 def refused(*given: str) -> str:
     with pytest.raises(CommandFailed) as refusal:
         read(*given)
-    told = str(refusal.value)
-    assert SECRET not in told
-    return told
+    output = str(refusal.value)
+    assert SECRET not in output
+    return output
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
     return content
 
 
-def test_flags_win_over_files_and_later_ones_over_earlier(
+def test_options_override_files_and_later_ones_override_earlier_ones(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = tmp_path / "first.env", tmp_path / "second.env"
@@ -53,8 +53,8 @@ def test_flags_win_over_files_and_later_ones_over_earlier(
     monkeypatch.setenv("C", "environment")
     monkeypatch.setenv("A", "not asked for")
     files = ("--bind-file", str(first), "--bind-file", str(second))
-    told = read(document, "--bind", "D=flag", *files, "--bind", "C", "--bind", "D=a=b ")
-    assert told == {
+    output = read(document, "--bind", "D=flag", *files, "--bind", "C", "--bind", "D=a=b ")
+    assert output == {
         "project_id": None,
         "document": "version: 2\n",
         "bindings": {"A": "first", "B": "second", "C": "environment", "D": "a=b "},
@@ -62,7 +62,7 @@ def test_flags_win_over_files_and_later_ones_over_earlier(
     assert read(document, "--project", "shop")["project_id"] == "shop"
 
 
-def test_a_file_is_dotenv(document: str, tmp_path: Path) -> None:
+def test_the_file_has_dotenv_syntax(document: str, tmp_path: Path) -> None:
     file = tmp_path / "bindings.env"
     file.write_text("export KEY=\"two\\nlines\"\nEMPTY=\nRAW='$x # y' # a comment\n")
     bindings = read(document, "--bind-file", str(file))["bindings"]
@@ -76,12 +76,14 @@ def test_standard_input_is_read_once(document: str, stdin: io.BytesIO) -> None:
     assert read(document, "--bind-file", "-")["bindings"] == {"A": "piped"}
     stdin.seek(0)
     assert read("-")["document"] == "A=piped\n"
-    told = "Standard input can be read once: name a file for the document or for its bindings."
-    assert refused("-", "--bind-file", "-") == told
-    assert refused(document, "--bind-file", "-", "--bind-file", "-") == told
+    output = "Standard input can be read once: name a file for the document or for its bindings."
+    assert refused("-", "--bind-file", "-") == output
+    assert refused(document, "--bind-file", "-", "--bind-file", "-") == output
 
 
-def test_bindings_that_cannot_be_read(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_bindings_are_refused_without_their_values(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "bindings.env"
     file.write_text(f"A=1\n{SECRET}\nB='{SECRET}\n")
     assert refused(document, "--bind-file", str(file)).splitlines() == [
@@ -103,7 +105,7 @@ def test_bindings_that_cannot_be_read(document: str, tmp_path: Path, monkeypatch
     assert refused(document, "--bind", f"A={SECRET}\udcff") == "--bind A: the value is not UTF-8 text."
 
 
-def test_documents_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_documents_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
     assert refused(str(path)) == f"{path} cannot be read: No such file or directory."
     path.write_text("😀" * 50_000)
@@ -112,19 +114,19 @@ def test_documents_that_cannot_be_read(tmp_path: Path) -> None:
     assert refused(str(path)) == f"{path} has more than 50,000 characters, which is the maximum."
 
 
-def test_what_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    """2 would say that something changes: what is wrong ends with 1, and wrong arguments and settings with 64."""
+def test_invalid_input_is_refused_before_any_request(tmp_path: Path) -> None:
+    """Status 2 means that something changes, so failures have 1, and wrong arguments and settings 64."""
     run = run_in(tmp_path)
     done = run("config", "plan", "missing.yaml")
-    told = "pharos: missing.yaml cannot be read: No such file or directory.\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+    output = "pharos: missing.yaml cannot be read: No such file or directory.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", output)
     (tmp_path / "shop.yaml").write_text("version: 2\n")
     done = run("config", "plan", "shop.yaml", "--bind", "A")
     assert (done.returncode, done.stdout) == (1, "")
     done = run("config", "plan", "shop.yaml")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("pharos: Nothing runs on .pharos.")
-    for arguments, told in (
+    for arguments, output in (
         ((), "the following arguments are required: ACTION"),
         (("plam",), "invalid choice: 'plam'"),
         (("plan",), "the following arguments are required: FILE"),
@@ -135,25 +137,25 @@ def test_what_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     ):
         done = run("config", *arguments)
         assert (done.returncode, done.stdout) == (64, "")
-        assert told in done.stderr
+        assert output in done.stderr
     wrong = run_in(tmp_path, {**CLEAN, "PHAROS_NONSENSE": "1"})
     done = wrong("config", "plan", "shop.yaml")
     assert (done.returncode, done.stdout) == (64, "")
     assert "PHAROS_NONSENSE" in done.stderr
-    # As it is everywhere else.
+    # As for all other commands.
     assert wrong("workflow", "show").returncode == run("workflow", "show", "--bogus").returncode == 2
 
 
-def test_the_help_tells_the_exit_statuses_and_where_secrets_belong(tmp_path: Path) -> None:
+def test_the_help_documents_exit_statuses_and_secrets(tmp_path: Path) -> None:
     done = run_in(tmp_path)("config", "plan", "--help")
     assert done.returncode == 0
-    told = " ".join(done.stdout.split())
-    assert "Exit status 0: nothing changes; 1: planning failed" in told
-    assert "2: something changes; 64: wrong arguments or settings" in told
-    assert "VALUE shows in lists of processes: for secrets use a file" in told
+    output = " ".join(done.stdout.split())
+    assert "Exit status 0: nothing changes; 1: planning failed" in output
+    assert "2: something changes; 64: wrong arguments or settings" in output
+    assert "VALUE shows in lists of processes: for secrets use a file" in output
 
 
-def test_schemas_are_printed_where_nothing_runs(tmp_path: Path) -> None:
+def test_schemas_are_printed_without_an_installation(tmp_path: Path) -> None:
     run = run_in(tmp_path)
     for arguments, name in (
         ((), CONFIGURATION),

@@ -1,4 +1,4 @@
-"""`pharos config` on both kinds of installation; what is applied is carried out by the one that runs."""
+"""`pharos config` on both kinds of installation; a running `pharos up` applies documents."""
 
 import json
 import os
@@ -34,43 +34,43 @@ succeeded  + environments.live.queues.default
 
 
 @pytest.fixture(scope="module")
-def more_settings() -> Mapping[str, str]:
+def extra_settings() -> Mapping[str, str]:
     return {"PHAROS_VARIABLES_KEY": KEY}
 
 
 @pytest.fixture
 def project(pharos: Run) -> str:
-    """A project of its own, on either installation."""
+    """The slug of a new project, on either installation."""
     return make_project(pharos)
 
 
 @pytest.fixture
 def live(on_socket: PlatformProcess) -> str:
-    """The same where what is applied is carried out."""
+    """The slug of a new project on an installation that applies documents."""
     return make_project(on_socket.run)
 
 
 @pytest.fixture
 def given(tmp_path: Path) -> Given:
-    """A document, and what it needs."""
+    """Write a document and its bindings, and return their paths."""
     return write_document(tmp_path)
 
 
 def without_digests(text: str) -> str:
-    """A plan that is drawn, in which the first word behind each mask stands as DIGEST."""
+    """Replace the digest after each mask in a printed plan with DIGEST."""
     words = [line.split("••• ") for line in text.split("\n")]
     return "\n".join("••• DIGEST".join([parts[0], *(part[8:] for part in parts[1:])]) for parts in words)
 
 
 def apply(pharos: Run, *arguments: str) -> str:
-    """What `config apply --yes` prints. Where the machine is slow, it also says that nothing takes it up."""
+    """Return the output of `config apply --yes`. On a slow machine it may warn that no control plane runs."""
     done = pharos("config", "apply", *arguments, "--yes")
     assert (done.returncode, done.stderr.removeprefix(NOBODY)) == (0, "")
     return done.stdout
 
 
 @pytest.mark.parametrize("pharos", ["socket", "engines"], indirect=True)
-def test_a_plan_says_by_its_status_whether_something_changes(
+def test_the_exit_status_of_a_plan_shows_whether_something_changes(
     pharos: Run, project: str, given: Given, tmp_path: Path
 ) -> None:
     mine = ("--project", project)
@@ -79,8 +79,8 @@ def test_a_plan_says_by_its_status_whether_something_changes(
     assert without_digests(done.stdout) == DRAWN
     done = pharos("config", "plan", *given, *mine, "--json")
     assert (done.returncode, done.stderr) == (2, "")
-    told = json.loads(done.stdout)
-    assert (told["project"]["slug"], told["plan"]["summary"]["create"]) == (project, 3)
+    output = json.loads(done.stdout)
+    assert (output["project"]["slug"], output["plan"]["summary"]["create"]) == (project, 3)
     assert SECRET not in done.stdout
     (tmp_path / "same.yaml").write_text("version: 2\n")
     done = pharos("config", "plan", str(tmp_path / "same.yaml"), *mine)
@@ -90,7 +90,7 @@ def test_a_plan_says_by_its_status_whether_something_changes(
     assert ask(pharos, "environment", "list", *mine) == []
 
 
-def test_what_is_refused_has_a_line_for_each_fault(
+def test_a_refused_document_has_a_line_for_each_fault(
     pharos: Run, project: str, given: Given, tmp_path: Path
 ) -> None:
     mine = ("--project", project)
@@ -117,47 +117,47 @@ def test_what_is_refused_has_a_line_for_each_fault(
     line = "There is no application 999999; `pharos config applications` shows what was applied."
     assert refused(pharos, "config", "show", "999999") == line
     assert refused(pharos, "config", "retry", "999999", "1") == line
-    told = tell(pharos, "config", "applications", *mine)
-    assert told == "No applications yet. `pharos config apply FILE` makes one.\n"
+    output = tell(pharos, "config", "applications", *mine)
+    assert output == "No applications yet. `pharos config apply FILE` makes one.\n"
 
 
-def test_a_document_is_applied(on_socket: PlatformProcess, live: str, given: Given) -> None:
+def test_a_document_is_planned_and_applied(on_socket: PlatformProcess, live: str, given: Given) -> None:
     run, mine = on_socket.run, ("--project", live)
-    told = apply(run, *given, *mine)
+    output = apply(run, *given, *mine)
     number = applied(run, live)["id"]
-    assert without_digests(told) == f"{DRAWN}{MADE}Application {number} has succeeded.\n"
+    assert without_digests(output) == f"{DRAWN}{MADE}Application {number} has succeeded.\n"
     done = run("config", "plan", *given, *mine)
     assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
-    told = apply(run, *given, *mine)
-    assert told == f"No changes: {live} is as the document says.\n"
+    output = apply(run, *given, *mine)
+    assert output == f"No changes: {live} is as the document says.\n"
     assert json.loads(apply(run, *given, *mine, "--json")) is None
     assert ask(run, "variables", "show", f"{live}/live")["names"] == ["URL"]
     assert [one["name"] for one in ask(run, "heartbeat", "list") if one["name"] == "nightly"]
     (listed,) = ask(run, "config", "applications", *mine)
     assert (listed["id"], listed["counts"]) == (number, {"succeeded": 3})
-    told = tell(run, "config", "applications", *mine)
-    assert " ".join(told.splitlines()[1].split()).startswith(f"{number} {live} succeeded 3 succeeded ")
+    output = tell(run, "config", "applications", *mine)
+    assert " ".join(output.splitlines()[1].split()).startswith(f"{number} {live} succeeded 3 succeeded ")
     shown = tell(run, "config", "show", str(number))
     assert shown.startswith(f"Application {number} of {live}: succeeded\nreview ")
     first = applied(run, live)["operations"][0]["id"]
     assert f"\nOperation {first}: succeeded\n+ environments.live\n    + type: production\n" in shown
-    assert SECRET not in shown + told
+    assert SECRET not in shown + output
     line = refused(run, "config", "retry", str(number), str(first))
     assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be tried again."
     (entry, *_) = [one for one in ask(run, "audit") if one["action"] == "configuration.apply"]
     assert entry["details"]["application"] == number
 
 
-def test_json_of_an_application(on_socket: PlatformProcess, live: str, given: Given) -> None:
+def test_apply_prints_the_finished_run_as_json(on_socket: PlatformProcess, live: str, given: Given) -> None:
     run = on_socket.run
-    told = json.loads(apply(run, *given, "--project", live, "--json"))
-    assert (told["status"], told["project"]["slug"]) == ("succeeded", live)
-    assert [(one["action"], one["status"]) for one in told["operations"]] == [("create", "succeeded")] * 3
-    assert told == ask(run, "config", "show", str(told["id"]))
-    assert SECRET not in json.dumps(told)
+    output = json.loads(apply(run, *given, "--project", live, "--json"))
+    assert (output["status"], output["project"]["slug"]) == ("succeeded", live)
+    assert [(one["action"], one["status"]) for one in output["operations"]] == [("create", "succeeded")] * 3
+    assert output == ask(run, "config", "show", str(output["id"]))
+    assert SECRET not in json.dumps(output)
 
 
-def test_what_is_removed_is_shown(
+def test_a_plan_shows_removed_resources(
     on_socket: PlatformProcess, live: str, given: Given, tmp_path: Path
 ) -> None:
     run, mine = on_socket.run, ("--project", live)
@@ -197,7 +197,7 @@ it there.
     assert ask(run, "config", "applications", *mine)[0]["counts"] == {"succeeded": 3}
 
 
-def test_variables_that_a_second_person_has_to_agree_to(
+def test_a_plan_lists_what_waits_for_a_second_person(
     on_socket: PlatformProcess, live: str, given: Given
 ) -> None:
     run, mine = on_socket.run, ("--project", live)
@@ -229,8 +229,8 @@ def test_an_export_changes_nothing(
     done = run("config", "plan", "-", *mine, stdin=exported)
     assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
     into = tmp_path / "exported.yaml"
-    told = tell(run, "config", "export", *mine, "-o", str(into))
-    assert told == f"{into} is the document of {live}.\n"
+    output = tell(run, "config", "export", *mine, "-o", str(into))
+    assert output == f"{into} is the document of {live}.\n"
     assert into.read_text() == exported
     assert into.stat().st_mode & 0o777 == 0o644
     into.write_text("mine" * 10_000)
@@ -246,7 +246,9 @@ def test_an_export_changes_nothing(
     assert ask(run, "config", "export", *mine)["document"] == exported
 
 
-def test_an_export_that_is_too_long_says_so(on_socket: PlatformProcess, live: str, tmp_path: Path) -> None:
+def test_an_export_that_is_too_long_gives_advice(
+    on_socket: PlatformProcess, live: str, tmp_path: Path
+) -> None:
     run, mine = on_socket.run, ("--project", live)
     ask(run, "environment", "create", "Live", "--type", "production", *mine)
     many = tmp_path / "many.env"
@@ -260,10 +262,10 @@ def test_an_export_that_is_too_long_says_so(on_socket: PlatformProcess, live: st
     )
 
 
-def test_a_pipe_that_is_closed_is_no_success(
+def test_a_closed_pipe_is_a_failure_for_plans(
     on_socket: PlatformProcess, start: Start, live: str, given: Given
 ) -> None:
-    """0 would say that nothing changes, or that all is as the document says."""
+    """Status 0 would mean that nothing changes."""
     reading, writing = os.pipe()
     os.close(reading)
     for command in (("plan",), ("apply", "--yes"), ("plan", "--json")):

@@ -1,4 +1,4 @@
-"""What people see of a plan."""
+"""The printed plan of a configuration document."""
 
 import io
 from typing import Any
@@ -20,7 +20,7 @@ DIGESTS = {name: digit * 32 for name, digit in (("old", "a"), ("new", "b"))}
 
 
 def drawn(plan: dict[str, Any], **options: Any) -> str:
-    """The plan as it is printed on a stream, or on a terminal where the options say so."""
+    """Return the printed plan, on a terminal if the options say so."""
     out = io.StringIO()
     show_plan(Console(file=out, highlight=False, soft_wrap=True, **options), SHOP, plan)
     return out.getvalue()
@@ -37,8 +37,8 @@ def changed(field: str, before: Any, after: Any) -> dict[str, Any]:
     return plan_of({"action": "update", "resource": "environments.production", "changes": [change]})
 
 
-def test_a_plan_as_it_is_made() -> None:
-    """Every kind of change, and all that is told beside them."""
+def test_a_plan_is_printed_as_a_diff() -> None:
+    """A plan with every kind of change and every note."""
     present = [
         Present(("project",), {"name": "Shop"}),
         Present(
@@ -83,8 +83,8 @@ def test_a_plan_as_it_is_made() -> None:
         "prj_1", 0, {one.address: one for one in present}, awaiting_approval=frozenset({PRODUCTION})
     )
     plan = make_plan(document, state).to_json()
-    told = drawn(plan)
-    assert told == (
+    output = drawn(plan)
+    assert output == (
         """\
 ~ environments.production
     ~ name: ••• → •••
@@ -130,26 +130,26 @@ To remove a resource, a variable or a goal, list it under delete: in the documen
 it there.
 """
     )
-    assert "hunter2" not in told
+    assert "hunter2" not in output
 
 
-def test_a_plan_that_changes_nothing() -> None:
+def test_a_plan_without_changes_is_one_sentence() -> None:
     assert drawn(plan_of()) == "No changes: shop is as the document says.\n"
 
 
-def test_only_environments_take_others_with_them() -> None:
+def test_only_deleted_environments_warn_about_their_contents() -> None:
     for resource, is_told in (
         ("environments.old", True),
         ("environments.old.queues.default", False),
         ("environments.old.heartbeats.nightly", False),
         ("sites.www", False),
     ):
-        told = drawn(plan_of({"action": "delete", "resource": resource, "changes": []}))
-        assert ("Deleting an environment also deletes" in told) is is_told
+        output = drawn(plan_of({"action": "delete", "resource": resource, "changes": []}))
+        assert ("Deleting an environment also deletes" in output) is is_told
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "output"),
     [
         (None, "none"),
         (True, "true"),
@@ -159,7 +159,7 @@ def test_only_environments_take_others_with_them() -> None:
         ("Größe", "Größe"),
         ("30m", "30m"),
         ("https://shop.example:8443", "https://shop.example:8443"),
-        # What has quotes would be read as something else without.
+        # Without quotes YAML would read these values as another type.
         ("none", '"none"'),
         ("True", '"True"'),
         ("3", '"3"'),
@@ -173,12 +173,12 @@ def test_only_environments_take_others_with_them() -> None:
         ([], "[]"),
     ],
 )
-def test_values_are_written_as_documents_have_them(value: Any, told: str) -> None:
-    assert format_value(value) == told
+def test_values_are_formatted_as_in_documents(value: Any, output: str) -> None:
+    assert format_value(value) == output
 
 
-def test_nothing_acts_on_a_terminal() -> None:
-    """Text from a document or a database, wherever it stands."""
+def test_control_characters_are_escaped() -> None:
+    """Text from a document or a database is escaped in every position."""
     nasty = "[red]x[/red] \x1b[2J\r\u202e:smile:"
     plan = plan_of(
         {
@@ -188,12 +188,12 @@ def test_nothing_acts_on_a_terminal() -> None:
         },
         unmanaged=[f'sites["{nasty}"]'],
     )
-    told = drawn(plan, force_terminal=True, color_system=None)
-    assert not {"\x1b[2J", "\r", "\u202e"}.intersection(told)
-    assert told.count(r"[red]x[/red] \u001b[2J\r\u202e:smile:") == 4
+    output = drawn(plan, force_terminal=True, color_system=None)
+    assert not {"\x1b[2J", "\r", "\u202e"}.intersection(output)
+    assert output.count(r"[red]x[/red] \u001b[2J\r\u202e:smile:") == 4
 
 
-def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = changed("replicas", 1, 2)
     assert "\x1b[33m    ~ replicas: 1 → 2\x1b[0m" in drawn(
         plan, force_terminal=True, color_system="standard", no_color=False
@@ -202,6 +202,6 @@ def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[33m" not in drawn(plan, force_terminal=True, color_system="standard")
 
 
-def test_no_line_is_cut() -> None:
+def test_long_lines_are_not_cut() -> None:
     long = "x" * 5000
     assert f"    ~ name: {long} → a{long}\n" in drawn(changed("name", long, f"a{long}"))

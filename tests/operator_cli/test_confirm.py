@@ -1,4 +1,4 @@
-"""Asking before something is destroyed or cut off."""
+"""The question before a destructive command."""
 
 import argparse
 import io
@@ -10,7 +10,7 @@ from operator_cli.errors import CommandFailed
 
 
 class Terminal(io.StringIO):
-    """Somebody types at it."""
+    """Standard input with a person who types at a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -26,26 +26,24 @@ def arguments(*given: str) -> argparse.Namespace:
     ("typed", "goes_on"),
     [("yes\n", True), (" YES \n", True), ("y\n", False), ("no\n", False), ("\n", False), ("", False)],
 )
-def test_somebody_at_a_terminal_is_asked(
+def test_a_person_at_a_terminal_is_asked_to_confirm(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, goes_on: bool
 ) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     assert confirm(arguments(), "remove project 3") is goes_on
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     asked = "This will remove project 3. Type yes to go on: "
-    assert (told.out, told.err) == ("", asked + ("" if goes_on else "Nothing was changed.\n"))
+    assert (output.out, output.err) == ("", asked + ("" if goes_on else "Nothing was changed.\n"))
 
 
-def test_nobody_is_asked_where_it_is_said_before(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_yes_skips_the_question(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(""))
     assert confirm(arguments("--yes"), "remove project 3")
     assert capsys.readouterr().err == ""
 
 
-def test_without_a_terminal_it_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where a yes waits in a pipe: it may be meant for something else."""
+def test_without_a_terminal_yes_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A yes in a pipe does not count: it may be meant for another program."""
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     with pytest.raises(CommandFailed) as refusal:
         confirm(arguments(), "remove project 3")
@@ -54,7 +52,7 @@ def test_without_a_terminal_it_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_a_standard_input_that_is_closed_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_input_is_not_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(CommandFailed, match="add --yes to do it"):
         confirm(arguments(), "remove project 3")

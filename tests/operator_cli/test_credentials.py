@@ -1,4 +1,4 @@
-"""The webhook secrets that the credentials keep: each project's repository, whoever else connects one."""
+"""The webhook secrets of repositories in the credentials file."""
 
 import json
 import stat
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_another_project_s_repository_takes_the_place_of_none(data: Path) -> None:
+def test_the_repository_of_another_project_replaces_no_other(data: Path) -> None:
     save_repository(data, _repository(2), "prj_two", is_new=True)
     save_repository(data, _repository(3), "prj_three", is_new=True)
     others = {"prj_two": _repository(2), "prj_three": _repository(3)}
@@ -33,30 +33,30 @@ def test_another_project_s_repository_takes_the_place_of_none(data: Path) -> Non
     assert stat.S_IMODE((data / "credentials.json").stat().st_mode) == 0o600
 
 
-def test_the_own_project_s_repository_is_where_it_always_was(data: Path) -> None:
+def test_the_repository_of_the_credentials_project_is_saved_as_repository(data: Path) -> None:
     save_repository(data, _repository(2), "prj_own", is_new=True)
     assert read_credentials(data) == {**CREDENTIALS, "repository": _repository(2)}
 
 
-def test_another_secret_is_written_where_the_repository_is(data: Path) -> None:
+def test_a_new_secret_replaces_the_one_of_the_same_repository(data: Path) -> None:
     save_repository(data, _repository(2), "prj_two", is_new=True)
     save_repository(data, _repository(2, "new"), "prj_two", is_new=False)
     save_repository(data, {**OWN, "secret": "new"}, "prj_own", is_new=False)
-    # Of another project's repository, where an older version has put it.
+    # The repository of another project, where an older version saved it.
     save_repository(data, {**OWN, "secret": "newer"}, "prj_nine", is_new=False)
     own, others = {**OWN, "secret": "newer"}, {"prj_two": _repository(2, "new")}
     assert read_credentials(data) == {**CREDENTIALS, "repository": own, "repositories": others}
 
 
 @pytest.mark.parametrize("project", ["prj_own", "prj_two", "prj_nine"])
-def test_another_secret_of_an_unknown_repository_is_not_kept(data: Path, project: str) -> None:
+def test_a_new_secret_of_an_unknown_repository_is_not_saved(data: Path, project: str) -> None:
     save_repository(data, _repository(2), "prj_two", is_new=True)
     before = read_credentials(data)
     save_repository(data, _repository(9), project, is_new=False)
     assert read_credentials(data) == before
 
 
-def test_commands_at_once_lose_nothing(data: Path) -> None:
+def test_concurrent_commands_lose_no_repository(data: Path) -> None:
     def keep(number: int) -> None:
         save_repository(data, _repository(number), f"prj_{number}", is_new=True)
 
@@ -66,7 +66,7 @@ def test_commands_at_once_lose_nothing(data: Path) -> None:
     assert [file.name for file in data.iterdir()] == ["credentials.json"]
 
 
-def test_without_credentials_that_is_said(tmp_path: Path) -> None:
+def test_missing_credentials_are_reported(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(CommandFailed, match="does not exist"):
             save_repository(folder, _repository(2), "prj_two", is_new=True)

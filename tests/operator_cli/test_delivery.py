@@ -1,4 +1,4 @@
-"""What happens to a batch when the server or the way to it fails."""
+"""Delivery of a batch when the server or the connection fails."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ async def test_every_event_arrives_once_and_in_whole_batches(tmp_path: Path, eve
     async with ingest.serve() as url:
         report, messages = await send(url, tmp_path / "state", events)
     assert ingest.counts() == {str(n): 1 for n in range(25)}
-    # They are under way at the same time, and arrive in any order.
+    # Batches are in flight at the same time, and arrive in any order.
     assert sorted(len(batch) for batch in ingest.stored.values()) == [5, 10, 10]
     totals = report.totals
     assert (totals.files, totals.batches, totals.events_sent, totals.accepted) == (1, 3, 25, 25)
@@ -35,7 +35,7 @@ async def test_every_event_arrives_once_and_in_whole_batches(tmp_path: Path, eve
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-async def test_a_passing_refusal_is_waited_out(tmp_path: Path, events: Path, status: int) -> None:
+async def test_a_transient_refusal_is_retried(tmp_path: Path, events: Path, status: int) -> None:
     ingest = FakeIngest()
     ingest.faults += [answer(status), answer(status)]
     async with ingest.serve() as url:
@@ -46,9 +46,7 @@ async def test_a_passing_refusal_is_waited_out(tmp_path: Path, events: Path, sta
 
 
 @pytest.mark.parametrize("stored", [False, True])
-async def test_a_cut_connection_sends_the_same_batch_again(
-    tmp_path: Path, events: Path, stored: bool
-) -> None:
+async def test_a_broken_connection_resends_the_same_batch(tmp_path: Path, events: Path, stored: bool) -> None:
     ingest = FakeIngest()
     ingest.faults += [cut_connection(ingest, stored=stored)] * 2
     async with ingest.serve() as url:
@@ -70,7 +68,7 @@ async def test_a_cut_connection_sends_the_same_batch_again(
         (200, "200"),
     ],
 )
-async def test_an_answer_that_never_changes_ends_it(
+async def test_a_permanent_refusal_fails_the_command(
     tmp_path: Path, events: Path, status: int, words: str
 ) -> None:
     ingest = FakeIngest()
@@ -81,7 +79,7 @@ async def test_an_answer_that_never_changes_ends_it(
     assert not ingest.stored
 
 
-async def test_a_202_without_a_receipt_is_not_believed(tmp_path: Path, events: Path) -> None:
+async def test_a_202_without_a_receipt_is_an_error(tmp_path: Path, events: Path) -> None:
     ingest = FakeIngest()
     ingest.rule = answer(202, {"status": "ok"})
     async with ingest.serve() as url:
@@ -90,7 +88,7 @@ async def test_a_202_without_a_receipt_is_not_believed(tmp_path: Path, events: P
 
 
 def refuse_events(*faulty: str) -> Fault:
-    """Refuses these events like the platform, but names two at most in one answer."""
+    """Return a rule that refuses these events like the platform, but names at most two in one response."""
 
     async def rule(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
         errors = [
@@ -116,26 +114,26 @@ async def test_refused_events_are_named_by_line_and_the_rest_is_sent(tmp_path: P
     assert "severity must be one of" in messages[0]
 
 
-async def test_what_is_left_of_a_batch_has_the_same_id_each_time(tmp_path: Path, events: Path) -> None:
+async def test_the_rest_of_a_batch_has_the_same_id_each_time(tmp_path: Path, events: Path) -> None:
     ingest = FakeIngest()
     ingest.rule = refuse_events("3", "5", "7")
     async with ingest.serve() as url:
         await send(url, tmp_path / "state", events)
         first, ingest.requests = ingest.requests, []
-        # All knowledge of what was sent is lost.
+        # The saved progress is lost.
         await send(url, tmp_path / "other", events)
     assert sorted(ingest.requests) == sorted(first)
     assert not ingest.conflicts
 
 
-async def test_a_batch_of_nothing_but_refused_events_is_passed_over(tmp_path: Path, events: Path) -> None:
+async def test_a_batch_of_refused_events_only_is_skipped(tmp_path: Path, events: Path) -> None:
     ingest = FakeIngest()
     ingest.rule = refuse_events(*map(str, range(10)))
     async with ingest.serve() as url:
         report, messages = await send(url, tmp_path / "state", events)
     assert ingest.counts() == {str(n): 1 for n in range(10, 25)}
     assert report.totals.refused_events == 10
-    # Five are shown, then a line that there are more.
+    # The first five are printed, then a line that more follow.
     assert len(messages) == 6
 
 
@@ -155,7 +153,7 @@ async def test_a_refusal_that_names_no_event_is_narrowed_down(tmp_path: Path, ev
 
 
 @pytest.mark.parametrize("errors", [[], [{"field": "batch_id", "message": "is odd"}]])
-async def test_a_refusal_that_is_not_about_events_ends_it(
+async def test_a_refusal_that_is_not_about_events_fails_the_command(
     tmp_path: Path, events: Path, errors: list[dict[str, str]]
 ) -> None:
     ingest = FakeIngest()
@@ -182,7 +180,7 @@ async def test_a_batch_too_large_is_halved_until_it_fits(tmp_path: Path, events:
     assert not ingest.conflicts
 
 
-async def test_strict_ends_it_at_the_first_fault(tmp_path: Path, events: Path) -> None:
+async def test_strict_fails_at_the_first_fault(tmp_path: Path, events: Path) -> None:
     ingest = FakeIngest()
     ingest.rule = refuse_events("12")
     async with ingest.serve() as url:

@@ -23,8 +23,8 @@ Deploy = Callable[[str], int]
 
 
 @pytest.fixture
-def place(pharos: Run) -> str:
-    """An environment of its own in a project with a repository; two people may act in it."""
+def environment_path(pharos: Run) -> str:
+    """A new environment in a project with a repository and two people."""
     slug = f"deploys-{uuid.uuid4().hex[:8]}"
     ask(pharos, "project", "create", slug)
     ask(pharos, "environment", "create", "Live", "--type", "production", "--project", slug)
@@ -39,14 +39,14 @@ def place(pharos: Run) -> str:
 
 
 @pytest.fixture
-def deploy(request: pytest.FixtureRequest, pharos: Run, place: str) -> Deploy:
-    """Asks for a deploy of this branch there: over the API, or as the API does where no control plane runs."""
+def deploy(request: pytest.FixtureRequest, pharos: Run, environment_path: str) -> Deploy:
+    """Return a function that requests a deployment of a branch: over the API, or like the API where none runs."""
     if request.node.callspec.params["pharos"] == "engines":
         url: str = request.getfixturevalue("own_database_url")
-        return lambda ref: asyncio.run(_queue(url, place, ref))
+        return lambda ref: asyncio.run(_queue(url, environment_path, ref))
     platform: PlatformProcess = request.getfixturevalue("on_socket")
     token = ask(pharos, "token", "create", "--person", ASKER, "--scope", "deploy:write")["api_token"]
-    environment = ask(pharos, "environment", "show", place)["id"]
+    environment = ask(pharos, "environment", "show", environment_path)["id"]
 
     def post(ref: str) -> int:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -60,57 +60,57 @@ def deploy(request: pytest.FixtureRequest, pharos: Run, place: str) -> Deploy:
     return post
 
 
-async def _queue(url: str, place: str, ref: str) -> int:
+async def _queue(url: str, environment_path: str, ref: str) -> int:
     engine = open_engine(url)
     async with open_sessions(engine)() as session, session.begin():
         actor = Actor("127.0.0.1", (await choose_person(session, ASKER)).id)
-        found = await choose_place(session, place)
+        found = await choose_place(session, environment_path)
         number = (await queue_deployment(session, found, Wish("api", ref=ref), actor, datetime.now(UTC))).id
     await engine.dispose()
     return number
 
 
-def _waiting(pharos: Run, place: str) -> list[int]:
-    project = place.partition("/")[0]
+def _waiting(pharos: Run, environment_path: str) -> list[int]:
+    project = environment_path.partition("/")[0]
     return [one["id"] for one in ask(pharos, "approvals")["deployments"] if one["project"] == project]
 
 
 def _row(table: str, number: int) -> list[str]:
-    """The columns of the line that begins with this number."""
+    """Return the columns of the line that starts with this number."""
     (line,) = [line for line in table.splitlines() if line.split(" ")[0] == str(number)]
     return line.split()
 
 
-def test_what_waits_is_approved(pharos: Run, place: str, deploy: Deploy) -> None:
+def test_a_waiting_deployment_is_approved(pharos: Run, environment_path: str, deploy: Deploy) -> None:
     number = deploy("main")
-    assert _waiting(pharos, place) == [number]
+    assert _waiting(pharos, environment_path) == [number]
     table = tell(pharos, "approvals")
     assert "api" in _row(table, number) and "main" in _row(table, number)
     line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.startswith("The commit of main ") and "--revision" in line
     line = refused(pharos, "approve", "deployment", str(number), "--by", ASKER, "--revision", REVISION)
     assert line.startswith(f"{ASKER} may not decide what waits in the project")
-    told = tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
-    assert told.startswith(f"Deployment {number} is approved and queued: commit {REVISION}.\n")
-    assert "  variables: none\n  workflow: pharos.yaml of the commit\n  digest: " in told
-    assert _waiting(pharos, place) == []
+    output = tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
+    assert output.startswith(f"Deployment {number} is approved and queued: commit {REVISION}.\n")
+    assert "  variables: none\n  workflow: pharos.yaml of the commit\n  digest: " in output
+    assert _waiting(pharos, environment_path) == []
     line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.endswith("only one that waits can be approved; `pharos approvals` shows those that do.")
 
 
 @pytest.mark.parametrize("pharos", ["engines"], indirect=True)
-def test_what_is_approved_is_queued(pharos: Run, place: str, deploy: Deploy) -> None:
-    """In `pharos up` its deployer takes it up at once; here none runs."""
+def test_an_approved_deployment_is_queued(pharos: Run, environment_path: str, deploy: Deploy) -> None:
+    """A `pharos up` would start the deployment at once; on engines no deployer runs."""
     number = deploy("main")
     tell(pharos, "approve", "deployment", str(number), "--by", MAINTAINER, "--revision", REVISION)
     line = refused(pharos, "approve", "deployment", str(number), "--by", MAINTAINER)
     assert line.startswith(f"Deployment {number} is queued: only one that waits can be approved;")
-    assert ask(pharos, "environment", "show", place)["active_deployment"] == {
+    assert ask(pharos, "environment", "show", environment_path)["active_deployment"] == {
         "id": number,
         "status": "queued",
     }
     agreed = ("--by", ASKER, "--approved-by", MAINTAINER)
-    line = refused(pharos, "environment", "remove", place, "--yes", *agreed)
+    line = refused(pharos, "environment", "remove", environment_path, "--yes", *agreed)
     assert line.endswith(f"wait until it is finished, or end it with `pharos cancel {number}`.")
     line = refused(pharos, "cancel", str(number))
     assert line.startswith(f"Without a terminal nobody can be asked whether to cancel deployment {number}:")
@@ -118,7 +118,7 @@ def test_what_is_approved_is_queued(pharos: Run, place: str, deploy: Deploy) -> 
     assert "is canceled: only what is queued" in refused(pharos, "cancel", str(number), "--yes")
 
 
-def test_what_waits_is_rejected(pharos: Run, place: str, deploy: Deploy) -> None:
+def test_a_waiting_deployment_is_rejected(pharos: Run, environment_path: str, deploy: Deploy) -> None:
     number = deploy("main")
     decided = ("deployment", str(number), "--by", MAINTAINER, "--reason", "wrong branch")
     assert tell(pharos, "reject", *decided) == f"Deployment {number} is rejected.\n"
@@ -128,10 +128,10 @@ def test_what_waits_is_rejected(pharos: Run, place: str, deploy: Deploy) -> None
     assert entry["source"].startswith("operator ")
 
 
-def test_the_newest_are_listed(pharos: Run, place: str, deploy: Deploy) -> None:
+def test_the_newest_deployments_are_listed(pharos: Run, environment_path: str, deploy: Deploy) -> None:
     numbers = [deploy("main"), deploy(REVISION)]
-    project = place.partition("/")[0]
-    listed = ask(pharos, "deployments", "--environment", place)
+    project = environment_path.partition("/")[0]
+    listed = ask(pharos, "deployments", "--environment", environment_path)
     assert [one["id"] for one in listed] == numbers[::-1]
     assert listed == ask(pharos, "deployments", "--project", project)
     assert [one["id"] for one in ask(pharos, "deployments", "--limit", "1")] == numbers[1:]
@@ -143,7 +143,7 @@ def test_the_newest_are_listed(pharos: Run, place: str, deploy: Deploy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "output"),
     [
         (
             ["approve", "deployment", "9999", "--by", "a@b"],
@@ -171,13 +171,13 @@ def test_the_newest_are_listed(pharos: Run, place: str, deploy: Deploy) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
-    assert told in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
+    assert output in refused(pharos, *command)
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
-    for arguments, told in (
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
+    for arguments, output in (
         (("approve",), "the following arguments are required: WHAT"),
         (("approve", "person"), "invalid choice: 'person'"),
         (("approve", "deployment", "1"), "the following arguments are required: --by"),
@@ -189,4 +189,4 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr

@@ -49,14 +49,14 @@ def _run(script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     "module", ["operator_cli.run_command", "pipeline_contracts.settings", "operator_cli.settings"]
 )
-def test_an_interrupt_during_the_imports_is_one_sentence(module: str) -> None:
+def test_an_interrupt_during_imports_prints_one_sentence(module: str) -> None:
     done = _run(_INTERRUPTED, module)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "pharos: Interrupted before the command began.\n"
 
 
 @pytest.mark.parametrize("handler", ["default_int_handler", "SIG_IGN"])
-def test_a_command_handles_interrupts_as_its_parent_has_it(handler: str) -> None:
+def test_a_command_inherits_the_interrupt_handling_of_its_parent(handler: str) -> None:
     """An ignored signal stays ignored, as in a background job of a shell."""
     done = _run(_HANDLED, handler)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{handler}\n", "")

@@ -1,5 +1,5 @@
 """`pharos environment`, `lock` and `unlock` on both kinds of installation: a running `pharos up`, and the engines of
-parts that are processes of their own."""
+separate processes."""
 
 import subprocess
 import uuid
@@ -15,26 +15,26 @@ from tests.support.platform_process import PlatformProcess
 
 
 def add(pharos: Run, *arguments: str) -> dict[str, Any]:
-    """A new environment, of a name of its own."""
+    """A new environment with a unique name."""
     name = f"Env {uuid.uuid4().hex[:8]}"
-    made: dict[str, Any] = ask(pharos, "environment", "create", name, "--type", "staging", *arguments)
-    return made
+    created: dict[str, Any] = ask(pharos, "environment", "create", name, "--type", "staging", *arguments)
+    return created
 
 
 def called(environment: dict[str, Any]) -> str:
     return f"{environment['project']['slug']}/{environment['slug']}"
 
 
-def test_an_environment_through_its_commands(pharos: Run) -> None:
-    told = tell(pharos, "environment", "create", "Test [red] Öst", "--type", "development", "--order", "7")
-    made = next(one for one in ask(pharos, "environment", "list") if one["slug"] == "test-red-ost")
-    name = called(made)
-    assert told == (
-        f"Environment {name} is created: {made['id']}.\n"
-        f"It has no ingest key yet; `pharos keys create --environment {made['id']}` creates one.\n"
+def test_environments_are_created_listed_changed_and_shown(pharos: Run) -> None:
+    output = tell(pharos, "environment", "create", "Test [red] Öst", "--type", "development", "--order", "7")
+    created = next(one for one in ask(pharos, "environment", "list") if one["slug"] == "test-red-ost")
+    name = called(created)
+    assert output == (
+        f"Environment {name} is created: {created['id']}.\n"
+        f"It has no ingest key yet; `pharos keys create --environment {created['id']}` creates one.\n"
     )
-    assert (made["name"], made["order"], made["branch"]) == ("Test [red] Öst", 7, None)
-    assert ask(pharos, "keys", "create", "--environment", name)["environment_id"] == made["id"]
+    assert (created["name"], created["order"], created["branch"]) == ("Test [red] Öst", 7, None)
+    assert ask(pharos, "keys", "create", "--environment", name)["environment_id"] == created["id"]
     shown = tell(
         pharos,
         *("environment", "set", name, "--name", "Live", "--branch", "live", "--deploy-approval", "on"),
@@ -42,7 +42,7 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
     )
     for part in (
         "Live\n",
-        f"{made['id']} (number {made['number']})",
+        f"{created['id']} (number {created['number']})",
         f"path         {name}\n",
         "development, order 2",
         "branch       live\n",
@@ -51,12 +51,12 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
         "lock         none",
     ):
         assert part in shown, part
-    done = tell(pharos, "environment", "scale", str(made["number"]), "3")
+    done = tell(pharos, "environment", "scale", str(created["number"]), "3")
     assert done == f"Environment {name} will have 3 replicas.\n"
-    assert tell(pharos, "environment", "hibernate", made["id"]) == f"Environment {name} will hibernate.\n"
+    assert tell(pharos, "environment", "hibernate", created["id"]) == f"Environment {name} will hibernate.\n"
     one = ask(pharos, "environment", "show", name)
     assert (one["state"], one["desired_replicas"], one["approval"]["deploys"]) == ("hibernated", 3, True)
-    assert tell(pharos, "environment", "wake", made["id"]) == f"Environment {name} will run.\n"
+    assert tell(pharos, "environment", "wake", created["id"]) == f"Environment {name} will run.\n"
     wanted = ("--no-window", "--no-branch", "--deploy-approval", "off", "--variable-approval", "on")
     line = refused(pharos, "environment", "set", name, *wanted)
     assert line.startswith(f"Environment {name} wants a second person, and this would take away the approval")
@@ -78,20 +78,20 @@ def test_an_environment_through_its_commands(pharos: Run) -> None:
     ):
         assert part in shown, part
     listed = tell(pharos, "environment", "list")
-    assert name in listed.replace("\n", "") and made["id"] in listed
-    project = made["project"]["slug"]
+    assert name in listed.replace("\n", "") and created["id"] in listed
+    project = created["project"]["slug"]
     assert ask(pharos, "environment", "list", "--project", project) == ask(pharos, "environment", "list")
 
 
-def test_a_lock_through_its_commands(pharos: Run) -> None:
-    made = add(pharos)
-    name = called(made)
+def test_an_environment_is_locked_and_unlocked(pharos: Run) -> None:
+    created = add(pharos)
+    name = called(created)
     assert tell(pharos, "unlock", name) == f"Environment {name} was not locked.\n"
     done = tell(pharos, "lock", name, "--reason", "sale [red]")
     assert done == f"Environment {name} is locked: sale [red]\n"
     line = refused(pharos, "lock", name, "--reason", "mine")
     assert line.startswith(f"Environment {name} is locked already, by an operator since ")
-    assert line.endswith(f": sale [red]; `pharos unlock {made['number']}` ends that.")
+    assert line.endswith(f": sale [red]; `pharos unlock {created['number']}` ends that.")
     assert "locked by an operator: sale [red]" in tell(pharos, "environment", "show", name)
     assert "locked by" in tell(pharos, "environment", "list")
     assert ask(pharos, "environment", "show", name)["lock"]["reason"] == "sale [red]"
@@ -100,21 +100,21 @@ def test_a_lock_through_its_commands(pharos: Run) -> None:
     assert ask(pharos, "unlock", name)["was"] is None
 
 
-def test_removing_asks_first_and_tells_what_went(pharos: Run) -> None:
-    made = add(pharos)
-    name = called(made)
-    ask(pharos, "keys", "create", "--environment", made["id"])
-    heartbeat = ask(pharos, "heartbeat", "create", "backup", "--period", "1h", "--environment", made["id"])
-    # The heartbeat's ping key is made where variables' keys are set.
+def test_removing_asks_first_and_lists_what_was_removed(pharos: Run) -> None:
+    created = add(pharos)
+    name = called(created)
+    ask(pharos, "keys", "create", "--environment", created["id"])
+    heartbeat = ask(pharos, "heartbeat", "create", "backup", "--period", "1h", "--environment", created["id"])
+    # A heartbeat has a ping key only if PHAROS_VARIABLES_KEY is set.
     keys = 2 + ("ping_key" in heartbeat)
     line = refused(pharos, "environment", "remove", name)
     assert line == (
         f"Without a terminal nobody can be asked whether to remove the environment {name} with its keys, heartbeats, "
         "queues, variables and releases: add --yes to do it."
     )
-    told = tell(pharos, "environment", "remove", name, "--yes")
-    assert told == (
-        f"Environment {made['slug']} is removed, with {keys} keys, 1 heartbeat, 0 queues.\n"
+    output = tell(pharos, "environment", "remove", name, "--yes")
+    assert output == (
+        f"Environment {created['slug']} is removed, with {keys} keys, 1 heartbeat, 0 queues.\n"
         "Its deployments are still listed; telemetry stays until its retention ends.\n"
     )
     assert refused(pharos, "environment", "remove", name, "--yes") == (
@@ -125,27 +125,29 @@ def test_removing_asks_first_and_tells_what_went(pharos: Run) -> None:
     assert entry["source"].startswith("operator ")
 
 
-def test_its_keys_work_nowhere_any_more_embedded(on_socket: PlatformProcess) -> None:
-    made = add(on_socket.run)
-    key = ask(on_socket.run, "keys", "create", "--environment", made["id"])["ingest_key"]
+def test_keys_of_a_removed_environment_are_refused_embedded(on_socket: PlatformProcess) -> None:
+    created = add(on_socket.run)
+    key = ask(on_socket.run, "keys", "create", "--environment", created["id"])["ingest_key"]
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     sent = on_socket.request("POST", "/api/v1/ingest", body=b"{}", headers=headers)
     assert sent.status == 422
-    ask(on_socket.run, "environment", "remove", made["id"], "--yes")
+    ask(on_socket.run, "environment", "remove", created["id"], "--yes")
     sent = on_socket.request("POST", "/api/v1/ingest", body=b"{}", headers=headers)
     assert sent.status == 401
 
 
-async def test_its_keys_work_nowhere_any_more_on_engines(on_engines: Run, own_redis_url: str) -> None:
-    made = add(on_engines)
-    key = ask(on_engines, "keys", "create", "--environment", made["id"])["ingest_key"]
+async def test_keys_of_a_removed_environment_are_refused_on_engines(
+    on_engines: Run, own_redis_url: str
+) -> None:
+    created = add(on_engines)
+    key = ask(on_engines, "keys", "create", "--environment", created["id"])["ingest_key"]
     assert await _is_known(own_redis_url, key)
-    ask(on_engines, "environment", "remove", made["id"], "--yes")
+    ask(on_engines, "environment", "remove", created["id"], "--yes")
     assert not await _is_known(own_redis_url, key)
 
 
 async def _is_known(redis_url: str, key: str) -> bool:
-    """Whether an edge that has never seen the key takes it."""
+    """Return True if an edge that has never seen the key accepts it."""
     directory = await open_redis_key_directory(redis_url, follow=False)
     try:
         return await directory.find(digest_credential(key)) is not None
@@ -154,7 +156,7 @@ async def _is_known(redis_url: str, key: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "output"),
     [
         (["environment", "show", "nowhere"], "There is no environment nowhere; `pharos environment list`"),
         (["environment", "create", "X", "--type", "staging", "--slug", "7"], "'7' is no slug"),
@@ -179,13 +181,13 @@ async def _is_known(redis_url: str, key: str) -> bool:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
-    assert told in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
+    assert output in refused(pharos, *command)
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
-    for arguments, told in (
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
+    for arguments, output in (
         (("environment",), "the following arguments are required: ACTION"),
         (("environment", "create", "X"), "the following arguments are required: --type"),
         (("environment", "create", "X", "--type", "test"), "invalid choice: 'test'"),
@@ -199,4 +201,4 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done: subprocess.CompletedProcess[str] = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr

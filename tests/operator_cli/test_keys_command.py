@@ -12,24 +12,24 @@ def _status(platform: PlatformProcess, key: str, batch: str) -> int:
     return platform.request("POST", "/api/v1/ingest", body=body, headers=headers).status
 
 
-def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
+def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     with platform_process(tmp_path / "data") as platform:
         first = platform.credentials["ingest_key"]
-        made = json.loads(platform.run("keys", "create", "--json").stdout)
-        assert made["environment_id"] == platform.credentials["environment_id"]
-        assert _status(platform, made["ingest_key"], "1") == 202
+        created = json.loads(platform.run("keys", "create", "--json").stdout)
+        assert created["environment_id"] == platform.credentials["environment_id"]
+        assert _status(platform, created["ingest_key"], "1") == 202
         listed = platform.run("keys", "list").stdout
-        assert "live" in listed and made["ingest_key"] not in listed
-        revoked = platform.run("keys", "revoke", str(made["id"]))
+        assert "live" in listed and created["ingest_key"] not in listed
+        revoked = platform.run("keys", "revoke", str(created["id"]))
         assert (revoked.returncode, revoked.stderr) == (0, "")
-        assert _status(platform, made["ingest_key"], "2") == 401
+        assert _status(platform, created["ingest_key"], "2") == 401
         assert _status(platform, first, "3") == 202
         assert "revoked" in platform.run("keys", "list").stdout
         for wrong in (["revoke", "999"], ["create", "--environment", "env_nobody"]):
             done = platform.run("keys", *wrong)
             assert done.returncode == 1 and wrong[-1] in done.stderr and "Traceback" not in done.stderr
-        # What was revoked stays so after a start, which publishes all keys anew.
+        # A revoked key stays revoked after a start, which publishes all keys again.
         platform.stop()
         platform.start()
-        assert _status(platform, made["ingest_key"], "4") == 401
+        assert _status(platform, created["ingest_key"], "4") == 401
         assert _status(platform, first, "5") == 202

@@ -1,4 +1,4 @@
-"""`pharos logs -f`, and what the processes of an environment print."""
+"""`pharos logs -f`, and the output of the processes of an environment."""
 
 import json
 import uuid
@@ -21,59 +21,59 @@ def deploy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def more_settings(deploy_folder: Path) -> dict[str, str]:
+def extra_settings(deploy_folder: Path) -> dict[str, str]:
     return {"PHAROS_DEPLOY_FOLDER": str(deploy_folder)}
 
 
 @pytest.fixture
-def place(on_engines: Run) -> str:
+def environment_path(on_engines: Run) -> str:
     return make_place(on_engines)
 
 
 @pytest.fixture
-def outputs(on_engines: Run, place: str, deploy_folder: Path) -> Path:
-    """Where the environment's processes print to."""
-    public_id = ask(on_engines, "environment", "show", place)["id"]
+def outputs(on_engines: Run, environment_path: str, deploy_folder: Path) -> Path:
+    """The folder with the output of the environment's processes."""
+    public_id = ask(on_engines, "environment", "show", environment_path)["id"]
     folder = deploy_folder / "outputs" / public_id / "1"
     folder.mkdir(parents=True)
     return folder
 
 
-def test_what_processes_print(on_engines: Run, place: str, outputs: Path) -> None:
-    done = on_engines("logs", place)
+def test_the_output_of_processes_is_printed(on_engines: Run, environment_path: str, outputs: Path) -> None:
+    done = on_engines("logs", environment_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"The processes of {place} have printed nothing.\n"
+    assert done.stderr == f"The processes of {environment_path} have printed nothing.\n"
     (outputs / "web.1.log").write_text("one\ntwo\x1b[31m\r\nthree")
     (outputs / "worker.1.log").write_text("started\n")
-    assert tell(on_engines, "logs", place).splitlines() == [
+    assert tell(on_engines, "logs", environment_path).splitlines() == [
         "web.1 | one",
         "web.1 | two [31m",
         "web.1 | three",
         "worker.1 | started",
     ]
-    assert tell(on_engines, "logs", place, "-n", "1").splitlines() == [
+    assert tell(on_engines, "logs", environment_path, "-n", "1").splitlines() == [
         "web.1 | two [31m",
         "web.1 | three",
         "worker.1 | started",
     ]
-    told = ask(on_engines, "logs", place, "-n", "1")
-    assert told["environment"] == place
-    assert [(one["name"], one["text"], one["rest"]) for one in told["outputs"]] == [
+    output = ask(on_engines, "logs", environment_path, "-n", "1")
+    assert output["environment"] == environment_path
+    assert [(one["name"], one["text"], one["rest"]) for one in output["outputs"]] == [
         ("web.1", "two\x1b[31m\r\n", "three"),
         ("worker.1", "started\n", ""),
     ]
 
 
-def test_what_processes_print_is_followed(start: Start, place: str, outputs: Path) -> None:
+def test_the_output_of_processes_is_followed(start: Start, environment_path: str, outputs: Path) -> None:
     log = outputs / "web.1.log"
     log.write_text("one\ntwo\nthr")
-    process = start("logs", "-f", place, "-n", "1")
+    process = start("logs", "-f", environment_path, "-n", "1")
     assert process.stdout is not None
     assert process.stdout.readline() == "web.1 | two\n"
     with log.open("a") as file:
         file.write("ee\n")
     assert process.stdout.readline() == "web.1 | three\n"
-    # One that is new is shown from its beginning.
+    # A new process is shown from the beginning of its output.
     (outputs / "web.2.log").write_text("hello\nyou\n")
     assert [process.stdout.readline() for _ in range(2)] == ["web.2 | hello\n", "web.2 | you\n"]
     log.write_text("four\n")
@@ -81,31 +81,36 @@ def test_what_processes_print_is_followed(start: Start, place: str, outputs: Pat
     assert process.stdout.readline() == "web.1 | four\n"
 
 
-def test_what_is_followed_as_json(start: Start, place: str, outputs: Path) -> None:
+def test_followed_output_is_printed_as_json(start: Start, environment_path: str, outputs: Path) -> None:
     (outputs / "web.1.log").write_text("one\n")
-    process = start("logs", place, "--follow", "--json")
+    process = start("logs", environment_path, "--follow", "--json")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline()) == {"process": "web", "number": 1, "text": "one"}
 
 
-def test_output_on_another_machine(on_engines: Run, write: Write, place: str) -> None:
-    line = refused(on_engines, "logs", place)
-    assert line == f"Nothing of {place} has run yet: `pharos deploy {place}` deploys it."
-    environment = environment_number(on_engines, place)
+def test_output_on_another_machine_is_refused(on_engines: Run, write: Write, environment_path: str) -> None:
+    line = refused(on_engines, "logs", environment_path)
+    assert (
+        line == f"Nothing of {environment_path} has run yet: `pharos deploy {environment_path}` deploys it."
+    )
+    environment = environment_number(on_engines, environment_path)
     write(lambda session, now: carried_out.hold_lease(session, environment, now))
-    told = (
-        f"The output of {place} lies with its deployer. Ask on {carried_out.HOLDER}, with PHAROS_DEPLOY_FOLDER "
+    output = (
+        f"The output of {environment_path} lies with its deployer. Ask on {carried_out.HOLDER}, with "
+        "PHAROS_DEPLOY_FOLDER "
         "set."
     )
-    for command in (("logs", place), ("logs", place, "-f")):
-        assert refused(on_engines, *command) == told
-    done = on_engines("logs", place, without=("PHAROS_DEPLOY_FOLDER",))
-    assert done.stderr == f"pharos: {told}\n"
+    for command in (("logs", environment_path), ("logs", environment_path, "-f")):
+        assert refused(on_engines, *command) == output
+    done = on_engines("logs", environment_path, without=("PHAROS_DEPLOY_FOLDER",))
+    assert done.stderr == f"pharos: {output}\n"
 
 
-def test_on_the_socket_it_is_the_same(on_socket: PlatformProcess) -> None:
-    place = make_place(on_socket.run)
-    assert refused(on_socket.run, "logs", place).startswith(f"Nothing of {place} has run yet:")
+def test_the_socket_gives_the_same_output(on_socket: PlatformProcess) -> None:
+    environment_path = make_place(on_socket.run)
+    assert refused(on_socket.run, "logs", environment_path).startswith(
+        f"Nothing of {environment_path} has run yet:"
+    )
     assert "There is no environment nowhere;" in refused(on_socket.run, "logs", "nowhere")
     for option in ("--service", "--search", "--trace", "--environment"):
         line = refused(on_socket.run, "logs", "7", option, "x")
@@ -118,7 +123,7 @@ def test_log_records_are_followed(on_socket: PlatformProcess, start: Start) -> N
     process = start("logs", "-f", "--service", service, "--json", socket=True)
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["text"] == "before"
-    # Alike in everything: each is one.
+    # Equal records are shown separately.
     at = datetime.now(UTC).isoformat()
     _log(on_socket, service, "twice", at=at)
     _log(on_socket, service, "twice", at=at)
@@ -145,12 +150,12 @@ def _log(platform: PlatformProcess, service: str, text: str, at: str | None = No
     platform.wait_until_consumed()
 
 
-def test_records_of_overlapping_answers_are_shown_once() -> None:
+def test_records_of_overlapping_results_are_shown_once() -> None:
     def records(*texts: str) -> list[dict[str, str]]:
         return [{"at": text[0], "text": text} for text in texts]
 
     unshown = UnshownRecords(records("2a", "3a"), is_full=True)
-    # What came before the first that is shown was not asked for; what comes late was.
+    # Records before the first shown one were not requested; late ones were.
     assert unshown.take(records("1a", "2a", "2b", "3a", "3a")) == records("2b", "3a")
     assert unshown.take(records("2a", "2b", "3a", "3a")) == []
     assert unshown.take(records("3a", "3a", "4a")) == records("4a")

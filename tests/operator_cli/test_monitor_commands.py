@@ -1,5 +1,5 @@
 """`pharos heartbeat`, `heartbeats`, `queue` and `queues` on both kinds of installation: a running `pharos up`, and the
-engines of parts that are processes of their own."""
+engines of separate processes."""
 
 import argparse
 import json
@@ -21,11 +21,11 @@ from tests.support.commands import CLEAN, Run, ask, refused, run_in
 from tests.support.platform_process import PlatformProcess
 
 
-def test_a_heartbeat_through_its_commands(pharos: Run) -> None:
+def test_heartbeats_are_created_listed_paused_and_removed(pharos: Run) -> None:
     options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m", "--max-runtime", "2h")
-    made = ask(pharos, "heartbeat", "create", "nightly [red]", *options, "--failures", "2")
-    assert is_well_formed(made["key"], CredentialKind.MONITOR_KEY)
-    number = str(made["id"])
+    created = ask(pharos, "heartbeat", "create", "nightly [red]", *options, "--failures", "2")
+    assert is_well_formed(created["key"], CredentialKind.MONITOR_KEY)
+    number = str(created["id"])
     shown = ask(pharos, "heartbeat", "show", number)
     names = ("name", "cron", "timezone", "grace_seconds", "max_runtime_seconds", "failures_before_down")
     assert [shown[name] for name in names] == ["nightly [red]", "0 3 * * *", "Europe/Oslo", 1800, 7200, 2]
@@ -35,27 +35,27 @@ def test_a_heartbeat_through_its_commands(pharos: Run) -> None:
     assert "paused" in {one["state"] for one in ask(pharos, "heartbeats")}
     resumed = pharos("heartbeat", "resume", number)
     assert (resumed.returncode, resumed.stdout) == (0, f"Heartbeat {number} is new.\n")
-    told = pharos("heartbeat", "show", number).stdout
-    assert all(part in told for part in ("nightly [red]", "0 3 * * * Europe/Oslo", "30m", "2h"))
+    output = pharos("heartbeat", "show", number).stdout
+    assert all(part in output for part in ("nightly [red]", "0 3 * * * Europe/Oslo", "30m", "2h"))
 
 
-def test_a_queue_through_its_commands(pharos: Run) -> None:
-    made = ask(pharos, "queue", "create", "mail")
-    shown = ask(pharos, "queue", "show", str(made["id"]))
+def test_queues_are_created_listed_and_removed(pharos: Run) -> None:
+    created = ask(pharos, "queue", "create", "mail")
+    shown = ask(pharos, "queue", "show", str(created["id"]))
     assert (shown["name"], shown["pending"], shown["workers"]) == ("mail", None, [])
     assert ask(pharos, "queues") == ask(pharos, "queue", "list")
-    for command in (["queues"], ["queue", "list"], ["queue", "show", str(made["id"])]):
+    for command in (["queues"], ["queue", "list"], ["queue", "show", str(created["id"])]):
         done = pharos(*command)
         assert (done.returncode, done.stderr, "mail" in done.stdout) == (0, "", True)
-        assert made["key"] not in done.stdout
+        assert created["key"] not in done.stdout
 
 
-def test_a_heartbeat_gets_other_settings(pharos: Run) -> None:
+def test_the_settings_of_a_heartbeat_are_changed(pharos: Run) -> None:
     number = str(ask(pharos, "heartbeat", "create", "to be changed", "--period", "1h")["id"])
     options = ("--cron", "0 3 * * *", "--timezone", "Europe/Oslo", "--grace", "30m")
-    told = ask(pharos, "heartbeat", "set", number, *options)
-    assert told == {
-        name: value for name, value in ask(pharos, "heartbeat", "show", number).items() if name in told
+    output = ask(pharos, "heartbeat", "set", number, *options)
+    assert output == {
+        name: value for name, value in ask(pharos, "heartbeat", "show", number).items() if name in output
     }
     done = pharos("heartbeat", "set", number, "--period", "2h", "--max-runtime", "1d", "--failures", "3")
     assert (done.returncode, done.stdout) == (0, f"Heartbeat {number} is new.\n")
@@ -73,10 +73,10 @@ def test_a_heartbeat_gets_other_settings(pharos: Run) -> None:
 
 
 @pytest.mark.parametrize(("kind", "goes_too"), [("heartbeat", "runs"), ("queue", "workers")])
-def test_one_is_removed_once_it_is_said_so(pharos: Run, kind: str, goes_too: str) -> None:
+def test_removing_requires_confirmation(pharos: Run, kind: str, goes_too: str) -> None:
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
-    made, kept = (ask(pharos, kind, "create", f"removed {n}", *schedule) for n in range(2))
-    number = str(made["id"])
+    created, retained = (ask(pharos, kind, "create", f"removed {n}", *schedule) for n in range(2))
+    number = str(created["id"])
     assert refused(pharos, kind, "remove", number) == (
         f"Without a terminal nobody can be asked whether to remove {kind} {number} with its keys and {goes_too}: "
         "add --yes to do it."
@@ -84,15 +84,15 @@ def test_one_is_removed_once_it_is_said_so(pharos: Run, kind: str, goes_too: str
     done = pharos(kind, "remove", number, "--yes")
     assert (done.returncode, done.stdout) == (0, f"{kind.title()} {number}, removed 0, is removed.\n")
     there = [one["id"] for one in ask(pharos, kind, "list")]
-    assert made["id"] not in there and kept["id"] in there
+    assert created["id"] not in there and retained["id"] in there
     again = refused(pharos, kind, "remove", number, "--yes")
     assert again == f"There is no {kind} {number}; `pharos {kind} list` shows all."
-    told = ask(pharos, kind, "remove", str(kept["id"]), "--yes")
-    assert told == {"id": kept["id"], "name": "removed 1", "removed": True}
+    output = ask(pharos, kind, "remove", str(retained["id"]), "--yes")
+    assert output == {"id": retained["id"], "name": "removed 1", "removed": True}
 
 
 @pytest.mark.parametrize("kind", ["heartbeat", "queue"])
-def test_keys_are_told_once_and_revoked(pharos: Run, kind: str) -> None:
+def test_keys_are_shown_once_and_revoked(pharos: Run, kind: str) -> None:
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
     done = pharos(kind, "create", "told once", *schedule)
     assert done.returncode == 0
@@ -111,7 +111,7 @@ def test_keys_are_told_once_and_revoked(pharos: Run, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "output"),
     [
         (["heartbeat", "create", "x", "--period", "1h", "--timezone", "Mars"], "'Mars' is no time zone"),
         (["heartbeat", "create", "x", "--period", "1h", "--environment", "env_no"], "no environment env_no"),
@@ -120,11 +120,11 @@ def test_keys_are_told_once_and_revoked(pharos: Run, kind: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
-    assert told in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
+    assert output in refused(pharos, *command)
 
 
-def test_a_name_twice(pharos: Run) -> None:
+def test_duplicate_names_are_refused(pharos: Run) -> None:
     for command in (["heartbeat", "create", "twice", "--period", "1h"], ["queue", "create", "twice"]):
         assert pharos(*command).returncode == 0
         again = pharos(*command)
@@ -133,7 +133,7 @@ def test_a_name_twice(pharos: Run) -> None:
 
 
 async def _look_up(redis_url: str, key: str) -> KeyEntry | None:
-    """What an edge finds that has never asked before."""
+    """Return what an edge without a cache finds for the key."""
     directory = await open_redis_key_directory(redis_url, follow=False)
     try:
         return await directory.find(digest_credential(key))
@@ -141,27 +141,29 @@ async def _look_up(redis_url: str, key: str) -> KeyEntry | None:
         await directory.close()
 
 
-async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, own_redis_url: str) -> None:
-    """At once, in Redis; and gone when it is revoked."""
-    made = ask(on_engines, "heartbeat", "create", "told the edges", "--period", "90s")
-    entry = await _look_up(own_redis_url, made["key"])
+async def test_a_monitor_created_on_engines_is_known_at_the_edges(
+    on_engines: Run, own_redis_url: str
+) -> None:
+    """The key is in Redis at once, and removed when it is revoked."""
+    created = ask(on_engines, "heartbeat", "create", "told the edges", "--period", "90s")
+    entry = await _look_up(own_redis_url, created["key"])
     assert entry is not None
-    assert (entry.monitor, entry.limit) == (f"heartbeat/{made['id']}", RateLimit(10, 20))
-    ask(on_engines, "heartbeat", "revoke-key", str(made["id"]), str(made["key_id"]))
-    assert await _look_up(own_redis_url, made["key"]) is None
-    other = ask(on_engines, "heartbeat", "new-key", str(made["id"]))
+    assert (entry.monitor, entry.limit) == (f"heartbeat/{created['id']}", RateLimit(10, 20))
+    ask(on_engines, "heartbeat", "revoke-key", str(created["id"]), str(created["key_id"]))
+    assert await _look_up(own_redis_url, created["key"]) is None
+    other = ask(on_engines, "heartbeat", "new-key", str(created["id"]))
     assert await _look_up(own_redis_url, other["key"]) is not None
-    ask(on_engines, "heartbeat", "remove", str(made["id"]), "--yes")
+    ask(on_engines, "heartbeat", "remove", str(created["id"]), "--yes")
     assert await _look_up(own_redis_url, other["key"]) is None
 
 
-def _line(told: str, word: str) -> str:
-    (line,) = [line for line in told.splitlines() if word in line]
+def _line(output: str, word: str) -> str:
+    (line,) = [line for line in output.splitlines() if word in line]
     return line
 
 
-def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> None:
-    """In a shell, in any folder."""
+def test_the_printed_commands_work_as_pasted(on_socket: PlatformProcess, tmp_path: Path) -> None:
+    """Run the commands in a shell, in any folder."""
     heartbeat = on_socket.run("heartbeat", "create", "pasted", "--period", "1h").stdout
     queue = on_socket.run("queue", "create", "pasted").stdout
     program = tmp_path / "bin" / "pharos"
@@ -179,13 +181,15 @@ def test_the_lines_to_paste_work(on_socket: PlatformProcess, tmp_path: Path) -> 
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_the_ping_url_to_paste_works(on_socket: PlatformProcess, tmp_path: Path) -> None:
-    """The line of the crontab and those of the script, by the system's own shell and curl."""
-    told = on_socket.run("heartbeat", "create", "pinged", "--period", "1h", "--failures", "9").stdout
-    number = told.split()[1].rstrip(".")
-    _, _, crontab = _line(told, "0 3 * * *").partition("* * *")
+def test_the_printed_ping_url_works_as_pasted(on_socket: PlatformProcess, tmp_path: Path) -> None:
+    """Run the crontab line and the script with the system's shell and curl."""
+    output = on_socket.run("heartbeat", "create", "pinged", "--period", "1h", "--failures", "9").stdout
+    number = output.split()[1].rstrip(".")
+    _, _, crontab = _line(output, "0 3 * * *").partition("* * *")
     failing = crontab.replace("/usr/local/bin/backup", "exit_with() { return $1; }; exit_with 3")
-    script = told[told.index("In a script") :].split("\n", 1)[1].replace("your-command", "echo all is well")
+    script = (
+        output[output.index("In a script") :].split("\n", 1)[1].replace("your-command", "echo all is well")
+    )
     for lines in (failing, script):
         done = subprocess.run(["sh", "-c", lines], capture_output=True, text=True, timeout=180, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -203,15 +207,15 @@ def test_the_ping_url_to_paste_works(on_socket: PlatformProcess, tmp_path: Path)
     assert succeeded["duration_seconds"] is not None
     assert (failed["outcome"], failed["output"]) == ("failed", None)
     shown = on_socket.run("heartbeat", "show", number).stdout
-    # In one line of its own, to be copied; and what the job has written.
+    # The URL is on one line, to be copied; the output of the job follows.
     (url,) = [word for word in shown.split() if "/ping/phr_png_" in word]
-    assert f"{url}/$?" in told and "all is well" in shown
+    assert f"{url}/$?" in output and "all is well" in shown
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
     create = ("heartbeat", "create", "x")
-    for arguments, told in (
+    for arguments, output in (
         (create, "one of the arguments --period --cron is required"),
         ((*create, "--period", "1h", "--cron", "* * * * *"), "not allowed with argument"),
         ((*create, "--period", "1w"), "'1w' is no duration; write 90s, 30m, 2h or 1d"),
@@ -222,10 +226,10 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr
 
 
-def test_nothing_runs_there(tmp_path: Path) -> None:
+def test_without_a_platform_the_advice_is_to_start_one(tmp_path: Path) -> None:
     for command in ("heartbeats", "queues"):
         done = run_in(tmp_path)(command, "--data", str(tmp_path))
         assert done.returncode == 1
@@ -236,11 +240,11 @@ def test_nothing_runs_there(tmp_path: Path) -> None:
     ("text", "seconds"),
     [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400), ("45", 45), (" 1h ", 3600)],
 )
-def test_durations(text: str, seconds: int) -> None:
+def test_durations_are_parsed(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "h", "1w", "-1h", "1.5h", "1h30m", "9" * 10])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no duration"):
         parse_duration(text)

@@ -1,4 +1,4 @@
-"""`pharos preview`, and what wakes an environment, on both kinds of installation."""
+"""`pharos preview` and `wake-on-request` on both kinds of installation."""
 
 import json
 import re
@@ -13,15 +13,15 @@ from tests.support.followed import Start, Write, carry_out, make_place
 
 
 @pytest.fixture(scope="module")
-def more_settings() -> Mapping[str, str]:
+def extra_settings() -> Mapping[str, str]:
     return {"PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more"}
 
 
-def test_a_preview_through_its_commands(pharos: Run) -> None:
-    """Where a deployer runs, it takes up at once what is queued, and finds no repository."""
+def test_previews_are_opened_listed_and_closed(pharos: Run) -> None:
+    """On the socket the deployer starts the deployment at once, and finds no repository."""
     project = make_place(pharos).partition("/")[0]
-    told = tell(pharos, "preview", "open", "feature/a", "--project", project, "--detach")
-    assert re.fullmatch(r"Deployment \d+ is queued; `pharos logs -f \d+` follows it.\n", told)
+    output = tell(pharos, "preview", "open", "feature/a", "--project", project, "--detach")
+    assert re.fullmatch(r"Deployment \d+ is queued; `pharos logs -f \d+` follows it.\n", output)
     (listed,) = ask(pharos, "preview", "list", "--project", project)
     assert (listed["slug"], listed["branch"], listed["order"]) == ("preview-feature-a", "feature/a", 0)
     shown = tell(pharos, "environment", "show", listed["id"])
@@ -34,34 +34,39 @@ def test_a_preview_through_its_commands(pharos: Run) -> None:
         "Without a terminal nobody can be asked whether to close the preview feature/a and end its processes: "
         "add --yes to do it."
     )
-    told = tell(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")
-    assert told == (f"The preview {project}/preview-feature-a is closed. Its deployments are still listed.\n")
-    told = tell(pharos, "preview", "list", "--project", project)
-    assert told == "No previews. `pharos preview open BRANCH` opens one.\n"
+    output = tell(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")
+    assert output == (
+        f"The preview {project}/preview-feature-a is closed. Its deployments are still listed.\n"
+    )
+    output = tell(pharos, "preview", "list", "--project", project)
+    assert output == "No previews. `pharos preview open BRANCH` opens one.\n"
 
 
 def test_a_preview_gets_no_copy_of_protected_variables(pharos: Run) -> None:
-    place = make_place(pharos)
-    project = place.partition("/")[0]
-    done = pharos("variables", "set", place, "-", stdin="A=1\nSECRET=hunter2\n")
+    environment_path = make_place(pharos)
+    project = environment_path.partition("/")[0]
+    done = pharos("variables", "set", environment_path, "-", stdin="A=1\nSECRET=hunter2\n")
     assert (done.returncode, done.stderr) == (0, "")
-    tell(pharos, "variables", "protect", place, "SECRET")
-    tell(pharos, "preview", "open", "login", "--project", project, "--from", place, "--detach")
+    tell(pharos, "variables", "protect", environment_path, "SECRET")
+    tell(pharos, "preview", "open", "login", "--project", project, "--from", environment_path, "--detach")
     assert ask(pharos, "variables", "show", f"{project}/preview-login")["names"] == ["A"]
-    assert ask(pharos, "variables", "show", place)["names"] == ["A", "SECRET"]
+    assert ask(pharos, "variables", "show", environment_path)["names"] == ["A", "SECRET"]
     tell(pharos, "preview", "close", "login", "--project", project, "--yes")
 
 
-def test_what_a_preview_cannot_be(pharos: Run) -> None:
-    place = make_place(pharos)
-    project = place.partition("/")[0]
-    for command, told in (
+def test_impossible_previews_are_refused(pharos: Run) -> None:
+    environment_path = make_place(pharos)
+    project = environment_path.partition("/")[0]
+    for command, output in (
         (("open", "a..b"), "'a..b' is no name of a branch that Git allows; one is main."),
         (("open", "a", "--from", "nowhere"), "There is no environment nowhere in the project"),
-        (("close", place, "--yes"), f"{place} is no preview: `pharos environment remove {place}`"),
+        (
+            ("close", environment_path, "--yes"),
+            f"{environment_path} is no preview: `pharos environment remove {environment_path}`",
+        ),
         (("close", "a", "--yes"), "There is no preview a; `pharos preview list` shows all."),
     ):
-        assert told in refused(pharos, "preview", *command, "--project", project), command
+        assert output in refused(pharos, "preview", *command, "--project", project), command
 
 
 def test_an_opened_preview_is_followed(on_engines: Run, write: Write, start: Start) -> None:
@@ -78,22 +83,25 @@ def test_an_opened_preview_is_followed(on_engines: Run, write: Write, start: Sta
     tell(on_engines, "preview", "close", "login", "--project", project, "--yes")
 
 
-def test_what_wakes_an_environment(pharos: Run) -> None:
-    place = make_place(pharos)
-    shown = tell(pharos, "environment", "show", place)
+def test_wake_on_request_is_set_and_shown(pharos: Run) -> None:
+    environment_path = make_place(pharos)
+    shown = tell(pharos, "environment", "show", environment_path)
     assert "wakes        when somebody wakes it\n" in shown
-    shown = tell(pharos, "environment", "set", place, "--wake-on-request", "on")
+    shown = tell(pharos, "environment", "set", environment_path, "--wake-on-request", "on")
     assert "wakes        at the first request\n" in shown
-    assert ask(pharos, "environment", "show", place)["wake_on_request"] is True
+    assert ask(pharos, "environment", "show", environment_path)["wake_on_request"] is True
     assert ask(pharos, "audit", "--limit", "1")[0]["details"] == {
         "wake_on_request": {"from": False, "to": True}
     }
-    assert ask(pharos, "environment", "set", place, "--wake-on-request", "off")["wake_on_request"] is False
+    assert (
+        ask(pharos, "environment", "set", environment_path, "--wake-on-request", "off")["wake_on_request"]
+        is False
+    )
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
-    for arguments, told in (
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
+    for arguments, output in (
         (("preview",), "the following arguments are required: ACTION"),
         (("preview", "open"), "the following arguments are required: BRANCH"),
         (("preview", "close"), "the following arguments are required: ENVIRONMENT|BRANCH"),
@@ -101,4 +109,4 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr

@@ -26,7 +26,9 @@ def test_each_command_prints_its_help(command: str, tmp_path: Path) -> None:
     assert done.stdout.startswith(f"usage: pharos {command} ")
 
 
-def test_the_platform_starts_and_a_command_asks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_platform_starts_and_a_command_reads_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PHAROS_TEST_NO_FORK", "1")
     with platform_process(tmp_path / "data") as platform:
         assert type(platform._process) is subprocess.Popen

@@ -11,17 +11,19 @@ from tests.support.followed import Write, deploy, environment_number, make_place
 
 
 @pytest.fixture
-def place(on_engines: Run) -> str:
+def environment_path(on_engines: Run) -> str:
     return make_place(on_engines)
 
 
-def test_what_runs_as_a_table(on_engines: Run, write: Write, place: str) -> None:
-    environment = environment_number(on_engines, place)
-    number = deploy(on_engines, write, place)
+def test_running_processes_are_listed_as_a_table(
+    on_engines: Run, write: Write, environment_path: str
+) -> None:
+    environment = environment_number(on_engines, environment_path)
+    number = deploy(on_engines, write, environment_path)
 
     async def run(session: AsyncSession, now: datetime) -> None:
         await carried_out.hold_lease(session, environment, now)
-        # So long that another minute, until the command has looked, does not show.
+        # So old that another minute does not change the printed age.
         began = now - timedelta(days=2, hours=5)
         rows = [
             {"process": "web", "port": 40001, "started_at": began},
@@ -30,8 +32,8 @@ def test_what_runs_as_a_table(on_engines: Run, write: Write, place: str) -> None
         await carried_out.run_instances(session, number, now, rows)
 
     write(run)
-    lines = tell(on_engines, "ps", place).splitlines()
-    assert lines[0] == f"{place}  {carried_out.ADDRESS}"
+    lines = tell(on_engines, "ps", environment_path).splitlines()
+    assert lines[0] == f"{environment_path}  {carried_out.ADDRESS}"
     revision = carried_out.REVISION[:12]
     assert lines[1].startswith(f"  release   deployment {number}, {revision}, since ")
     assert lines[2:5] == [
@@ -43,15 +45,17 @@ def test_what_runs_as_a_table(on_engines: Run, write: Write, place: str) -> None
     assert lines[6].split() == ["web.1", "running", "4711", "40001", "2d", "5h", "0", "-"]
     assert lines[7].split()[:4] == ["worker.1", "waiting", "-", "-"]
     assert lines[7].split()[-3:] == ["3", "status", "1"]
-    assert f"{place}  " in tell(on_engines, "ps")
-    (told,) = ask(on_engines, "ps", place)
-    assert [one["process"] for one in told["instances"]] == ["web", "worker"]
+    assert f"{environment_path}  " in tell(on_engines, "ps")
+    (output,) = ask(on_engines, "ps", environment_path)
+    assert [one["process"] for one in output["instances"]] == ["web", "worker"]
 
 
-def test_what_is_under_way_is_held_or_does_not_answer(on_engines: Run, write: Write, place: str) -> None:
-    first, _ = (deploy(on_engines, write, place) for _ in range(2))
-    environment = environment_number(on_engines, place)
-    back = ask(on_engines, "rollback", place, "--to", str(first), "--detach")["id"]
+def test_deployments_in_progress_rollbacks_and_silent_deployers_are_shown(
+    on_engines: Run, write: Write, environment_path: str
+) -> None:
+    first, _ = (deploy(on_engines, write, environment_path) for _ in range(2))
+    environment = environment_number(on_engines, environment_path)
+    back = ask(on_engines, "rollback", environment_path, "--to", str(first), "--detach")["id"]
 
     async def roll_back(session: AsyncSession, now: datetime) -> None:
         await carried_out.begin(session, back, now)
@@ -59,29 +63,31 @@ def test_what_is_under_way_is_held_or_does_not_answer(on_engines: Run, write: Wr
         await carried_out.hold_lease(session, environment, now, doing="idle hands")
 
     write(roll_back)
-    ask(on_engines, "deploy", place, "--detach")
-    number = queued(on_engines, place)
+    ask(on_engines, "deploy", environment_path, "--detach")
+    number = queued(on_engines, environment_path)
     write(lambda session, now: carried_out.begin(session, number, now))
-    told = tell(on_engines, "ps", place)
-    assert f"  release   deployment {back}, " in told
-    assert f"  state     running, deploying {number}: build\n" in told
-    held = ask(on_engines, "environment", "show", place)["id"]
-    assert f"  held      rolled back: no push deploys here until `pharos environment resume {held}`\n" in told
-    assert f"  deployer  {carried_out.HOLDER}, idle hands\n" in told
+    output = tell(on_engines, "ps", environment_path)
+    assert f"  release   deployment {back}, " in output
+    assert f"  state     running, deploying {number}: build\n" in output
+    held = ask(on_engines, "environment", "show", environment_path)["id"]
+    assert (
+        f"  held      rolled back: no push deploys here until `pharos environment resume {held}`\n" in output
+    )
+    assert f"  deployer  {carried_out.HOLDER}, idle hands\n" in output
     write(lambda session, now: carried_out.hold_lease(session, environment, now, seconds=-5 * 3600))
-    told = tell(on_engines, "ps", place)
-    assert f"  deployer  {carried_out.HOLDER} has not responded for 5h" in told
+    output = tell(on_engines, "ps", environment_path)
+    assert f"  deployer  {carried_out.HOLDER} has not responded for 5h" in output
 
 
-def test_an_environment_where_nothing_runs(pharos: Run) -> None:
-    place = make_place(pharos)
-    assert tell(pharos, "ps", place).splitlines() == [
-        place,
+def test_an_environment_without_processes_is_shown(pharos: Run) -> None:
+    environment_path = make_place(pharos)
+    assert tell(pharos, "ps", environment_path).splitlines() == [
+        environment_path,
         "  release   nothing is live yet",
         "  state     running",
         "  running   0 of 0 processes",
     ]
-    assert place not in tell(pharos, "ps")
+    assert environment_path not in tell(pharos, "ps")
     assert refused(pharos, "ps", "nowhere") == (
         "There is no environment nowhere; `pharos environment list` shows all."
     )

@@ -1,4 +1,4 @@
-"""`pharos receipt` against addresses, keys and answers that are not as they should be."""
+"""`pharos receipt` with unusable addresses, keys and responses."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def _run_receipt(folder: Path, **credentials: object) -> None:
 
 @contextmanager
 def _answering(answer: bytes) -> Iterator[str]:
-    """A server that gives this answer to one request; yields its base URL."""
+    """Serve this response to one request, and yield the base URL."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def respond() -> None:
@@ -43,7 +43,7 @@ def _answering(answer: bytes) -> Iterator[str]:
             thread.join(30)
 
 
-def test_credentials_that_cannot_be_used_are_named_and_the_key_is_not_shown(tmp_path: Path) -> None:
+def test_unusable_credentials_are_reported_without_the_key(tmp_path: Path) -> None:
     for credentials, message in (
         ({"base_url": "http://127.0.0.1:9/api", "ingest_key": f"{_SECRET}\n"}, "holds no key"),
         ({"base_url": "http://127.0.0.1:9/api"}, "no base_url or no ingest_key"),
@@ -57,7 +57,9 @@ def test_credentials_that_cannot_be_used_are_named_and_the_key_is_not_shown(tmp_
         assert message in str(failed.value) and _SECRET not in str(failed.value), credentials
 
 
-def test_an_answer_that_is_no_receipt_says_what_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_is_not_a_receipt_is_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(receipt, "_MAX_BYTES", 100)
     for answer, message in (
         (

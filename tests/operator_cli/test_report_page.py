@@ -18,7 +18,7 @@ _FILTERS = ("path", "source", "campaign", "device", "country")
 
 
 def empty_report(days: int = 30) -> dict[str, Any]:
-    """A site that nobody has visited."""
+    """A report of a site without visits."""
     last = date(2026, 11, 20)
     first = last - timedelta(days=days - 1)
     moments = [(first + timedelta(days=n)).isoformat() for n in range(days)]
@@ -43,7 +43,7 @@ def empty_report(days: int = 30) -> dict[str, Any]:
 
 
 def full_report(days: int = 30) -> dict[str, Any]:
-    """One with something of everything."""
+    """A report with every section."""
     report = empty_report(days)
     for n, entry in enumerate(report["series"]):
         entry["pageviews"] = 1000 + n
@@ -90,12 +90,12 @@ def page(report: dict[str, Any], width: int = 100, *, colours: bool = False) -> 
         _environ={},
     )
     show_report(console, report, TAG)
-    told = console.file.getvalue()  # type: ignore[attr-defined]
-    return str(told)
+    output = console.file.getvalue()  # type: ignore[attr-defined]
+    return str(output)
 
 
-def test_a_full_report_has_it_all() -> None:
-    told = page(full_report())
+def test_a_full_report_shows_every_section() -> None:
+    output = page(full_report())
     for part in (
         "Shop [red]  2026-10-22 to 2026-11-20  Europe/Oslo",
         "50 a day",
@@ -115,13 +115,13 @@ def test_a_full_report_has_it_all() -> None:
         "1,830 ms",
         "needs improvement",
     ):
-        assert part in told, part
+        assert part in output, part
     for title, _ in LISTS.values():
-        assert all(f"{order} {title[:15]}" in told for order in ("1st", "2nd")), title
+        assert all(f"{order} {title[:15]}" in output for order in ("1st", "2nd")), title
     # Half of the visitors, half of the bar.
-    assert "██████████        50" in told and " █████             25" in told
-    # What was not measured is not shown.
-    assert "INP" not in told
+    assert "██████████        50" in output and " █████             25" in output
+    # Web Vitals that were not measured are not shown.
+    assert "INP" not in output
 
 
 @pytest.mark.parametrize("days", [1, 7, 30, 90, 365])
@@ -130,63 +130,63 @@ def test_no_line_is_wider_than_the_terminal(days: int, width: int) -> None:
     report = full_report(days)
     report["pages"][0]["name"] = "/long" * 100
     report["goals"][0]["name"] = "long " * 20
-    told = page(report, width)
-    assert max(len(line.rstrip()) for line in told.splitlines()) <= width
-    assert "Visitors" in told and "…" in told
+    output = page(report, width)
+    assert max(len(line.rstrip()) for line in output.splitlines()) <= width
+    assert "Visitors" in output and "…" in output
 
 
-def test_days_share_columns_where_there_are_more_of_them_than_columns() -> None:
+def test_days_share_columns_on_a_narrow_terminal() -> None:
     assert "Page views by day, 4 days a column" in page(full_report(365))
     assert "Page views by day\n" in page(full_report(90))
-    told = page(full_report(1))
-    assert "Page views by hour\n" in told and "00:00" in told and "13:00" in told
+    output = page(full_report(1))
+    assert "Page views by hour\n" in output and "00:00" in output and "13:00" in output
 
 
-def test_shared_columns_add_up_and_the_last_one_is_full() -> None:
+def test_shared_columns_are_sums_and_the_last_one_is_complete() -> None:
     assert merge_values([1, 2, 3, 4, 5], 2) == [1, 5, 9]
     assert merge_values([1, 2, 3, 4], 2) == [3, 7]
     assert merge_values([1, 2, 3], 1) == [1, 2, 3]
     assert merge_values([5], 3) == [5]
 
 
-def test_nothing_at_all_says_what_to_do() -> None:
-    told = page(empty_report())
-    assert "No visits in these days." in told
-    assert TAG in told
-    assert "pharos site show 7" in told
-    assert "Page views" not in told
+def test_an_empty_report_shows_the_script_tag() -> None:
+    output = page(empty_report())
+    assert "No visits in these days." in output
+    assert TAG in output
+    assert "pharos site show 7" in output
+    assert "Page views" not in output
 
 
-def test_a_tag_that_is_longer_than_a_line_is_left_whole_to_copy() -> None:
+def test_a_script_tag_longer_than_a_line_is_not_wrapped() -> None:
     assert TAG in page(empty_report(), 60)
 
 
-def test_nothing_with_filters_asks_to_leave_one_out() -> None:
+def test_an_empty_filtered_report_suggests_fewer_filters() -> None:
     report = empty_report()
     report["filters"]["country"] = "NO"
-    told = page(report)
-    assert "Visits with country NO" in told
-    assert "No visits in these days with these filters." in told
-    assert TAG not in told
+    output = page(report)
+    assert "Visits with country NO" in output
+    assert "No visits in these days with these filters." in output
+    assert TAG not in output
 
 
 def test_one_page_view_is_a_report() -> None:
     report = empty_report()
     report["metrics"]["pageviews"]["value"] = report["series"][-1]["pageviews"] = 1
     report["pages"] = [{"name": "/", "visitors": 1, "pageviews": 1}]
-    told = page(report)
-    assert "Pages" in told and "No visits" not in told
+    output = page(report)
+    assert "Pages" in output and "No visits" not in output
 
 
-def test_what_visitors_sent_does_not_act_on_the_terminal() -> None:
+def test_control_characters_from_visitors_are_removed() -> None:
     report = full_report()
     nasty = "\x1b[31m[bold]x\x07\u202e\n"
     report["site"]["name"] = report["pages"][0]["name"] = report["goals"][0]["name"] = nasty
     report["goals"][0]["revenue"] = [{"currency": "\x1b[2J", "amount": 1.0}]
     report["filters"]["source"] = nasty
-    told = page(report)
-    assert not {"\x1b", "\x07", "\u202e"} & set(told)
-    assert "[bold]x" in told
+    output = page(report)
+    assert not {"\x1b", "\x07", "\u202e"} & set(output)
+    assert "[bold]x" in output
 
 
 @pytest.mark.parametrize(
@@ -203,21 +203,21 @@ def test_what_visitors_sent_does_not_act_on_the_terminal() -> None:
 def test_a_change_has_an_arrow_and_the_colour_of_better_or_worse(
     name: str, change: float, text: str, colour: str
 ) -> None:
-    told = format_change(name, change)
-    assert (told.plain, told.style) == (text, colour)
+    output = format_change(name, change)
+    assert (output.plain, output.style) == (text, colour)
 
 
 def test_ratings_have_their_colours() -> None:
-    told = page(full_report(), colours=True)
+    output = page(full_report(), colours=True)
     for colour, value in ((32, "good"), (33, "needs improvement"), (31, "poor")):
-        assert f"\x1b[{colour}m{value}" in told
+        assert f"\x1b[{colour}m{value}" in output
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0s"), (45, "45s"), (60, "1m 0s"), (83, "1m 23s"), (3599, "59m 59s"), (3725, "1h 2m")],
 )
-def test_durations(seconds: int, text: str) -> None:
+def test_durations_are_formatted(seconds: int, text: str) -> None:
     assert format_seconds(seconds) == format_metric("visit_duration", seconds) == text
 
 
@@ -227,7 +227,7 @@ def test_bars_are_proportional_to_an_eighth_of_a_character() -> None:
     assert draw_bar(0, 0, 10) == draw_bar(5, 10, 0) == ""
 
 
-def test_columns_rise_from_the_ground() -> None:
+def test_columns_rise_from_the_bottom() -> None:
     assert draw_columns([4, 2, 1, 0], 4, 2, 1) == ["█", "██▄"]
     assert draw_columns([1, 1_000_000], 1_000_000, 1, 3) == ["▁▁ ██"]
     assert draw_columns([0, 0], 0, 2, 2) == ["", ""]

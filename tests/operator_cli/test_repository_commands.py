@@ -17,7 +17,7 @@ SECRET = "chosen-by-the-host-itself"
 
 
 @pytest.fixture(scope="module")
-def more_settings() -> Mapping[str, str]:
+def extra_settings() -> Mapping[str, str]:
     return {
         "PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more",
         "PHAROS_PUBLIC_URL": f"{PUBLIC_URL}/",
@@ -26,34 +26,34 @@ def more_settings() -> Mapping[str, str]:
 
 @pytest.fixture
 def base_url(request: pytest.FixtureRequest, pharos: Run) -> str:
-    """What the addresses of webhooks begin with."""
+    """The beginning of webhook URLs."""
     if request.node.callspec.params["pharos"] == "engines":
         return f"{PUBLIC_URL}/api"
     platform: PlatformProcess = request.getfixturevalue("on_socket")
-    told: str = platform.credentials["base_url"]
-    return told
+    output: str = platform.credentials["base_url"]
+    return output
 
 
 @pytest.fixture
 def project(pharos: Run) -> str:
-    """The slug of a project of its own: commands of this file are run on the same installations."""
+    """The slug of a new project: the tests of this file share their installations."""
     projects = [one["slug"] for one in ask(pharos, "project", "list")]
-    made: str = ask(pharos, "project", "create", f"Repository {len(projects)}")["slug"]
-    return made
+    created: str = ask(pharos, "project", "create", f"Repository {len(projects)}")["slug"]
+    return created
 
 
-def test_a_repository_through_its_commands(pharos: Run, project: str) -> None:
-    told = tell(pharos, "repository", "connect", URL, "--project", project)
-    made = ask(pharos, "repository", "list")[-1]
-    number = str(made["id"])
-    lines = told.splitlines()
+def test_repositories_are_connected_listed_changed_and_disconnected(pharos: Run, project: str) -> None:
+    output = tell(pharos, "repository", "connect", URL, "--project", project)
+    created = ask(pharos, "repository", "list")[-1]
+    number = str(created["id"])
+    lines = output.splitlines()
     assert (
         lines[0]
         == f"Repository {number}: the project {project} is deployed from {URL}, branch main (github)."
     )
-    assert (made["url"], made["project"]["slug"]) == (URL, project)
-    told = tell(pharos, "repository", "set-branch", number, "trunk")
-    assert told == f"Repository {number} is deployed from the branch trunk.\n"
+    assert (created["url"], created["project"]["slug"]) == (URL, project)
+    output = tell(pharos, "repository", "set-branch", number, "trunk")
+    assert output == f"Repository {number} is deployed from the branch trunk.\n"
     (line,) = [line for line in tell(pharos, "repository", "list").splitlines() if project in line]
     assert line.split() == [number, project, "github", "trunk", "on", URL]
     line = refused(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
@@ -65,18 +65,18 @@ def test_a_repository_through_its_commands(pharos: Run, project: str) -> None:
     assert line.startswith(
         f"Without a terminal nobody can be asked whether to disconnect repository {number}"
     )
-    told = tell(pharos, "repository", "disconnect", number, "--yes")
-    assert told == f"Repository {number} is disconnected from the project {project}.\n"
+    output = tell(pharos, "repository", "disconnect", number, "--yes")
+    assert output == f"Repository {number} is disconnected from the project {project}.\n"
     assert refused(pharos, "repository", "disconnect", number, "--yes") == (
         f"No repository {number} is connected; `pharos repository list` shows those that are."
     )
     wanted = ("--project", project, "--kind", "gitlab", "--branch", "main")
-    made = ask(pharos, "repository", "connect", "file:///srv/shop.git", *wanted)
-    assert (made["kind"], made["url"]) == ("gitlab", "file:///srv/shop.git")
+    created = ask(pharos, "repository", "connect", "file:///srv/shop.git", *wanted)
+    assert (created["kind"], created["url"]) == ("gitlab", "file:///srv/shop.git")
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "output"),
     [
         (["connect", "https://x:hunter2@github.com/a/b"], "give the machine that deploys a deploy key"),
         (["connect", "http://github.com/a/b"], "Repositories are not taken from http: write it as https://"),
@@ -97,14 +97,14 @@ def test_a_repository_through_its_commands(pharos: Run, project: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
+def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
     line = refused(pharos, "repository", *command)
-    assert told in line and "hunter2" not in line
+    assert output in line and "hunter2" not in line
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
-    for arguments, told in (
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
+    for arguments, output in (
         ((), "the following arguments are required: ACTION"),
         (("connect",), "the following arguments are required: URL"),
         (("connect", URL, "--kind", "svn"), "invalid choice: 'svn'"),
@@ -116,7 +116,7 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done = run_in(tmp_path)("repository", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
         ("bitbucket", (), "hmac", "Pull request created, updated, merged and declined"),
     ],
 )
-def test_the_webhook_is_told_to_be_pasted(
+def test_the_webhook_is_printed_with_instructions(
     pharos: Run, project: str, base_url: str, kind: str, more: tuple[str, ...], secret_kind: str, where: str
 ) -> None:
     wanted = ("https://git.example/shop", "--project", project, "--kind", kind, *more)
-    told = tell(pharos, "repository", "connect", *wanted)
+    output = tell(pharos, "repository", "connect", *wanted)
     number = ask(pharos, "repository", "list")[-1]["id"]
-    _, _, address, secret, set_up, *rest = told.splitlines()
+    _, _, address, secret, set_up, *rest = output.splitlines()
     assert address == f"  {base_url}/repositories/{number}/webhook"
     assert len(secret.strip()) >= 43 and where in set_up
     assert len(rest) == (0 if base_url.startswith(PUBLIC_URL) else 1)
@@ -145,38 +145,44 @@ def test_the_webhook_is_told_to_be_pasted(
         "secret": renewed["webhook"]["secret"],
     }
     assert renewed["webhook"]["secret"] != secret.strip()
-    told = tell(pharos, "repository", "new-secret", str(number), *more)
-    assert told.startswith(f"Repository {number} has a new secret.") and address in told.splitlines()
+    output = tell(pharos, "repository", "new-secret", str(number), *more)
+    assert output.startswith(f"Repository {number} has a new secret.") and address in output.splitlines()
 
 
-def test_the_hosts_own_secret_is_taken(pharos: Run, project: str, tmp_path: Path) -> None:
+def test_a_secret_of_the_host_is_read_from_a_file(pharos: Run, project: str, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
-    made = ask(pharos, "repository", "connect", URL, "--project", project, "--secret-file", str(file))
-    assert made["webhook"]["secret"] == SECRET
+    created = ask(pharos, "repository", "connect", URL, "--project", project, "--secret-file", str(file))
+    assert created["webhook"]["secret"] == SECRET
     signing = make_secret("github").value
     done = pharos(
-        "repository", "new-secret", str(made["id"]), "--json", "--secret-file", "-", stdin=f" {signing}\r\n"
+        "repository",
+        "new-secret",
+        str(created["id"]),
+        "--json",
+        "--secret-file",
+        "-",
+        stdin=f" {signing}\r\n",
     )
     assert json.loads(done.stdout)["webhook"]["secret"] == signing
     file.write_text("hunter2" * 200)
-    line = refused(pharos, "repository", "new-secret", str(made["id"]), "--secret-file", str(file))
+    line = refused(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
     assert line == f"{file} has more than 1024 bytes, which is the maximum."
     file.write_text("hunter2")
-    line = refused(pharos, "repository", "new-secret", str(made["id"]), "--secret-file", str(file))
+    line = refused(pharos, "repository", "new-secret", str(created["id"]), "--secret-file", str(file))
     assert "hunter2" not in line
-    # Those of before are shown nowhere.
+    # Earlier secrets are shown nowhere.
     assert SECRET not in tell(pharos, "repository", "list") + tell(pharos, "audit", "--limit", "1000")
 
 
-def test_a_repository_of_no_host_has_none(pharos: Run, project: str) -> None:
-    made = ask(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
-    assert made["webhook"] is None
+def test_a_plain_git_repository_has_no_webhook(pharos: Run, project: str) -> None:
+    created = ask(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
+    assert created["webhook"] is None
     (line,) = [line for line in tell(pharos, "repository", "list").splitlines() if project in line]
-    assert line.split() == [str(made["id"]), project, "git", "main", "-", "/srv/shop.git"]
-    ask(pharos, "repository", "disconnect", str(made["id"]), "--yes")
-    told = tell(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
-    assert len(told.splitlines()) == 1
+    assert line.split() == [str(created["id"]), project, "git", "main", "-", "/srv/shop.git"]
+    ask(pharos, "repository", "disconnect", str(created["id"]), "--yes")
+    output = tell(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
+    assert len(output.splitlines()) == 1
 
 
 def test_switches_are_set_and_shown(pharos: Run, project: str) -> None:
@@ -186,26 +192,26 @@ def test_switches_are_set_and_shown(pharos: Run, project: str) -> None:
         (line,) = [line for line in tell(pharos, "repository", "list").splitlines() if project in line]
         return line
 
-    told = tell(pharos, "repository", "set", number, "--forks", "on")
-    assert told == (
+    output = tell(pharos, "repository", "set", number, "--forks", "on")
+    assert output == (
         f"Repository {number}: pushes deploy, and pull requests get previews; pull requests from forks get previews.\n"
     )
     assert "on, forks" in shown()
-    told = tell(pharos, "repository", "set", number, "--push-deploys", "off", "--forks", "off")
-    assert told == f"Repository {number}: its webhooks are not processed.\n"
+    output = tell(pharos, "repository", "set", number, "--push-deploys", "off", "--forks", "off")
+    assert output == f"Repository {number}: its webhooks are not processed.\n"
     assert " off " in shown()
     changed = ask(pharos, "repository", "set", number, "--push-deploys", "on")
     assert (changed["push_deploys"], changed["forks"]) == (True, False)
 
 
-def test_the_credentials_have_the_repository_of_each_project(on_socket: PlatformProcess) -> None:
+def test_the_credentials_contain_the_repository_of_each_project(on_socket: PlatformProcess) -> None:
     before = on_socket.credentials
 
     def operate(*command: str) -> dict[str, object]:
         done = on_socket.run("repository", *command, "--json")
         assert done.returncode == 0, done.stderr
-        told: dict[str, object] = json.loads(done.stdout)
-        return told
+        output: dict[str, object] = json.loads(done.stdout)
+        return output
 
     slugs, ids = [], []
     for name in ("One", "Two", "Three"):
@@ -215,22 +221,26 @@ def test_the_credentials_have_the_repository_of_each_project(on_socket: Platform
     first = operate("connect", URL, "--project", slugs[0])
     second = operate("connect", URL, "--project", slugs[1], "--kind", "gitlab")
 
-    def kept(told: dict[str, object]) -> dict[str, object]:
-        webhook = told["webhook"]
+    def saved_repository(output: dict[str, object]) -> dict[str, object]:
+        webhook = output["webhook"]
         assert isinstance(webhook, dict)
-        return {"id": told["id"], "kind": told["kind"], "secret": webhook["secret"]}
+        return {"id": output["id"], "kind": output["kind"], "secret": webhook["secret"]}
 
-    both = {**before.get("repositories", {}), ids[0]: kept(first), ids[1]: kept(second)}
+    both = {
+        **before.get("repositories", {}),
+        ids[0]: saved_repository(first),
+        ids[1]: saved_repository(second),
+    }
     assert on_socket.credentials == {**before, "repositories": both}
     path = on_socket.data / "credentials.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    # One without a webhook is not kept.
+    # A repository without a webhook is not saved.
     operate("connect", "/srv/shop.git", "--project", slugs[2])
     renewed = operate("new-secret", str(second["id"]))
-    assert on_socket.credentials == {**before, "repositories": {**both, ids[1]: kept(renewed)}}
+    assert on_socket.credentials == {**before, "repositories": {**both, ids[1]: saved_repository(renewed)}}
 
 
-def test_without_the_credentials_the_secret_is_shown_all_the_same(
+def test_the_secret_is_shown_even_if_the_credentials_cannot_be_saved(
     on_socket: PlatformProcess, tmp_path: Path
 ) -> None:
     done = on_socket.run("project", "create", "Without credentials", "--json")
@@ -247,7 +257,7 @@ def test_without_the_credentials_the_secret_is_shown_all_the_same(
     assert webhook["url"].startswith("https://your-host/api/repositories/") and webhook["secret"]
 
 
-def test_the_first_starts_sample_gives_way(on_socket: PlatformProcess) -> None:
+def test_connecting_replaces_the_sample_repository(on_socket: PlatformProcess) -> None:
     (sample,) = [
         one for one in json.loads(on_socket.run("repository", "list", "--json").stdout) if one["sample"]
     ]

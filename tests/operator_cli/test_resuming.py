@@ -1,4 +1,4 @@
-"""Sending what is new of a file, and nothing twice."""
+"""`pharos send` resumes: it sends the new part of a file, and no event twice."""
 
 import asyncio
 import gzip
@@ -16,12 +16,12 @@ from operator_cli.ingest.sending.progress_file import ProgressFolder
 from operator_cli.ingest.sending.sources import Source
 from tests.operator_cli.fake_ingest import FakeIngest, answer, cut_connection, send, write_events
 
-# Enough that the text alone tells the file from others, and few enough that it does not.
+# Enough events to identify a file by its text alone, and too few for that.
 LARGE, SMALL = range(205), range(25)
 
 
 @pytest.mark.parametrize("numbers", [LARGE, SMALL])
-async def test_a_file_sent_again_sends_nothing(tmp_path: Path, numbers: range) -> None:
+async def test_sending_an_unchanged_file_again_sends_nothing(tmp_path: Path, numbers: range) -> None:
     file = tmp_path / "events"
     write_events(file, numbers)
     ingest = FakeIngest()
@@ -35,7 +35,7 @@ async def test_a_file_sent_again_sends_nothing(tmp_path: Path, numbers: range) -
 
 
 @pytest.mark.parametrize("numbers", [LARGE, SMALL])
-async def test_of_a_file_that_grew_the_new_lines_are_sent(tmp_path: Path, numbers: range) -> None:
+async def test_only_the_new_lines_of_a_grown_file_are_sent(tmp_path: Path, numbers: range) -> None:
     file = tmp_path / "events"
     write_events(file, numbers)
     ingest = FakeIngest()
@@ -50,7 +50,7 @@ async def test_of_a_file_that_grew_the_new_lines_are_sent(tmp_path: Path, number
 
 
 @pytest.mark.parametrize("change", ["moved", "copied", "compressed"])
-async def test_a_file_is_known_by_its_text(tmp_path: Path, change: str) -> None:
+async def test_a_file_is_identified_by_its_text(tmp_path: Path, change: str) -> None:
     file, other = tmp_path / "events", tmp_path / "events.1"
     write_events(file, LARGE)
     ingest = FakeIngest()
@@ -59,7 +59,7 @@ async def test_a_file_is_known_by_its_text(tmp_path: Path, change: str) -> None:
         write_events(file, range(300, 310), mode="a")
         if change == "moved":
             file.rename(other)
-            # A new file in the old place, as after a rotation.
+            # A new file at the old path, as after a rotation.
             write_events(file, range(400, 410))
         elif change == "copied":
             shutil.copyfile(file, other)
@@ -72,7 +72,7 @@ async def test_a_file_is_known_by_its_text(tmp_path: Path, change: str) -> None:
     assert len(ingest.counts()) == len(LARGE) + (20 if change == "moved" else 10)
 
 
-async def test_files_that_only_begin_alike_are_both_sent(tmp_path: Path) -> None:
+async def test_files_with_the_same_beginning_are_both_sent(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     write_events(one, LARGE)
     write_events(two, range(150))
@@ -87,7 +87,7 @@ async def test_files_that_only_begin_alike_are_both_sent(tmp_path: Path) -> None
     assert set(counts.values()) == {1}
 
 
-async def test_a_file_written_anew_is_sent_anew(tmp_path: Path) -> None:
+async def test_a_rewritten_file_is_sent_again(tmp_path: Path) -> None:
     file = tmp_path / "events"
     write_events(file, range(5))
     ingest = FakeIngest()
@@ -109,7 +109,7 @@ async def test_the_same_text_from_another_source_is_sent_as_well(tmp_path: Path)
     assert set(ingest.counts().values()) == {2}
 
 
-async def test_without_the_state_full_batches_are_sent_under_their_ids(tmp_path: Path) -> None:
+async def test_without_saved_progress_full_batches_have_the_same_ids(tmp_path: Path) -> None:
     file = tmp_path / "events"
     write_events(file, LARGE)
     ingest = FakeIngest()
@@ -120,7 +120,7 @@ async def test_without_the_state_full_batches_are_sent_under_their_ids(tmp_path:
     assert not ingest.conflicts
 
 
-async def test_a_short_batch_that_may_be_stored_is_sent_again_with_the_same_end(tmp_path: Path) -> None:
+async def test_a_short_batch_that_may_be_stored_is_resent_with_the_same_end(tmp_path: Path) -> None:
     file = tmp_path / "events"
     write_events(file, SMALL)
     ingest = FakeIngest()
@@ -128,7 +128,7 @@ async def test_a_short_batch_that_may_be_stored_is_sent_again_with_the_same_end(
     stored = asyncio.Barrier(3)
 
     async def store_in_silence(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
-        # Stored, but the sender never hears of it; when it has sent all, its key is refused.
+        # Stored, but the sender gets no response; once all is sent, its key is refused.
         if body["batch_id"] in ingest.stored:
             return await answer(401)(request, body)
         ingest.accept(body)
@@ -142,14 +142,14 @@ async def test_a_short_batch_that_may_be_stored_is_sent_again_with_the_same_end(
         assert len(ingest.events()) == 25
         write_events(file, range(25, 60), mode="a")
         ingest.rule = None
-        # Another size of batches would cut what may be stored already in other places.
+        # Another batch size would split text that may be stored already at other offsets.
         _, messages = await send(url, tmp_path / "state", file, batch=4)
     assert messages == [f"pharos: {file} continues with batches of 10 events, as it was started."]
     assert ingest.counts() == {str(n): 1 for n in range(60)}
     assert not ingest.conflicts
 
 
-async def test_nothing_is_lost_when_the_last_batches_arrive_first(tmp_path: Path) -> None:
+async def test_progress_does_not_skip_batches_delivered_out_of_order(tmp_path: Path) -> None:
     file = tmp_path / "events"
     write_events(file, range(40))
     folder = ProgressFolder(tmp_path / "state", "somewhere", "")
@@ -180,7 +180,7 @@ async def test_one_file_is_sent_by_one_process_at_a_time(tmp_path: Path) -> None
         ProgressFolder(tmp_path / "state", "somewhere", "").open(source, 10),
     ):
         raise AssertionError
-    # Another destination is another matter.
+    # Progress is kept per destination.
     with ProgressFolder(tmp_path / "state", "elsewhere", "").open(source, 10) as progress:
         assert progress.start.offset == 0
     source.close()
@@ -200,7 +200,7 @@ async def test_an_unreadable_state_is_left_alone(tmp_path: Path) -> None:
     assert set(ingest.counts().values()) == {1}
 
 
-async def test_files_that_cannot_be_sent_are_named(tmp_path: Path) -> None:
+async def test_files_that_cannot_be_sent_are_reported(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("time,level\n")
     (tmp_path / "broken.gz").write_bytes(gzip.compress(b'{"type":"log"}\n' * 1000)[:-20])
     (tmp_path / "empty").touch()

@@ -1,4 +1,4 @@
-"""`pharos run` around real commands, with a real server that takes the signals, fails, or is not there."""
+"""`pharos run` with real commands and a real server that accepts signals, fails, or is down."""
 
 import contextlib
 import json
@@ -22,12 +22,12 @@ from tests.operator_cli.run_with_time_limits import command_with_time_limits, pr
 from tests.support import fork_server
 
 KEY = "phr_mon_secret"
-# Nobody waits for so long unless something is wrong.
+# Reached only if something is wrong.
 _SECONDS = 120
 
 
 class Recorder(ThreadingHTTPServer):
-    """Writes down what comes, and answers as it is told to."""
+    """A server that records signals and sends the configured responses."""
 
     daemon_threads = True
 
@@ -90,7 +90,7 @@ def recorder() -> Iterator[Recorder]:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A port on which nobody answers unless the test does."""
+    """A port on which only the test responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -101,7 +101,7 @@ def _command(*command: str, url: str | None = None, **seconds: float) -> list[st
 
 
 def _program(*command: str, url: str) -> list[str]:
-    """The same for a shell, which the fork server does not start."""
+    """Return the same command for a shell, without the fork server."""
     return [
         sys.executable,
         "-c",
@@ -131,7 +131,7 @@ def run(
     )
 
 
-def test_a_command_that_succeeds(recorder: Recorder) -> None:
+def test_a_successful_command_reports_start_and_success(recorder: Recorder) -> None:
     done = run("sh", "-c", "echo out; echo err >&2; cat", url=recorder.url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")
     assert recorder.signals() == ["start", "success"]
@@ -152,22 +152,24 @@ def test_a_command_that_succeeds(recorder: Recorder) -> None:
     ],
     ids=str,
 )
-def test_a_command_that_fails(recorder: Recorder, command: list[str], status: int) -> None:
+def test_a_failed_command_reports_failure_and_its_status(
+    recorder: Recorder, command: list[str], status: int
+) -> None:
     done = run(*command, url=recorder.url)
     assert done.returncode == status
     assert recorder.signals() == ["start", "failure"]
     assert "Traceback" not in done.stderr
 
 
-def test_arguments_and_the_environment_are_the_commands_own(recorder: Recorder) -> None:
-    """No shell looks at them, and the key is not handed on."""
+def test_the_command_gets_its_arguments_and_environment_unchanged(recorder: Recorder) -> None:
+    """No shell interprets the arguments, and the key is not passed to the command."""
     done = run(sys.executable, "-c", "import os, sys; print(sys.argv[1:], os.environ.get('PHAROS_HEARTBEAT_KEY'))",
                "--key", "$HOME; ls", "--", url=recorder.url)  # fmt: skip
     assert done.stdout == "['--key', '$HOME; ls', '--'] None\n"
 
 
-def test_signals_are_passed_on(recorder: Recorder) -> None:
-    """The command ends in its own way, and is reported."""
+def test_signals_are_forwarded_to_the_command(recorder: Recorder) -> None:
+    """The command handles the signal, and its end is reported."""
     script = "trap 'echo cleaning; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     process = fork_server.popen(
         _command("sh", "-c", script, url=recorder.url),
@@ -184,8 +186,8 @@ def test_signals_are_passed_on(recorder: Recorder) -> None:
     assert recorder.signals() == ["start", "failure"]
 
 
-def test_the_server_is_away(tmp_path: Path) -> None:
-    """The job runs at once and its status stands; two lines say what could not be told."""
+def test_an_unreachable_server_does_not_fail_the_job(tmp_path: Path) -> None:
+    """The job runs at once and its status is kept; two lines name the failed reports."""
     job = ("sh", "-c", f"echo ran > {tmp_path}/ran; exit 4")
     done = run(*job, url="http://127.0.0.1:9", seconds={"_GIVE_UP_SECONDS": 2.0})
     assert (done.returncode, (tmp_path / "ran").read_text()) == (4, "ran\n")
@@ -193,8 +195,8 @@ def test_the_server_is_away(tmp_path: Path) -> None:
     assert KEY not in done.stderr
 
 
-def test_the_server_does_not_hold_the_job_up(recorder: Recorder, tmp_path: Path) -> None:
-    """It answers only when the command has begun."""
+def test_a_slow_server_does_not_delay_the_job(recorder: Recorder, tmp_path: Path) -> None:
+    """The server responds only after the command has started."""
     ran = tmp_path / "ran"
     seen = []
 
@@ -210,7 +212,7 @@ def test_the_server_does_not_hold_the_job_up(recorder: Recorder, tmp_path: Path)
     assert recorder.signals() == ["start", "success"]
 
 
-def test_what_passes_is_tried_again(recorder: Recorder, tmp_path: Path) -> None:
+def test_transient_errors_are_retried(recorder: Recorder, tmp_path: Path) -> None:
     recorder.statuses = [503, 429, 202, 503, 202]
     taken = tmp_path / "taken"
 
@@ -219,14 +221,14 @@ def test_what_passes_is_tried_again(recorder: Recorder, tmp_path: Path) -> None:
             taken.touch()
 
     recorder.before_answer = tell_job
-    # The command lasts until the start is taken; where it never is, the test fails before the command gives up.
+    # The command runs until the start signal is accepted; otherwise the test fails before the command gives up.
     job = f"for n in $(seq {10 * _SECONDS}); do test -e {taken} && exit; sleep 0.1; done; exit 1"
     done = run("sh", "-c", job, url=recorder.url)
     assert (done.returncode, done.stderr) == (0, "")
     assert recorder.signals() == ["start", "start", "start", "success", "success"]
 
 
-def test_what_does_not_pass_is_not(recorder: Recorder) -> None:
+def test_permanent_errors_are_not_retried(recorder: Recorder) -> None:
     recorder.statuses = [401, 401]
     done = run("true", url=recorder.url)
     assert done.returncode == 0
@@ -234,8 +236,8 @@ def test_what_does_not_pass_is_not(recorder: Recorder) -> None:
     assert done.stderr.count("the answer was 401") == 2
 
 
-def test_the_key_of_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
-    """That of this heartbeat only."""
+def test_the_key_is_read_from_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
+    """Only the key of this heartbeat is used."""
     known = {"base_url": recorder.url, "heartbeat": {"id": 7, "key": KEY}}
     (tmp_path / "credentials.json").write_text(json.dumps(known))
     for heartbeat, calls in (("7", 2), ("8", 2)):
@@ -255,7 +257,7 @@ def test_the_address_may_leave_out_the_path_of_the_api(recorder: Recorder) -> No
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "output"),
     [
         ("http://[bad", "there is no address"),
         ("ftp://127.0.0.1", "there is no address"),
@@ -265,18 +267,18 @@ def test_the_address_may_leave_out_the_path_of_the_api(recorder: Recorder) -> No
         ("http://127.0.0.1:port/api", "characters that cannot be sent"),
     ],
 )
-def test_an_address_that_cannot_be_used(url: str, told: str) -> None:
-    """The job runs all the same."""
+def test_an_unusable_address_is_reported(url: str, output: str) -> None:
+    """The job runs anyway."""
     done = run("sh", "-c", "echo ran; exit 4", url=url)
     assert (done.returncode, done.stdout) == (4, "ran\n")
-    assert all(line.startswith("pharos run: ") and told in line for line in done.stderr.splitlines())
+    assert all(line.startswith("pharos run: ") and output in line for line in done.stderr.splitlines())
     assert 1 <= len(done.stderr.splitlines()) <= 2
 
 
 @pytest.mark.parametrize(
     "content", [b'["x"]', b"1", b"{", b"\xff", b'{"base_url": 1, "heartbeat": "x"}', b'{"heartbeat": []}']
 )
-def test_credentials_that_are_none(tmp_path: Path, content: bytes) -> None:
+def test_invalid_credentials_are_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "credentials.json").write_bytes(content)
     done = fork_server.run([*_command("true")[:-2], "--data", str(tmp_path), "--", "true"],
                            capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
@@ -285,7 +287,7 @@ def test_credentials_that_are_none(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_key_is_never_shown(recorder: Recorder) -> None:
-    """Not even one that HTTP cannot carry."""
+    """Not even a key that HTTP cannot send."""
     for key in ("phr_mon_\nsecret", "phr_mon_sécret", "phr_mon_€secret"):
         done = fork_server.run([*_command("true", url=recorder.url)[:-2], "--key", key, "--", "true"],
                                capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
@@ -294,7 +296,7 @@ def test_a_key_is_never_shown(recorder: Recorder) -> None:
 
 
 def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
-    """The key stays here, and a page that is found elsewhere is no report."""
+    """The key is not sent to the other address, and a page there does not count as a report."""
     with recording() as elsewhere:
         recorder.statuses = [302, 307]
         recorder.location = elsewhere.url
@@ -304,8 +306,8 @@ def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
     assert ["the answer was 302" in done.stderr, "the answer was 307" in done.stderr] == [True, True]
 
 
-def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
-    """Both signals are tried, and each is one line."""
+def test_a_server_that_does_not_speak_http_is_reported(listener: socket.socket) -> None:
+    """Both signals are attempted, with one line for each."""
     heard = []
 
     def answer() -> None:
@@ -313,7 +315,7 @@ def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
             while True:
                 connection, _ = listener.accept()
                 with connection:
-                    # Head and body come one after the other.
+                    # Head and body arrive separately.
                     request = b""
                     while b"}" not in request and (piece := connection.recv(65536)):
                         request += piece
@@ -332,7 +334,7 @@ def test_what_answers_speaks_no_http(listener: socket.socket) -> None:
     ]
 
 
-def test_a_server_that_hangs_is_given_up(listener: socket.socket) -> None:
+def test_a_hanging_request_is_abandoned(listener: socket.socket) -> None:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
     done = run("sh", "-c", "exit 6", url=url, seconds={"_REQUEST_SECONDS": 0.5, "_GIVE_UP_SECONDS": 2.0})
     assert done.returncode == 6
@@ -343,7 +345,7 @@ def test_a_server_that_hangs_is_given_up(listener: socket.socket) -> None:
 
 
 class _Hanging:
-    """A clock, and a server that lets each call wait for the whole of its time limit."""
+    """A clock, and a server that lets each request wait until its time limit."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -362,13 +364,13 @@ class _Hanging:
         raise TimeoutError
 
 
-def test_a_server_that_hangs_costs_ten_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind the end of the command; the last call is half a second long at least."""
+def test_a_hanging_server_delays_the_exit_by_ten_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted from the end of the command; the last request has half a second at least."""
     server = _Hanging()
     monkeypatch.setattr(run_command, "time", server)
     reports = run_command._Reports("http://127.0.0.1:9/api", None)
     monkeypatch.setattr(reports, "_opener", server)
-    # Nothing was sent by then, and none of the work is done beside the test.
+    # Nothing was sent before, and no thread sends during the test.
     reports.finish()
     for name in ("start", "failure"):
         assert reports._send(name) == " does not answer ()"
@@ -376,8 +378,8 @@ def test_a_server_that_hangs_costs_ten_seconds_at_most(monkeypatch: pytest.Monke
     assert server.signals == ["start", "failure", "failure", "failure"]
 
 
-def test_what_was_ignored_stays_so(recorder: Recorder) -> None:
-    """`nohup pharos run …`: the job outlives its terminal, as it would alone."""
+def test_ignored_signals_stay_ignored(recorder: Recorder) -> None:
+    """With `nohup pharos run …` the job survives its terminal."""
     script = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
     command = [
         "sh",
@@ -389,13 +391,13 @@ def test_what_was_ignored_stays_so(recorder: Recorder) -> None:
     assert subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS).stdout == "True\n"
 
 
-def test_complaints_do_not_mix_with_what_the_job_prints() -> None:
+def test_messages_do_not_mix_with_the_output_of_the_job() -> None:
     command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *_program("echo", "ran", url="http://[bad")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
 
 
-def test_nothing_to_run() -> None:
+def test_a_missing_command_is_refused() -> None:
     done = fork_server.run(_command(), capture_output=True, text=True, timeout=_SECONDS)
     assert done.returncode == 1
     assert "Add the command to run after --" in done.stderr

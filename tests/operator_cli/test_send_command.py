@@ -1,4 +1,4 @@
-"""`pharos send` as a process: exit statuses, what it prints, and being killed."""
+"""`pharos send` as a process: exit statuses, output, and kills."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def start(folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL) -> "su
 
 
 async def run(folder: Path, *arguments: str, text: bytes | None = None) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error."""
+    """Return exit status, standard output and standard error."""
     process = start(folder, *arguments, stdin=subprocess.DEVNULL if text is None else subprocess.PIPE)
     out, error = await asyncio.to_thread(process.communicate, text)
     return process.returncode, out.decode(), error.decode()
@@ -39,7 +39,7 @@ def write_credentials(folder: Path, url: str) -> None:
     (folder / ".pharos" / "credentials.json").write_text(json.dumps(document))
 
 
-async def test_it_sends_to_the_running_platform_and_sums_up(tmp_path: Path) -> None:
+async def test_files_are_sent_to_the_running_platform_with_a_summary(tmp_path: Path) -> None:
     write_events(tmp_path / "events.ndjson", range(150))
     ingest = FakeIngest()
     ingest.receipt_statuses += ["queued", "stored", "queued", "duplicate"]
@@ -69,7 +69,7 @@ async def test_a_batch_that_could_not_be_stored_is_a_failure(tmp_path: Path) -> 
     assert "could not be stored" in error and "no room" in error
 
 
-async def test_it_sends_to_an_address_with_a_key_from_a_file(tmp_path: Path) -> None:
+async def test_files_are_sent_to_an_address_with_a_key_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("the-key\n")
     write_events(tmp_path / "events.ndjson", range(5))
     ingest = FakeIngest()
@@ -81,7 +81,7 @@ async def test_it_sends_to_an_address_with_a_key_from_a_file(tmp_path: Path) -> 
     assert (alone[0], "go together" in alone[2]) == (1, True)
 
 
-async def test_standard_input_is_sent_each_time(tmp_path: Path) -> None:
+async def test_standard_input_is_sent_every_time(tmp_path: Path) -> None:
     ingest = FakeIngest()
     async with ingest.serve() as url:
         write_credentials(tmp_path, url)
@@ -95,7 +95,7 @@ async def test_standard_input_is_sent_each_time(tmp_path: Path) -> None:
     assert ingest.counts() == {"1": 2}
 
 
-async def test_a_refused_key_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_refused_key_is_reported_without_retries(tmp_path: Path) -> None:
     write_events(tmp_path / "events.ndjson", range(5))
     ingest = FakeIngest()
     ingest.rule = answer(401, {"detail": "This key is not known."})
@@ -115,10 +115,10 @@ async def test_wrong_arguments_are_refused(tmp_path: Path, arguments: tuple[str,
     assert (status, "usage: pharos send" in error) == (2, True)
 
 
-async def test_an_interrupt_ends_it_and_running_it_again_goes_on(tmp_path: Path) -> None:
+async def test_after_an_interrupt_the_same_command_continues(tmp_path: Path) -> None:
     write_events(tmp_path / "events.ndjson", range(500))
     ingest = FakeIngest()
-    # One request of each of the four that send at once: none is on its way that would be counted later.
+    # One request of each of the four senders, so that none in flight is counted later.
     all_wait = asyncio.Barrier(5)
 
     async def stop_at_half(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
@@ -151,7 +151,7 @@ async def test_an_interrupt_ends_it_and_running_it_again_goes_on(tmp_path: Path)
     assert len(ingest.requests) - sent == 50 - acknowledged
 
 
-async def test_killed_at_any_time_each_event_is_stored_once(tmp_path: Path) -> None:
+async def test_each_event_is_stored_once_despite_kills(tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson"
     write_events(file, range(400))
     ingest = FakeIngest()

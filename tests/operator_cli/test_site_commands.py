@@ -1,5 +1,5 @@
-"""`pharos site`, `sites` and `report` on both kinds of installation: a running `pharos up`, and the engines of parts
-that are processes of their own."""
+"""`pharos site`, `sites` and `report` on both kinds of installation: a running `pharos up`, and the engines of
+separate processes."""
 
 import json
 from collections.abc import Mapping
@@ -16,43 +16,43 @@ from tests.support.platform_process import PlatformProcess
 
 
 @pytest.fixture(scope="module")
-async def more_settings(clickhouse_url: str) -> Mapping[str, str]:
-    """What came in is looked up as well."""
+async def extra_settings(clickhouse_url: str) -> Mapping[str, str]:
+    """Events are read from ClickHouse as well."""
     store = await open_clickhouse_server(clickhouse_url)
     await apply_schema(store)
     await store.close()
     return {"PHAROS_CLICKHOUSE_URL": clickhouse_url}
 
 
-def test_a_site_through_its_commands(pharos: Run) -> None:
+def test_sites_are_created_listed_changed_and_shown(pharos: Run) -> None:
     domains = ("--domain", "https://shop.example", "--domain", "*.shop.example")
-    made = ask(pharos, "site", "create", *domains, "--timezone", "Europe/Oslo", "--name", "Shop [red]")
-    number = str(made["id"])
-    assert (made["name"], made["timezone"]) == ("Shop [red]", "Europe/Oslo")
-    assert made["domains"] == ["https://shop.example", "https://*.shop.example"]
+    created = ask(pharos, "site", "create", *domains, "--timezone", "Europe/Oslo", "--name", "Shop [red]")
+    number = str(created["id"])
+    assert (created["name"], created["timezone"]) == ("Shop [red]", "Europe/Oslo")
+    assert created["domains"] == ["https://shop.example", "https://*.shop.example"]
     assert ask(pharos, "sites") == ask(pharos, "site", "list")
-    told = tell(pharos, "site", "add-domain", number, "http://localhost:8080")
-    assert told == (
+    output = tell(pharos, "site", "add-domain", number, "http://localhost:8080")
+    assert output == (
         f"Site {number} accepts events from https://shop.example, https://*.shop.example, http://localhost:8080.\n"
     )
-    told = tell(pharos, "site", "remove-domain", number, "https://*.shop.example")
-    assert told == f"Site {number} accepts events from https://shop.example, http://localhost:8080.\n"
-    told = tell(pharos, "site", "set-timezone", number, "Asia/Kathmandu")
-    assert told == f"The days of site {number} are those of Asia/Kathmandu.\n"
+    output = tell(pharos, "site", "remove-domain", number, "https://*.shop.example")
+    assert output == f"Site {number} accepts events from https://shop.example, http://localhost:8080.\n"
+    output = tell(pharos, "site", "set-timezone", number, "Asia/Kathmandu")
+    assert output == f"The days of site {number} are those of Asia/Kathmandu.\n"
     bought = ask(pharos, "site", "goal", number, "--event", "purchase", "--name", "Purchase")
-    told = tell(pharos, "site", "goal", number, "--path", "/welcome")
-    assert told.endswith(f" of site {number}: /welcome\n")
+    output = tell(pharos, "site", "goal", number, "--path", "/welcome")
+    assert output.endswith(f" of site {number}: /welcome\n")
     shown = tell(pharos, "site", "show", number)
     for part in (
         "Shop [red]",
-        made["tracker_id"],
+        created["tracker_id"],
         "https://shop.example\n             http://localhost:8080\n",
         "Asia/Kathmandu",
         "none yet",
         "nothing in the last 30 days",
         "event purchase",
         "page /welcome",
-        f'/tracker/v1.js" data-site="{made["tracker_id"]}"></script>\n',
+        f'/tracker/v1.js" data-site="{created["tracker_id"]}"></script>\n',
     ):
         assert part in shown, part
     assert (
@@ -60,25 +60,25 @@ def test_a_site_through_its_commands(pharos: Run) -> None:
     )
     assert [goal["path"] for goal in ask(pharos, "site", "show", number)["goals"]] == ["/welcome"]
     for command in (["sites"], ["site", "list"]):
-        told = tell(pharos, *command)
-        assert "Shop [red]" in told and made["tracker_id"] in told
+        output = tell(pharos, *command)
+        assert "Shop [red]" in output and created["tracker_id"] in output
 
 
-def test_a_site_is_removed_once_it_is_said_so(pharos: Run) -> None:
-    made = ask(pharos, "site", "create", "--domain", "https://gone.example")
-    number = str(made["id"])
+def test_removing_a_site_requires_confirmation(pharos: Run) -> None:
+    created = ask(pharos, "site", "create", "--domain", "https://gone.example")
+    number = str(created["id"])
     ask(pharos, "site", "goal", number, "--event", "purchase")
     assert refused(pharos, "site", "remove", number) == (
         f"Without a terminal nobody can be asked whether to remove site {number} with its goals, and refuse its "
         "events: add --yes to do it."
     )
-    told = tell(pharos, "site", "remove", number, "--yes")
-    assert told == f"Site {number}, gone.example, is removed. Remove its script tag from the pages.\n"
-    assert made["id"] not in [site["id"] for site in ask(pharos, "sites")]
+    output = tell(pharos, "site", "remove", number, "--yes")
+    assert output == f"Site {number}, gone.example, is removed. Remove its script tag from the pages.\n"
+    assert created["id"] not in [site["id"] for site in ask(pharos, "sites")]
     for command in (["site", "remove", number, "--yes"], ["report", number]):
         assert f"There is no site {number};" in refused(pharos, *command)
     again = ask(pharos, "site", "create", "--domain", "https://gone.example")
-    assert again["id"] > made["id"]
+    assert again["id"] > created["id"]
     assert ask(pharos, "site", "remove", str(again["id"]), "--yes") == {
         "id": again["id"],
         "name": "gone.example",
@@ -87,17 +87,17 @@ def test_a_site_is_removed_once_it_is_said_so(pharos: Run) -> None:
     }
 
 
-def test_a_new_site_comes_with_the_tag_to_paste(on_socket: PlatformProcess, on_engines: Run) -> None:
-    """Of the installation that runs on the data folder; without one the host is left to fill in."""
+def test_creating_a_site_prints_its_script_tag(on_socket: PlatformProcess, on_engines: Run) -> None:
+    """The tag has the address of the installation, or a placeholder without one."""
     host = on_socket.credentials["base_url"].removesuffix("/api")
     for run, expected in ((on_socket.run, host), (on_engines, "https://your-host")):
-        told = tell(run, "site", "create", "--domain", "https://tag.example")
-        tracker_id = told.partition("tracker ID ")[2].partition(".")[0]
+        output = tell(run, "site", "create", "--domain", "https://tag.example")
+        tracker_id = output.partition("tracker ID ")[2].partition(".")[0]
         tag = f'<script defer src="{expected}/tracker/v1.js" data-site="{tracker_id}"></script>'
-        assert told.splitlines()[2].strip() == tag
+        assert output.splitlines()[2].strip() == tag
 
 
-def test_the_site_of_the_first_start_is_there(on_socket: PlatformProcess) -> None:
+def test_the_first_start_creates_a_site(on_socket: PlatformProcess) -> None:
     site = on_socket.credentials["site"]
     shown = ask(on_socket.run, "site", "show", str(site["id"]))
     assert (shown["name"], shown["tracker_id"], shown["domains"]) == (
@@ -107,40 +107,40 @@ def test_the_site_of_the_first_start_is_there(on_socket: PlatformProcess) -> Non
     )
 
 
-async def test_what_is_made_on_engines_is_known_at_the_edges(on_engines: Run, own_redis_url: str) -> None:
-    """At once, in Redis."""
-    made = ask(on_engines, "site", "create", "--domain", "https://edges.example")
-    ask(on_engines, "site", "add-domain", str(made["id"]), "https://two.example")
-    digest = digest_credential(made["tracker_id"])
+async def test_a_site_created_on_engines_is_known_at_the_edges(on_engines: Run, own_redis_url: str) -> None:
+    """The site is in Redis at once."""
+    created = ask(on_engines, "site", "create", "--domain", "https://edges.example")
+    ask(on_engines, "site", "add-domain", str(created["id"]), "https://two.example")
+    digest = digest_credential(created["tracker_id"])
     directory = await open_redis_key_directory(own_redis_url, follow=False)
     entry = await directory.find(digest)
     await directory.close()
-    ask(on_engines, "site", "remove", str(made["id"]), "--yes")
+    ask(on_engines, "site", "remove", str(created["id"]), "--yes")
     directory = await open_redis_key_directory(own_redis_url, follow=False)
     assert await directory.find(digest) is None
     await directory.close()
     assert entry is not None and entry.site is not None
     assert (entry.site.site_id, entry.site.origins) == (
-        made["id"],
+        created["id"],
         ("https://edges.example", "https://two.example"),
     )
 
 
-def test_a_report_without_visits_has_the_tag(pharos: Run) -> None:
-    made = ask(pharos, "site", "create", "--domain", "https://empty.example", "--name", "Empty")
-    for site in (str(made["id"]), made["tracker_id"], "Empty"):
-        told = tell(pharos, "report", site, "--days", "7")
-        assert "No visits in these days." in told
-        assert f'/tracker/v1.js" data-site="{made["tracker_id"]}"></script>' in told
+def test_a_report_without_visits_shows_the_script_tag(pharos: Run) -> None:
+    created = ask(pharos, "site", "create", "--domain", "https://empty.example", "--name", "Empty")
+    for site in (str(created["id"]), created["tracker_id"], "Empty"):
+        output = tell(pharos, "report", site, "--days", "7")
+        assert "No visits in these days." in output
+        assert f'/tracker/v1.js" data-site="{created["tracker_id"]}"></script>' in output
     report = ask(pharos, "report", "Empty", "--days", "1", "--country", "no", "--path", "/a")
-    assert report["site"]["id"] == made["id"]
+    assert report["site"]["id"] == created["id"]
     assert (report["period"]["days"], report["metrics"]["visits"]["value"]) == (1, 0)
     assert (report["filters"]["country"], report["filters"]["path"]) == ("NO", "/a")
     assert "with these filters" in tell(pharos, "report", "Empty", "--device", "Mobile")
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "output"),
     [
         (
             ["site", "create", "--domain", "https://x.example/path"],
@@ -156,23 +156,23 @@ def test_a_report_without_visits_has_the_tag(pharos: Run) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_is_one_sentence(pharos: Run, command: list[str], told: str) -> None:
-    assert told in refused(pharos, *command)
+def test_impossible_requests_fail_with_one_sentence(pharos: Run, command: list[str], output: str) -> None:
+    assert output in refused(pharos, *command)
 
 
 def test_without_clickhouse_the_configuration_is_shown(on_engines: Run) -> None:
     without = ("PHAROS_CLICKHOUSE_URL",)
-    made = on_engines("site", "create", "--domain", "https://alone.example", "--json", without=without)
-    number = str(json.loads(made.stdout)["id"])
+    created = on_engines("site", "create", "--domain", "https://alone.example", "--json", without=without)
+    number = str(json.loads(created.stdout)["id"])
     shown = on_engines("site", "show", number, without=without)
     assert shown.returncode == 0 and shown.stdout.count("not known") == 2
     done = on_engines("report", number, without=without)
     assert done.returncode == 1 and "Set PHAROS_CLICKHOUSE_URL as well" in done.stderr
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
-    for arguments, told in (
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
+    for arguments, output in (
         (("site", "create"), "the following arguments are required: --domain"),
         (("site", "show", "first"), "invalid int value: 'first'"),
         (("site", "goal", "1"), "one of the arguments --event --path is required"),
@@ -182,4 +182,4 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done = run_in(tmp_path)(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr

@@ -12,11 +12,9 @@ from tests.support.redis_server import running_redis
 from wiring.processes.operator_engines import operator_engines
 
 
-async def test_a_redis_that_is_slow_for_a_moment_is_not_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command would have to be run again, or would say that the edges were not told."""
-    # After which an edge gives a call up, twice.
+async def test_a_briefly_slow_redis_is_not_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an outage the command would fail, or warn that the edges were not updated."""
+    # Twice the time limit of a call.
     monkeypatch.setattr(redis_connection, "_CALL_SECONDS", 0.05)
     with or_skip(running_redis(tmp_path)) as server:
         settings = Settings(database_url=f"sqlite+aiosqlite:///{tmp_path}/none.sqlite", redis_url=server.url)

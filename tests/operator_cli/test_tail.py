@@ -35,7 +35,7 @@ def event(offset: int, position: int = 0, *, ms: int = 0, **fields: Any) -> dict
 
 
 class FakeOperator:
-    """Gives one answer after the other, then stays with the last."""
+    """Sends one response after the other, then repeats the last."""
 
     def __init__(self, folder: Path, *answers: list[dict[str, Any]]) -> None:
         self.answers = list(answers)
@@ -58,7 +58,7 @@ class FakeOperator:
         self.asked.append(dict(request.query))
         if len(self.asked) > len(self.answers):
             self.all_asked.set()
-        # Newest first, as the socket answers.
+        # Newest first, like the socket.
         rows = self.answers[min(len(self.asked), len(self.answers)) - 1][::-1]
         return web.Response(body=orjson.dumps(rows), content_type="application/json")
 
@@ -92,7 +92,7 @@ async def test_json_is_one_event_a_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert [orjson.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
 
 
-async def test_following_shows_each_event_once_also_one_stored_late(
+async def test_following_shows_each_event_once_even_if_stored_late(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def do_not_wait(seconds: float) -> None:
@@ -110,11 +110,11 @@ async def test_following_shows_each_event_once_also_one_stored_late(
             await following
     shown = [orjson.loads(line)["log_offset"] for line in capsys.readouterr().out.splitlines()]
     assert shown == [1, 2, 3]
-    # From the newest shown when following began: what is older was not asked for.
+    # From the newest event shown at the start: older ones were not requested.
     assert {asked["since_ms"] for asked in operator.asked[1:]} == {"1769860806999"}
 
 
-def test_what_was_shown_is_forgotten_when_it_cannot_come_again() -> None:
+def test_shown_events_are_forgotten_after_the_overlap() -> None:
     unshown = UnshownEvents(0, [])
     for n in range(50):
         assert len(unshown.take([event(n, ms=1000 * n)])) == 1
@@ -132,6 +132,6 @@ def test_nothing_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", ["0", "1001", "many"])
-def test_the_number_of_lines_has_bounds(tmp_path: Path, count: str) -> None:
+def test_the_number_of_lines_is_limited(tmp_path: Path, count: str) -> None:
     with pytest.raises(SystemExit):
         parse(tmp_path, "-n", count)

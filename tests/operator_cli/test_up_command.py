@@ -1,4 +1,4 @@
-"""`pharos up`: what it prints when it is ready, and how a start ends that fails or is interrupted."""
+"""`pharos up`: the greeting, and starts that fail or are interrupted."""
 
 import argparse
 import asyncio
@@ -32,13 +32,13 @@ def _greeting(data: Path, *, show_key: bool) -> str:
     return format_greeting(cast(Any, platform), data, show_key=show_key)
 
 
-def test_the_key_is_for_terminals_only() -> None:
+def test_the_key_is_printed_on_terminals_only() -> None:
     assert f'"Authorization: Bearer {_KEY}"' in _greeting(Path(".pharos"), show_key=True)
     assert _KEY not in _greeting(Path(".pharos"), show_key=False)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-async def test_it_tells_a_terminal_from_other_output(
+async def test_the_greeting_contains_the_key_only_on_a_terminal(
     is_terminal: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -55,12 +55,12 @@ async def test_it_tells_a_terminal_from_other_output(
     stop.set()
     given = argparse.Namespace(data=tmp_path, host="127.0.0.1", port=0, apps_port=None, demo=False)
     await up._run_until_stopped(given, Settings(), asyncio.Event(), stop)
-    told = capsys.readouterr().out
-    assert "Pharos is up at" in told
-    assert (_KEY in told) is is_terminal
+    output = capsys.readouterr().out
+    assert "Pharos is up at" in output
+    assert (_KEY in output) is is_terminal
 
 
-def test_a_shell_takes_the_key_from_its_file_in_any_folder(tmp_path: Path) -> None:
+def test_the_printed_command_reads_the_key_from_any_folder(tmp_path: Path) -> None:
     data = tmp_path / 'it\'s "the" $HOME of `data`'
     data.mkdir()
     (data / "credentials.json").write_text(
@@ -72,14 +72,14 @@ def test_a_shell_takes_the_key_from_its_file_in_any_folder(tmp_path: Path) -> No
     assert (done.stdout, done.stderr) == (f"Authorization: Bearer {_KEY}", "")
 
 
-def test_its_commands_can_be_typed_for_any_folder(tmp_path: Path) -> None:
+def test_the_printed_commands_work_for_any_folder(tmp_path: Path) -> None:
     data = Path("it's here")
-    told = _greeting(data, show_key=False)
-    assert "pharos tail --data 'it'\"'\"'s here'\n" in told
+    output = _greeting(data, show_key=False)
+    assert "pharos tail --data 'it'\"'\"'s here'\n" in output
     assert "pharos tail\n" in _greeting(Path(".pharos"), show_key=False)
 
 
-def test_a_start_that_cannot_succeed_is_one_sentence(tmp_path: Path) -> None:
+def test_a_failed_start_prints_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     pharos = run_in(tmp_path)
     assert refused(pharos, "up", "--data", "file") == (
@@ -105,7 +105,9 @@ def test_a_start_that_cannot_succeed_is_one_sentence(tmp_path: Path) -> None:
         (signal.SIGTERM, 0, "clickhouse"),
     ],
 )
-def test_a_signal_while_it_starts(number: signal.Signals, status: int, present: str, tmp_path: Path) -> None:
+def test_a_signal_during_the_start_cancels_it(
+    number: signal.Signals, status: int, present: str, tmp_path: Path
+) -> None:
     command = [str(PHAROS), "up", "--port", "0", "--data", "data"]
     env = {**CLEAN, "PHAROS_METRICS_LISTEN": "127.0.0.1:0", "PHAROS_LOG_LEVEL": "error"}
     out, errors = tmp_path / "out", tmp_path / "errors"
@@ -117,10 +119,10 @@ def test_a_signal_while_it_starts(number: signal.Signals, status: int, present: 
     os.kill(process.pid, number)
     ended = process.wait(_START_SECONDS)
     if "Pharos is up" in out.read_text():
-        # On a busy machine it may be ready before it gets the signal: an orderly end.
+        # On a busy machine it may be ready before the signal arrives, and stop in order.
         assert (ended, errors.read_text()) == (0, "")
     else:
         assert (ended, errors.read_text()) == (status, "pharos: Stopped before it was ready.\n")
         assert out.read_text() == ""
-    # Nothing is left that the next start could not use.
+    # The next start can use everything that is left.
     assert (tmp_path / "data" / "lock").exists()

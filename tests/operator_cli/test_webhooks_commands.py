@@ -20,35 +20,35 @@ from tests.support.platform_process import PlatformProcess
 
 SLUG = "webhooks-shop"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
-# Of what a stranger has written nothing acts on the terminal.
+# Text from strangers must not control the terminal.
 EVIL = "a\x1b[31mred\x07 [bold]b[/bold]\u202e"
 HEADERS = {"x-github-event": ["push"], "x-hub-signature-256": ["sha256=hunter2"], "user-agent": ["a", EVIL]}
 Add = Callable[[Any], int]
-"""Adds a row to the installation's database; gives its ID."""
+"""Adds a row to the installation's database and returns its ID."""
 
 
 @pytest.fixture(scope="module")
-def more_settings() -> Mapping[str, str]:
+def extra_settings() -> Mapping[str, str]:
     return {"PHAROS_VARIABLES_KEY": "a secret of thirty-two characters or more"}
 
 
 @pytest.fixture
 def work(request: pytest.FixtureRequest, pharos: Run) -> Callable[[Any], Any]:
-    """What does something in the database of the installation that the commands are run on."""
+    """Return a function that runs work in the database of the installation."""
     if request.node.callspec.params["pharos"] == "engines":
         url: str = request.getfixturevalue("own_database_url")
     else:
         platform: PlatformProcess = request.getfixturevalue("on_socket")
         url = f"sqlite+aiosqlite:///{platform.data / 'control.sqlite'}"
 
-    async def work_there(do: Callable[[AsyncSession], Awaitable[Any]]) -> Any:
+    async def run_work(do: Callable[[AsyncSession], Awaitable[Any]]) -> Any:
         engine = open_engine(url)
         async with open_sessions(engine)() as session, session.begin():
             done = await do(session)
         await engine.dispose()
         return done
 
-    return lambda do: asyncio.run(work_there(do))
+    return lambda do: asyncio.run(run_work(do))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def add(work: Callable[[Any], Any]) -> Add:
 
 @pytest.fixture
 def repository(pharos: Run) -> int:
-    """Of the kind github, in a project of its own."""
+    """The ID of a GitHub repository in a new project."""
     if SLUG not in {one["slug"] for one in ask(pharos, "project", "list")}:
         ask(pharos, "project", "create", SLUG)
         ask(pharos, "environment", "create", "Live", "--type", "production", "--project", SLUG)
@@ -87,11 +87,11 @@ def _delivery(repository: int | None, body: bytes = b"{}", **answer: Any) -> Web
 
 
 def _words(text: str) -> str:
-    """As it is read, however it was folded."""
+    """Return the words of the text, without line breaks."""
     return " ".join(text.split())
 
 
-def test_the_newest_are_listed(pharos: Run, add: Add, repository: int) -> None:
+def test_the_newest_deliveries_are_listed(pharos: Run, add: Add, repository: int) -> None:
     queued = add(_delivery(repository, deployment_id=7))
     reason = "production is locked: " + "because of the holidays " * 9
     refused_ = add(
@@ -101,16 +101,16 @@ def test_the_newest_are_listed(pharos: Run, add: Add, repository: int) -> None:
     listed = ask(pharos, "webhooks", "list", "-n", "3")
     assert [one["id"] for one in listed] == [of_app, refused_, queued]
     assert listed[2]["project"] == SLUG
-    told = tell(pharos, "webhooks", "list", "-n", "3")
-    assert "\x1b" not in told and "\x07" not in told and "\u202e" not in told
-    assert "[bold]b[/bold]" in _words(told)
-    lines = told.splitlines()
+    output = tell(pharos, "webhooks", "list", "-n", "3")
+    assert "\x1b" not in output and "\x07" not in output and "\u202e" not in output
+    assert "[bold]b[/bold]" in _words(output)
+    lines = output.splitlines()
     (first,) = [line for line in lines if line.startswith(f"{queued} ")]
     assert first.split()[-2:] == [SLUG, "queued"]
     assert lines[-1].split() == ["github", "push", "deployment", "7"]
-    assert f"replay of {queued}" in told and "the Git host's" in told
-    # The reason is folded, not cut off.
-    assert told.count("holidays") == 9
+    assert f"replay of {queued}" in output and "the Git host's" in output
+    # The reason wraps, and is not cut.
+    assert output.count("holidays") == 9
     wanted = ("webhooks", "list", "--repository", str(repository))
     assert [one["id"] for one in ask(pharos, *wanted)][:2] == [refused_, queued]
     assert refused(pharos, "webhooks", "list", "--repository", "9999").startswith("There is no repository")
@@ -119,15 +119,15 @@ def test_the_newest_are_listed(pharos: Run, add: Add, repository: int) -> None:
     )
 
 
-def test_one_is_shown_with_its_body(pharos: Run, add: Add, repository: int) -> None:
+def test_a_delivery_is_shown_with_its_body(pharos: Run, add: Add, repository: int) -> None:
     body = {"ref": "refs/heads/main", "pusher": {"name": f"Blåbær {EVIL}"}, "size": 10**30, "x": "\ud800"}
     number = str(add(_delivery(repository, json.dumps(body).encode(), reason="Because.")))
     shown = ask(pharos, "webhooks", "show", number)
     assert (shown["body"], shown["id"]) == (body, int(number))
     assert shown["headers"] == {**HEADERS, "x-hub-signature-256": ["[redacted]"]}
-    told = tell(pharos, "webhooks", "show", number)
-    assert "\x1b" not in told and "\u202e" not in told and "hunter2" not in told
-    lines = told.splitlines()
+    output = tell(pharos, "webhooks", "show", number)
+    assert "\x1b" not in output and "\u202e" not in output and "hunter2" not in output
+    lines = output.splitlines()
     assert lines[0] == f"Delivery {number}"
     assert "answer       202 queued Because." in lines
     assert "x-hub-signature-256: [redacted]" in lines
@@ -136,7 +136,7 @@ def test_one_is_shown_with_its_body(pharos: Run, add: Add, repository: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "output"),
     [
         (b"payload=%7B%7D", "payload=%7B%7D"),
         (b'{"a": NaN}', '{"a": NaN}'),
@@ -146,29 +146,31 @@ def test_one_is_shown_with_its_body(pharos: Run, add: Add, repository: int) -> N
     ],
     ids=["form", "NaN", "bytes", "deep", "nothing"],
 )
-def test_a_body_that_is_no_json_is_text(
-    pharos: Run, add: Add, repository: int, body: bytes, told: str
+def test_a_body_that_is_not_json_is_printed_as_text(
+    pharos: Run, add: Add, repository: int, body: bytes, output: str
 ) -> None:
     number = str(add(_delivery(repository, body, http_status=422, answer="payload-not-usable")))
-    assert ask(pharos, "webhooks", "show", number)["body"] == told
-    assert told[:1000] in tell(pharos, "webhooks", "show", number)
+    assert ask(pharos, "webhooks", "show", number)["body"] == output
+    assert output[:1000] in tell(pharos, "webhooks", "show", number)
 
 
-def test_one_is_run_again(pharos: Run, add: Add, repository: int) -> None:
+def test_a_delivery_is_replayed(pharos: Run, add: Add, repository: int) -> None:
     body = b'{"zen": "Keep it logically awesome.", "hook_id": 1}'
     headers = {"x-github-event": ["ping"]}
     row = _delivery(repository, body, event="ping", answer="pong", http_status=200)
     row.headers = json.dumps(headers)
     number = add(row)
-    made = ask(pharos, "webhooks", "replay", str(number))
-    assert (made["status"], made["replay_of"]) == ("pong", number)
-    told = tell(pharos, "webhooks", "replay", str(number))
-    assert f"replay of {number}" in told and "pong" in told
+    created = ask(pharos, "webhooks", "replay", str(number))
+    assert (created["status"], created["replay_of"]) == ("pong", number)
+    output = tell(pharos, "webhooks", "replay", str(number))
+    assert f"replay of {number}" in output and "pong" in output
     line = refused(pharos, "webhooks", "replay", "9999")
     assert line == "No delivery 9999 is kept; `pharos webhooks list` shows those of the last 7 days."
 
 
-def test_what_waits_is_listed(pharos: Run, add: Add, work: Callable[[Any], Any], repository: int) -> None:
+def test_waiting_pushes_are_listed(
+    pharos: Run, add: Add, work: Callable[[Any], Any], repository: int
+) -> None:
     assert tell(pharos, "webhooks", "waiting") == "No push waits.\n"
     assert ask(pharos, "webhooks", "waiting") == []
     environment = next(one for one in ask(pharos, "environment", "list") if one["project"]["slug"] == SLUG)
@@ -177,7 +179,7 @@ def test_what_waits_is_listed(pharos: Run, add: Add, work: Callable[[Any], Any],
         query = select(Environment.id).where(Environment.public_id == environment["id"])
         return (await session.execute(query)).scalar_one()
 
-    # In a locked environment it goes on waiting, whoever looks.
+    # In a locked environment the push keeps waiting.
     ask(pharos, "lock", f"{SLUG}/live", "--reason", "a test")
     waiting = WaitingPush(
         environment_id=work(number_of),
@@ -189,8 +191,8 @@ def test_what_waits_is_listed(pharos: Run, add: Add, work: Callable[[Any], Any],
         created_at=datetime.now(UTC),
     )
     add(waiting)
-    (told,) = ask(pharos, "webhooks", "waiting")
-    assert (told["project"], told["environment"], told["revision"]) == (SLUG, "live", REVISION)
+    (output,) = ask(pharos, "webhooks", "waiting")
+    assert (output["project"], output["environment"], output["revision"]) == (SLUG, "live", REVISION)
     line = tell(pharos, "webhooks", "waiting").splitlines()[1]
     assert line.split()[:5] == [f"{SLUG}/live", "main", REVISION[:12], "pull", "request"]
     ask(pharos, "repository", "disconnect", str(repository), "--yes")
@@ -199,9 +201,9 @@ def test_what_waits_is_listed(pharos: Run, add: Add, work: Callable[[Any], Any],
     ask(pharos, "unlock", f"{SLUG}/live")
 
 
-def test_arguments_that_are_wrong(tmp_path: Path) -> None:
-    """Refused before anything is asked."""
-    for arguments, told in (
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    """The arguments are refused before any request."""
+    for arguments, output in (
         ((), "the following arguments are required: ACTION"),
         (("show",), "the following arguments are required: ID"),
         (("replay", "first"), "invalid int value: 'first'"),
@@ -209,4 +211,4 @@ def test_arguments_that_are_wrong(tmp_path: Path) -> None:
     ):
         done = run_in(tmp_path)("webhooks", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert told in done.stderr
+        assert output in done.stderr

@@ -1,4 +1,4 @@
-"""One installation for the tests of a module: each test has projects of its own on it."""
+"""One installation for the tests of a module, each with its own projects."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +9,7 @@ from tests.support.deploying import Deploying, deploying
 
 @pytest.fixture(scope="module")
 def deploy_settings() -> Mapping[str, str]:
-    """What a module sets for its installation: it has a fixture of this name then."""
+    """Settings of the installation. A module that needs some overrides this fixture."""
     return {}
 
 
@@ -17,5 +17,5 @@ def deploy_settings() -> Mapping[str, str]:
 def installation(
     tmp_path_factory: pytest.TempPathFactory, deploy_settings: Mapping[str, str]
 ) -> Iterator[Deploying]:
-    with deploying(tmp_path_factory.mktemp("deploys"), **deploy_settings) as made:
-        yield made
+    with deploying(tmp_path_factory.mktemp("deploys"), **deploy_settings) as created:
+        yield created

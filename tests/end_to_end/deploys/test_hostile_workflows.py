@@ -1,4 +1,4 @@
-"""Workflows that mean harm: each ends as a failed deployment that says why, and all else goes on."""
+"""Hostile workflows: each ends as a failed deployment with a reason, and nothing else is affected."""
 
 import json
 import os
@@ -32,12 +32,12 @@ def deploy_settings() -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
-    """What is attacked from inside: it serves the release before."""
+    """The application that hostile workflows attack while it serves its previous release."""
     repository = Repository(tmp_path_factory.mktemp("hostile") / "app.git")
     repository.commit(page_app("the former release"))
-    made = installation.new_app("Hostile", repository)
-    made.bring_live()
-    return made
+    created = installation.new_app("Hostile", repository)
+    created.bring_live()
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +45,15 @@ def neighbour(installation: Deploying, tmp_path_factory: pytest.TempPathFactory)
     """Another project, whose release, home and process are attacked."""
     repository = Repository(tmp_path_factory.mktemp("neighbour") / "app.git")
     repository.commit(page_app("the neighbour's page"))
-    made = installation.new_app("Neighbour", repository)
-    made.set_variables("PRIVATE=belongs-to-the-neighbour\n")
-    made.bring_live()
-    (made.home / "run" / "notes.txt").write_text("belongs-to-the-neighbour")
-    return made
+    created = installation.new_app("Neighbour", repository)
+    created.set_variables("PRIVATE=belongs-to-the-neighbour\n")
+    created.bring_live()
+    (created.home / "run" / "notes.txt").write_text("belongs-to-the-neighbour")
+    return created
 
 
 class _Guard:
-    """What must be as it was before, whatever was deployed."""
+    """Checks that a hostile deployment has changed nothing else."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -67,10 +67,10 @@ class _Guard:
         wait_until(app.where.is_well)
         assert app.builders() == []
         assert app.get() == (200, "the former release")
-        # They count among the user's processes until the machine's first process has asked for them.
+        # They count as processes of the user until the init process of the machine has reaped them.
         wait_until(lambda: not processes_of({app.first_uid}, with_ended=True))
         wait_until(lambda: set(app.runners()) == self._runners, 60, lambda: (app.runners(), self._runners))
-        # Of itself it would be swept a minute later at the latest.
+        # The next sweep would remove it within a minute.
         wait_until(lambda: app.artefacts() == self._artefacts, 30, app.artefacts)
         grown = psutil.Process(app.where.platform.pid).memory_info().rss - self._memory
         assert grown < _MOST_GROWTH_MB * 2**20, f"grown by {grown / 2**20:.0f} MB"
@@ -141,7 +141,7 @@ _REPEATED = {
     "a link up and out",
     # `web leaves daemons` covers daemons.
     "daemons",
-    # `test_the_last_words_of_a_web_process_are_its_own` covers a web process that ends at once.
+    # `test_the_last_output_of_a_web_process_is_attributed_to_it` covers a web process that ends at once.
     "web ends at once",
     # `web is deaf and stubborn` covers a web process that never listens.
     "web never listens",
@@ -155,7 +155,7 @@ assert _HOSTILE.keys() > _REPEATED
     "case",
     [pytest.param(case, marks=[pytest.mark.full] * (case in _REPEATED)) for case in _HOSTILE],
 )
-def test_a_hostile_workflow_fails_and_all_else_is_well(app: App, case: str) -> None:
+def test_a_hostile_workflow_fails_without_affecting_others(app: App, case: str) -> None:
     files, expected = _HOSTILE[case]
     app.repository.commit(files, "hostile")
     guard = _Guard(app)
@@ -165,8 +165,8 @@ def test_a_hostile_workflow_fails_and_all_else_is_well(app: App, case: str) -> N
     guard.check()
 
 
-def test_the_last_words_of_a_web_process_are_its_own(app: App) -> None:
-    """And not those of the release that runs beside it."""
+def test_the_last_output_of_a_web_process_is_attributed_to_it(app: App) -> None:
+    """They do not mix with the output of the live release."""
     app.repository.commit(shell_app("echo 'cannot go on'; sleep 0.5; exit 4"), "hostile")
     guard = _Guard(app)
     number = app.deploy("hostile")
@@ -180,7 +180,7 @@ def test_the_last_words_of_a_web_process_are_its_own(app: App) -> None:
     guard.check()
 
 
-def test_the_address_of_a_submodule_runs_nothing(app: App, tmp_path: Path) -> None:
+def test_a_submodule_address_cannot_run_a_command(app: App, tmp_path: Path) -> None:
     modules = '[submodule "sub"]\n\tpath = sub\n\turl = "ext::sh -c touch% {}"\n'.format(tmp_path / "ran")
     revision = app.repository.commit({"README": ""}, "elsewhere")
     files = {**_build("true"), ".gitmodules": modules}
@@ -218,14 +218,14 @@ def _attempts(app: App, neighbour: App) -> list[tuple[str, str]]:
     return [(kind, str(target)) for kind, target in attempts]
 
 
-def _check_found(told: Path, attempts: Sequence[tuple[str, str]]) -> None:
-    found = json.loads(told.read_text())
+def _check_found(output: Path, attempts: Sequence[tuple[str, str]]) -> None:
+    found = json.loads(output.read_text())
     assert found["tried"] == len(attempts)
-    # Which shows that attempts that succeed are told.
+    # This shows that successful attempts are reported.
     assert set(found["done"]) == {"read /srv/app/attempts.json"}, found
 
 
-def test_a_build_gets_at_nothing_that_is_not_its_own(app: App, neighbour: App) -> None:
+def test_a_build_reaches_nothing_of_others(app: App, neighbour: App) -> None:
     attempts = _attempts(app, neighbour)
     files = {"intruder.py": INTRUDER, "attempts.json": json.dumps(attempts)}
     app.repository.commit(_build("python3 intruder.py $HOME/found.json; exit 3", files), "hostile")
@@ -237,8 +237,8 @@ def test_a_build_gets_at_nothing_that_is_not_its_own(app: App, neighbour: App) -
     assert neighbour.get() == (200, "the neighbour's page")
 
 
-def test_a_release_gets_at_nothing_that_is_not_its_own(app: App, neighbour: App) -> None:
-    """Nor does it write to its own folder while it runs."""
+def test_a_release_reaches_nothing_of_others(app: App, neighbour: App) -> None:
+    """It cannot write to its own folder while it runs either."""
     attempts = [
         *_attempts(app, neighbour),
         ("write", "/srv/app/web.sh"),
@@ -255,14 +255,14 @@ def test_a_release_gets_at_nothing_that_is_not_its_own(app: App, neighbour: App)
     assert neighbour.get() == (200, "the neighbour's page")
 
 
-def test_a_release_that_does_not_heed_sigterm_is_ended(app: App) -> None:
+def test_a_release_that_ignores_sigterm_is_killed(app: App) -> None:
     stubborn = f"trap '' TERM INT; while :; do {SERVE.strip().removeprefix('exec ')}; done"
     app.repository.commit({**shell_app(stubborn), "site/index.html": "stays"}, "stubborn")
     app.bring_live("stubborn")
     assert app.get() == (200, "stays")
     app.bring_live("main")
     assert app.get() == (200, "the former release")
-    # What runs is written down a little later than it answers.
+    # Instances are recorded a little after they respond.
     wait_until(lambda: [one["state"] for one in app.instances()] == ["running"], told=app.instances)
     (web,) = app.instances()
     init = _init_of(web["pid"])
@@ -271,7 +271,7 @@ def test_a_release_that_does_not_heed_sigterm_is_ended(app: App) -> None:
 
 
 def _init_of(pid: int) -> int | None:
-    """The first process of the PID namespace that this one is in; None where Pharos could make none."""
+    """Return the init process of the PID namespace of this process; None if Pharos could not create one."""
     namespace = os.readlink(f"/proc/{pid}/ns/pid")
     if namespace == os.readlink("/proc/self/ns/pid"):
         return None
@@ -290,7 +290,7 @@ def _namespace_of(pid: int) -> str:
 
 
 def _sessions(pids: Sequence[int], init: int | None) -> set[int]:
-    """Of those that still run, but for the init."""
+    """Return the sessions of processes that still run, except the init process."""
     found = set()
     for pid in pids:
         if pid != init:

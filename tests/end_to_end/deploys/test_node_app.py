@@ -1,4 +1,4 @@
-"""A Node application from its repository to its answers, by a workflow that was set for its project."""
+"""A Node application from its repository to its responses, with a workflow of its project."""
 
 import time
 from pathlib import Path
@@ -16,21 +16,21 @@ def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> Ap
     folder = tmp_path_factory.mktemp("node")
     repository = Repository(folder / "app.git")
     repository.commit(node_app())
-    made = installation.new_app("Node", repository)
-    made.set_variables("AUDIENCE=sailors\n")
+    created = installation.new_app("Node", repository)
+    created.set_variables("AUDIENCE=sailors\n")
     (folder / "workflow.yaml").write_text(NODE_WORKFLOW)
-    installation.operate("workflow", "set", str(folder / "workflow.yaml"), "--project", made.project)
+    installation.operate("workflow", "set", str(folder / "workflow.yaml"), "--project", created.project)
     began = time.monotonic()
-    number = made.deploy()
-    wait_until(lambda: made.get()[0] == 200, 120, lambda: made.texts(number))
+    number = created.deploy()
+    wait_until(lambda: created.get()[0] == 200, 120, lambda: created.texts(number))
     took = time.monotonic() - began
-    done = made.finish(number)
+    done = created.finish(number)
     assert done.status == "succeeded", done
     own = step_seconds(done.texts)
     print(
         f"\nNode app: {took * 1000:.0f} ms from 202 to the first answer, {own * 1000:.0f} ms of it its steps'"
     )
-    return made
+    return created
 
 
 def test_the_application_answers(app: App) -> None:
@@ -39,13 +39,13 @@ def test_the_application_answers(app: App) -> None:
     assert app.get("/nothing") == (404, "the app has no such page")
     wait_until(lambda: app.get("/worker") == (200, "worked for sailors"))
     both = [("web", "running"), ("worker", "running")]
-    # Written down a little later than they answer.
+    # Instances are recorded a little after they respond.
     wait_until(
         lambda: [(one["process"], one["state"]) for one in app.instances()] == both, told=app.instances
     )
 
 
-async def test_a_websocket_goes_both_ways(app: App) -> None:
+async def test_a_websocket_works_in_both_directions(app: App) -> None:
     address = f"http://127.0.0.1:{app.where.apps_port}/socket"
     async with (
         aiohttp.ClientSession() as session,
@@ -58,8 +58,8 @@ async def test_a_websocket_goes_both_ways(app: App) -> None:
         assert socket.close_code == 1000
 
 
-def test_the_former_release_answers_until_the_new_one_does(app: App, tmp_path: Path) -> None:
-    """Every request of the meantime is answered, and none by anybody else."""
+def test_the_previous_release_answers_until_the_new_one_does(app: App, tmp_path: Path) -> None:
+    """Every request during the deployment is answered by one of the two releases."""
     app.repository.commit({**node_app(), "greeting/index.js": "module.exports = () => 'Second';\n"})
     number = app.deploy()
     answers: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""A Python application from its repository to its answers."""
+"""A Python application from its repository to its responses."""
 
 import http.client
 import os
@@ -17,49 +17,49 @@ from tests.support.repositories import Repository
 
 @pytest.fixture(scope="module")
 def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
-    """Deployed by its repository's own workflow document."""
+    """The application, deployed by the workflow of its repository."""
     repository = Repository(tmp_path_factory.mktemp("python") / "app.git")
     repository.commit(python_app())
-    made = installation.new_app("Python", repository)
-    made.set_variables("AUDIENCE=the world\n")
+    created = installation.new_app("Python", repository)
+    created.set_variables("AUDIENCE=the world\n")
     began = time.monotonic()
-    number = made.deploy()
-    wait_until(lambda: made.get()[0] == 200, 120, lambda: made.texts(number))
+    number = created.deploy()
+    wait_until(lambda: created.get()[0] == 200, 120, lambda: created.texts(number))
     took = time.monotonic() - began
-    done = made.finish(number)
+    done = created.finish(number)
     assert done.status == "succeeded", done
     own = step_seconds(done.texts)
     print(
         f"\nPython app: {took * 1000:.0f} ms from 202 to the first answer, {own * 1000:.0f} ms of it its steps'"
     )
-    return made
+    return created
 
 
 def test_the_application_answers(app: App) -> None:
     assert app.get() == (200, "Hello the world")
     assert app.request("POST", "/orders", b"a body of bytes \0\xff") == (201, b"\xff\0 setyb fo ydob a")
     assert app.get("/nothing") == (404, "the app has no such page")
-    # Written by the worker, in the home that both have.
+    # Written by the worker, in the home folder that both processes share.
     wait_until(lambda: app.get("/worker") == (200, "worked for the world"))
     both = [("web", "running"), ("worker", "running")]
-    # Written down a little later than they answer.
+    # Instances are recorded a little after they respond.
     wait_until(
         lambda: [(one["process"], one["state"]) for one in app.instances()] == both, told=app.instances
     )
 
 
-def test_events_come_as_they_are_sent(app: App) -> None:
+def test_server_sent_events_are_not_buffered(app: App) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", app.where.apps_port, timeout=60)) as connection:
         connection.request("GET", "/events", headers={"Host": app.host})
         with connection.getresponse() as response:
             assert response.getheader("Content-Type") == "text/event-stream"
             assert (response.readline(), response.readline()) == (b"data: one\n", b"\n")
-            # The application sends the second only now.
+            # The application sends the second event only now.
             (app.home / "run" / "seen").touch()
             assert response.read() == b"data: two\n\n"
 
 
-def test_the_log_tells_what_was_done(app: App) -> None:
+def test_the_log_lists_each_step(app: App) -> None:
     done = app.where.call("GET", "deployments").json["data"]
     first = min(one["id"] for one in done if one["environment_id"] == app.id)
     texts = app.texts(first)
@@ -74,7 +74,7 @@ def test_the_log_tells_what_was_done(app: App) -> None:
     assert [line["text"] for line in log["lines"]] == texts
 
 
-# Branches are deployed by other tests of this folder as well.
+# Other tests of this folder deploy branches as well.
 @pytest.mark.parametrize("kind", [pytest.param("branch", marks=pytest.mark.full), "tag", "commit"])
 def test_branches_tags_and_commits_are_deployed(app: App, kind: str) -> None:
     commit = app.repository.commit(python_app(f"Ahoy {kind}"), f"feature/{kind}")
@@ -83,14 +83,14 @@ def test_branches_tags_and_commits_are_deployed(app: App, kind: str) -> None:
     assert app.get() == (200, f"Ahoy {kind} the world")
 
 
-def test_a_branch_that_is_not_there_leaves_the_release(app: App) -> None:
+def test_a_missing_branch_keeps_the_live_release(app: App) -> None:
     before = app.get()
     done = app.bring("no-such-branch")
     assert (done.status, "no-such-branch" in done.last) == ("failed", True), done
     assert app.get() == before
 
 
-def test_a_workflow_that_was_set_wins_over_the_repository(app: App, tmp_path: Path) -> None:
+def test_a_workflow_of_the_project_overrides_that_of_the_repository(app: App, tmp_path: Path) -> None:
     document = tmp_path / "workflow.yaml"
     document.write_text(
         PYTHON_WORKFLOW.replace("    - sh build.sh", "    - echo set by hand\n    - sh build.sh")
@@ -101,7 +101,7 @@ def test_a_workflow_that_was_set_wins_over_the_repository(app: App, tmp_path: Pa
 
 @contextmanager
 def _following(app: App, deployment: int) -> "Iterator[subprocess.Popen[str]]":
-    """`curl -N` on the live log."""
+    """Start `curl -N` on the live log."""
     token = app.where.platform.credentials["api_token"]
     address = f"http://127.0.0.1:{app.where.platform.port}/api/v1/deployments/{deployment}/log"
     headers = ["-H", f"Authorization: Bearer {token}", "-H", "Accept: text/event-stream"]
@@ -114,7 +114,7 @@ def _following(app: App, deployment: int) -> "Iterator[subprocess.Popen[str]]":
 
 def test_the_log_streams_while_a_step_runs(installation: Deploying, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
-    # The step goes on when the test has seen its first line.
+    # The step continues when the test has read its first line.
     step = 'echo "line one"; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo "line two"; exit 3\n'
     repository.commit(shell_app("true", build=step))
     app = installation.new_app("Streaming", repository)

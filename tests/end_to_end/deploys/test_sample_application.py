@@ -1,4 +1,4 @@
-"""What a first start gives to deploy, from there to its answers."""
+"""The sample application of a first start, from its deployment to its responses."""
 
 import http.client
 from contextlib import closing
@@ -8,7 +8,7 @@ from tests.support.deploying import Deploying
 
 
 def _connected(installation: Deploying) -> list[dict[str, Any]]:
-    """Repositories of the first project."""
+    """Return the repositories of the first project."""
     project = installation.platform.credentials["project_id"]
     return [one for one in installation.operate("repository", "list") if one["project"]["id"] == project]
 
@@ -32,7 +32,7 @@ def test_the_sample_is_deployed_with_one_command(installation: Deploying) -> Non
     assert _ask(installation, "/.git/HEAD")[0] == 404
 
 
-def test_after_a_restart_there_is_still_one_and_its_secret_is_the_same(installation: Deploying) -> None:
+def test_a_restart_keeps_the_single_sample_and_its_secret(installation: Deploying) -> None:
     before = installation.platform.credentials, _connected(installation)
     installation.restart()
     assert (installation.platform.credentials, _connected(installation)) == before

@@ -1,4 +1,4 @@
-"""What is given as a variable is seen by the application alone, also when a step prints it."""
+"""Only the application sees the values of variables, even when a step prints them."""
 
 import json
 import secrets
@@ -46,7 +46,7 @@ print(urllib.parse.urlencode(values), urllib.parse.quote(values["ODD"]))
 print(base64.b64encode(json.dumps({"a": values["PLAIN"]}).encode()).decode())
 print(base64.urlsafe_b64encode(values["ODD"].encode()).decode())
 sys.stdout.flush()
-# In two writes; the second time with so long a pause that the first half is shown as a line of its own.
+# In two writes; the second time with a pause after which the first half is shown as a line.
 for pause in (0.05, 1.6):
     for value in values.values():
         half = len(value) // 2
@@ -61,10 +61,10 @@ raise ValueError(values["ODD"])
 
 @pytest.fixture(scope="module")
 def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
-    made = installation.new_app("Secrets", Repository(tmp_path_factory.mktemp("secrets") / "app.git"))
+    created = installation.new_app("Secrets", Repository(tmp_path_factory.mktemp("secrets") / "app.git"))
     quoted = {name: _quote(value) for name, value in (("PLAIN", _PLAIN), ("ODD", _ODD), ("LINES", _LINES))}
-    made.set_variables("".join(f"{name}={value}\n" for name, value in quoted.items()))
-    return made
+    created.set_variables("".join(f"{name}={value}\n" for name, value in quoted.items()))
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def began() -> float:
 def watch(began: float, app: App) -> Iterator[ProcessWatch]:
     with ProcessWatch(app, _NEEDLES) as watching:
         yield watching
-    # How often it has looked depends on the speed of the machine.
+    # The number of polls depends on the speed of the machine.
     assert watching.looks
     assert watching.asked != set(), "no process of the application was seen"
     assert (watching.found, watching.readable) == ([], [])
@@ -96,15 +96,15 @@ def _bring(app: App, build: str, web: str, release: str = "true") -> Finished:
     return done
 
 
-def test_a_build_that_prints_them(app: App, watch: ProcessWatch) -> None:
+def test_a_build_that_prints_secrets(app: App, watch: ProcessWatch) -> None:
     done = _bring(app, _PRINTING, SERVE)
     assert (done.status, "ended with status 1" in done.last) == ("failed", True), done
-    told = "\n".join(done.texts)
-    # What stands around them is shown: the steps did print them.
+    output = "\n".join(done.texts)
+    # The text around the secrets is shown, so the steps did print them.
     for expected in ("plain: •••", "odd: •••", "lines: •••", "PLAIN=•••", "failed: false •••"):
-        assert expected in told, (expected, told)
-    assert told.count("•••") > 40
-    assert "ValueError: •••" in told
+        assert expected in output, (expected, output)
+    assert output.count("•••") > 40
+    assert "ValueError: •••" in output
 
 
 def test_a_command_that_is_not_found(app: App, watch: ProcessWatch) -> None:
@@ -119,7 +119,7 @@ def test_a_release_step_and_a_web_process_that_crashes(app: App, watch: ProcessW
     assert any("ValueError: •••" in text for text in done.texts), done
 
 
-def test_nothing_is_told_by_the_api_and_by_commands(app: App, watch: ProcessWatch) -> None:
+def test_the_api_and_commands_show_no_secret(app: App, watch: ProcessWatch) -> None:
     done = _bring(app, "true", SERVE)
     assert (done.status, app.get()) == ("succeeded", (200, "quiet"))
     installation = app.where
@@ -130,7 +130,7 @@ def test_nothing_is_told_by_the_api_and_by_commands(app: App, watch: ProcessWatc
         installation.call("GET", path)
     for command in (["variables", "show", app.name], ["environment", "show", app.name], ["ps"], ["audit"]):
         installation.operate(*command)
-    # As JSON writes them, and as they are.
+    # In JSON notation, and unchanged.
     texts = [*installation.answers, *map(repr, map(json.loads, filter(_is_json, installation.answers)))]
     assert [text for text in texts if _NEEDLES.within(text)] == []
 
@@ -139,13 +139,13 @@ def _is_json(text: str) -> bool:
     return text.startswith(("{", "["))
 
 
-def test_no_file_shows_them(app: App, began: float) -> None:
+def test_no_file_contains_a_secret(app: App, began: float) -> None:
     data = app.where.platform.data
     found = files_with(_NEEDLES, data)
-    # Only what the crashed process itself has printed.
+    # Only the output of the crashed process itself.
     assert {path.parent.parent for path in found} == {app.outputs}
     assert [path for path in found if is_open_to_others(path, data)] == []
-    # Folders of other tests, of this run and of others, may be large.
+    # Folders of other tests may be large.
     of_tests = {*Path("/tmp").glob("pharos-test-*"), data}
     elsewhere = [
         *files_with(_NEEDLES, Path("/tmp"), began, of_tests),
@@ -155,7 +155,7 @@ def test_no_file_shows_them(app: App, began: float) -> None:
     assert not _NEEDLES.within(app.where.platform.log.read_bytes())
 
 
-def test_no_line_of_any_table_has_them(app: App) -> None:
+def test_no_table_row_contains_a_secret(app: App) -> None:
     tables = [name for (name,) in app.where.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
     assert "deployment_lines" in tables
     for table in tables:

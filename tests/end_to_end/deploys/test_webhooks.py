@@ -1,4 +1,4 @@
-"""What a Git host's webhooks lead to: pushes deploy, pull requests get previews, and nothing twice."""
+"""Webhooks of a Git host: pushes deploy, pull requests get previews, and nothing happens twice."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,49 +19,49 @@ def deploy_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def made(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> HookedApp:
+def created(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> HookedApp:
     app = new_hooked_app(installation, tmp_path_factory.mktemp("hooked"))
     app.bring("the first")
     return app
 
 
 @pytest.fixture
-def hooked(made: HookedApp) -> Iterator[HookedApp]:
-    """With a release, and nothing under way."""
-    made.close_gate()
-    yield made
-    made.gate.touch()
-    wait_until(made.is_idle, 120)
+def hooked(created: HookedApp) -> Iterator[HookedApp]:
+    """The application with a live release, and no deployment in progress."""
+    created.close_gate()
+    yield created
+    created.gate.touch()
+    wait_until(created.is_idle, 120)
 
 
 def test_a_push_is_deployed_and_answers(hooked: HookedApp) -> None:
-    told = hooked.push("pushed")
-    assert told.status == (202, "queued")
-    done = hooked.app.finish(told.deployment)
+    output = hooked.push("pushed")
+    assert output.status == (202, "queued")
+    done = hooked.app.finish(output.deployment)
     assert (done.status, hooked.answer()) == (
         "succeeded",
         (200, "pushed shown=to everybody hidden=from previews"),
     )
     commit = hooked.tips["main"]
     assert done.texts[0] == f"Queued: main at {commit[:7]}, pushed by ada."
-    shown = hooked.where.call("GET", f"deployments/{told.deployment}").json["data"]
+    shown = hooked.where.call("GET", f"deployments/{output.deployment}").json["data"]
     assert (shown["trigger"], shown["ref"], shown["revision"]) == ("push", "main", commit)
 
 
-def test_a_push_that_asks_to_be_left_out_deploys_nothing(hooked: HookedApp) -> None:
+def test_a_push_that_asks_to_be_skipped_deploys_nothing(hooked: HookedApp) -> None:
     before = hooked.numbers()
-    told = hooked.push("left out", message=f"Spelling {SKIP}")
-    assert (told.status, hooked.numbers()) == ((200, "skipped"), before)
+    output = hooked.push("left out", message=f"Spelling {SKIP}")
+    assert (output.status, hooked.numbers()) == ((200, "skipped"), before)
 
 
-def test_of_pushes_during_a_deploy_the_newest_is_deployed_behind_it(hooked: HookedApp) -> None:
+def test_only_the_newest_push_during_a_deploy_is_deployed_after_it(hooked: HookedApp) -> None:
     before = hooked.numbers()
     first = hooked.push("waits", waits=True)
     assert first.status == (202, "queued")
     hooked.wait_built()
     for number in range(3):
-        told = hooked.push(f"push {number}")
-        assert (told.http_status, told.body) == (202, {"status": "waiting"})
+        output = hooked.push(f"push {number}")
+        assert (output.http_status, output.body) == (202, {"status": "waiting"})
     hooked.gate.touch()
     wait_until(lambda: hooked.page() == "push 2")
     wait_until(hooked.is_idle)
@@ -72,7 +72,7 @@ def test_of_pushes_during_a_deploy_the_newest_is_deployed_behind_it(hooked: Hook
     assert (shown["trigger"], shown["revision"]) == ("push", hooked.tips["main"])
 
 
-def test_a_preview_comes_changes_and_goes_with_its_pull_request(hooked: HookedApp) -> None:
+def test_a_preview_opens_changes_and_closes_with_its_pull_request(hooked: HookedApp) -> None:
     production = hooked.answer()
     assert hooked.answer("pr-7")[0] == 404
 
@@ -81,7 +81,7 @@ def test_a_preview_comes_changes_and_goes_with_its_pull_request(hooked: HookedAp
     assert opened.status == (202, "preview_queued")
     done = hooked.app.finish(opened.deployment)
     assert done.status == "succeeded", done
-    # What is protected is not there.
+    # Protected variables are missing.
     assert hooked.answer("pr-7") == (200, "a basket shown=to everybody hidden=none")
 
     hooked.commit("a larger basket", "basket")
@@ -113,7 +113,7 @@ def test_a_pull_request_closed_while_its_preview_builds_leaves_nothing(hooked: H
     assert hooked.where.rows("SELECT slug FROM environments") == [("production",)]
 
 
-def test_what_was_rolled_back_takes_no_push_until_it_is_resumed(hooked: HookedApp) -> None:
+def test_after_a_rollback_pushes_do_not_deploy_until_resumed(hooked: HookedApp) -> None:
     good = hooked.bring("good").number
     hooked.bring("bad")
     answer = hooked.where.call("POST", f"deployments/{good}/rollback")
@@ -125,24 +125,24 @@ def test_what_was_rolled_back_takes_no_push_until_it_is_resumed(hooked: HookedAp
     assert (hooked.numbers(), hooked.page()) == (before, "good")
 
     assert hooked.where.operate("environment", "resume", hooked.app.name)["resumed"] is True
-    # What was ignored does not come by itself; the next push does.
+    # The ignored push is not deployed later; the next push is.
     assert hooked.numbers() == before
     hooked.bring("mended")
 
 
-def test_a_delivery_that_comes_a_hundred_times_at_once_is_deployed_once(hooked: HookedApp) -> None:
+def test_a_delivery_received_a_hundred_times_at_once_is_deployed_once(hooked: HookedApp) -> None:
     before = hooked.numbers()
     parent, commit = hooked.commit("once")
     sent = push("github", before=parent, after=commit)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        told = list(threads.map(lambda _: hooked.deliver(sent, "the same"), range(_AT_ONCE)))
-    assert Counter(one.status for one in told) == {(202, "queued"): 1, (200, "duplicate"): _AT_ONCE - 1}
+        output = list(threads.map(lambda _: hooked.deliver(sent, "the same"), range(_AT_ONCE)))
+    assert Counter(one.status for one in output) == {(202, "queued"): 1, (200, "duplicate"): _AT_ONCE - 1}
     wait_until(lambda: hooked.page() == "once")
     wait_until(hooked.is_idle)
     assert len(hooked.numbers()) == len(before) + 1
 
 
-def test_a_push_that_waits_outlives_a_killed_platform(hooked: HookedApp) -> None:
+def test_a_waiting_push_survives_a_killed_platform(hooked: HookedApp) -> None:
     before = hooked.numbers()
     assert hooked.push("killed", waits=True).status == (202, "queued")
     hooked.wait_built()

@@ -1,4 +1,4 @@
-"""The browser tracker when sending is hard or unwanted: outages, refusals, closed tabs, opt-outs; and its build."""
+"""The browser tracker during outages, refusals, closed tabs and opt-outs; and its build."""
 
 import asyncio
 import gzip
@@ -16,7 +16,7 @@ from tests.support.tracked_visit import MEASURED, Visit, page
 from tests.support.tracker_build import TRACKER, check_build, tracker_copy
 
 
-async def test_a_tab_that_is_closed_at_once_has_sent_its_events(visit: Visit) -> None:
+async def test_a_tab_closed_at_once_has_sent_its_events(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     await visit.run("pharos('event', 'Last')")
@@ -25,33 +25,31 @@ async def test_a_tab_that_is_closed_at_once_has_sent_its_events(visit: Visit) ->
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(4, 8), pytest.param(20, 25, marks=pytest.mark.full)])
-async def test_what_happens_while_the_server_is_away_arrives_later_once(
-    visit: Visit, seconds: int, count: int
-) -> None:
+async def test_events_during_an_outage_arrive_later_once(visit: Visit, seconds: int, count: int) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     again = visit.collector.requests["again"]
     away = asyncio.create_task(visit.collector.away(seconds))
-    made = []
+    created = []
     for number in range(count):
         await visit.run(f"pharos('event', 'Away', {{number: {number}}})")
-        made.append(("Away", "plain", {"number": number}))
+        created.append(("Away", "plain", {"number": number}))
         await asyncio.sleep(0.3)
     await away
-    await visit.sent(page("plain"), *made, leave=False, seconds=120)
+    await visit.sent(page("plain"), *created, leave=False, seconds=120)
     await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
     ids = [event["id"] for event in await visit.collector.events()]
     assert len(ids) == len(set(ids))
     assert visit.collector.requests["again"] == again
 
 
-async def test_the_next_page_sends_what_the_one_before_it_could_not(visit: Visit) -> None:
+async def test_the_next_page_sends_the_unsent_events_of_the_previous_page(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
-    # Until all three have been made, however long that takes.
+    # Until all three requests have been made.
     await visit.collector.close_listener()
     await visit.run("pharos('event', 'Lost?', {number: 1})")
-    # Its time of sending is 0 again: it has failed.
+    # The request has failed, which resets its time of sending to 0.
     await until(
         lambda: visit.tab.evaluate("Object.values(sessionStorage).some((item) => item.startsWith('0{'))")
     )
@@ -67,7 +65,7 @@ async def test_the_next_page_sends_what_the_one_before_it_could_not(visit: Visit
     assert [path for name, path, _ in await visit.events(measured=True) if name == "Engagement"] == ["plain"]
 
 
-async def test_what_a_page_sends_while_it_leaves_is_sent_again_where_that_fails(visit: Visit) -> None:
+async def test_a_failed_request_of_a_leaving_page_is_retried(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     await asyncio.sleep(0.6)
@@ -85,7 +83,7 @@ async def test_what_a_page_sends_while_it_leaves_is_sent_again_where_that_fails(
     assert names.count("Engagement") == 1
 
 
-async def test_what_waits_is_forgotten_after_a_day_and_with_an_opt_out(visit: Visit) -> None:
+async def test_unsent_events_are_dropped_after_a_day_and_on_opt_out(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     await visit.collector.close_listener()
@@ -102,7 +100,7 @@ async def test_what_waits_is_forgotten_after_a_day_and_with_an_opt_out(visit: Vi
     forgotten = '!/"Old"/.test(Object.values(sessionStorage).join())'
     await until(lambda: visit.tab.evaluate(forgotten))
     assert '"New"' in await visit.tab.evaluate("Object.values(sessionStorage).join()")
-    # The page's own events are on their way, too.
+    # The events of the page itself are in flight, too.
     await visit.run("pharos('optout')")
     assert await visit.tab.evaluate("sessionStorage.length") == 0
     await visit.collector.open_listener()
@@ -110,7 +108,7 @@ async def test_what_waits_is_forgotten_after_a_day_and_with_an_opt_out(visit: Vi
     await visit.sent(page("plain"), ("Open", "links", {}))
 
 
-async def test_pages_whose_requests_are_refused_when_they_have_left_are_counted_once(visit: Visit) -> None:
+async def test_pages_that_left_before_a_refusal_are_counted_once(visit: Visit) -> None:
     names = [f"page{number}" for number in range(14)]
     leaving = asyncio.Event()
 
@@ -129,7 +127,7 @@ async def test_pages_whose_requests_are_refused_when_they_have_left_are_counted_
     await until(lambda: visit.tab.evaluate("sessionStorage.length === 0"))
 
 
-# `test_pages_whose_requests_are_refused_when_they_have_left_are_counted_once` covers the rule.
+# `test_pages_that_left_before_a_refusal_are_counted_once` covers the rule.
 @pytest.mark.full
 async def test_three_hundred_pages_left_on_a_loaded_machine_are_counted_once(visit: Visit) -> None:
     names = [f"page{number}" for number in range(300)]
@@ -153,14 +151,14 @@ async def test_three_hundred_pages_left_on_a_loaded_machine_are_counted_once(vis
     await visit.sent(*(page(name) for name in names), leave=False, seconds=120)
 
 
-async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(visit: Visit) -> None:
+async def test_a_transient_refusal_delays_and_a_permanent_one_drops_the_batch(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     await visit.tab.send("Fetch.enable", patterns=[{"urlPattern": "*/collect/*"}])
 
     async def answer(status: int, **headers: str) -> tuple[float, float, str, int]:
-        """When it was asked at the latest, when it was answered at the earliest, what it was, and how many events the
-        tab keeps meanwhile."""
+        """The latest request time, the earliest response time, the response, and the number of events that the tab
+        keeps until then."""
         asked = await asyncio.wait_for(visit.tab.paused.get(), 60)
         asked_by = time.monotonic()
         kept = await visit.tab.evaluate("sessionStorage.length")
@@ -180,7 +178,7 @@ async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(
     _, refused, first, kept = await answer(429, Retry_After="3")
     assert kept == 1
     again, failed, second, kept = await answer(503)
-    # Also while the request is under way again.
+    # Also while the retry is in flight.
     assert kept == 1
     assert again - refused >= 3
     last, _, third, _ = await answer(400)
@@ -193,7 +191,7 @@ async def test_a_refusal_for_a_while_is_obeyed_and_one_for_good_drops_the_batch(
     assert [event["properties"] for event in json.loads(other)["events"]] == [{"name": "Next"}]
 
 
-async def test_batches_hold_at_most_twenty_events_and_fit_a_keepalive_request(visit: Visit) -> None:
+async def test_batches_have_at_most_twenty_events_and_fit_a_keepalive_request(visit: Visit) -> None:
     await visit.tab.before_scripts(
         "window.asked = []; const own = fetch; window.fetch = (url, options) =>"
         " { asked.push(options.keepalive + ' ' + options.credentials); return own(url, options) }"
@@ -214,7 +212,7 @@ async def test_batches_hold_at_most_twenty_events_and_fit_a_keepalive_request(vi
     assert await visit.tab.evaluate("asked") == ["true omit"] * 6
 
 
-async def test_nothing_is_sent_for_who_asks_for_privacy(visit: Visit) -> None:
+async def test_nothing_is_sent_for_visitors_with_privacy_signals(visit: Visit) -> None:
     await visit.tab.before_scripts(
         "Object.defineProperty(Navigator.prototype, 'globalPrivacyControl', {get: () => true})"
     )
@@ -227,7 +225,7 @@ async def test_nothing_is_sent_for_who_asks_for_privacy(visit: Visit) -> None:
     assert await visit.tab.evaluate("localStorage.length + sessionStorage.length") == 0
 
 
-async def test_an_opt_out_holds_until_it_is_taken_back(visit: Visit) -> None:
+async def test_an_opt_out_lasts_until_it_is_revoked(visit: Visit) -> None:
     await visit.open("plain")
     await visit.sent(page("plain"), leave=False)
     await visit.run("pharos('event', 'Secret'); pharos('optout')")
@@ -241,16 +239,16 @@ async def test_an_opt_out_holds_until_it_is_taken_back(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("name", ["under-api", "own-api"])
-async def test_the_collect_address_follows_from_the_script_s_own(visit: Visit, name: str) -> None:
+async def test_the_collect_address_is_derived_from_the_script_address(visit: Visit, name: str) -> None:
     await visit.tab.before_scripts(MEASURED)
     await visit.open(name)
-    # What measures is loaded from beside it.
+    # The measuring script is loaded from the same folder.
     await until(lambda: visit.tab.evaluate("measured.length"))
     await visit.sent(page(name))
     await visit.measured("Web Vital")
 
 
-async def test_an_ipad_that_says_it_is_a_mac_is_a_tablet(visit: Visit) -> None:
+async def test_an_ipad_that_claims_to_be_a_mac_is_a_tablet(visit: Visit) -> None:
     await visit.tab.before_scripts(
         "for (const [name, value] of [['platform', 'MacIntel'], ['maxTouchPoints', 5]])"
         " Object.defineProperty(Navigator.prototype, name, {get: () => value})"
@@ -278,7 +276,7 @@ def test_the_tracker_is_small() -> None:
     assert b"web-vitals" not in script
 
 
-def test_the_built_files_are_those_of_the_sources() -> None:
+def test_the_built_files_match_the_sources() -> None:
     with skipping():
         folder = tracker_copy()
     checked = check_build(folder)

@@ -10,13 +10,13 @@ from tests.support.chromium import until
 from tests.support.tracked_visit import MEASURED, Visit, page
 
 
-async def test_the_first_page_view_says_where_the_visitor_came_from(visit: Visit) -> None:
+async def test_the_first_page_view_contains_the_source_of_the_visit(visit: Visit) -> None:
     preflights = visit.collector.requests["OPTIONS"]
     await visit.tab.open(f"{visit.pages.elsewhere}/{visit.folder}/elsewhere")
     await visit.click_to("#back", "plain")
     campaign = {"utm_source": "news", "utm_medium": "mail", "utm_campaign": "autumn"}
     first = page("plain", referrer_host="localhost", **campaign)
-    # By itself: nothing is hidden.
+    # Without hiding the page.
     await visit.sent(first, leave=False)
     await visit.run("history.pushState({}, '', 'second')")
     await visit.open("links")
@@ -37,7 +37,7 @@ async def test_a_single_page_application_views_a_page_when_the_path_changes(visi
     await visit.sent(first, first, page("second", utm_campaign="spring"), page("third"))
 
 
-async def test_the_hash_is_part_of_the_path_where_the_tag_says_so(visit: Visit) -> None:
+async def test_the_hash_is_part_of_the_path_if_the_tag_enables_it(visit: Visit) -> None:
     await visit.open("hash#one")
     await visit.run("location.hash = 'two'")
     await visit.run("history.replaceState({}, '', '?page=2#two')")
@@ -64,7 +64,7 @@ async def test_a_page_that_comes_back_from_the_cache_is_viewed_again(visit: Visi
 async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown: bool) -> None:
     asked = visit.pages.requests
     here = f"/{visit.folder}"
-    # With a query the page goes on to the other one when it is let go.
+    # With a query the page continues to the other one when it is released.
     await visit.tab.open_unwatched(f"{visit.pages.origin}{here}/speculating{'?go' if shown else ''}")
 
     async def prerendering() -> bool:
@@ -75,19 +75,19 @@ async def test_a_prerendered_page_is_viewed_when_it_is_shown(visit: Visit, shown
     await visit.sent(page("speculating"), leave=False)
     if shown:
         visit.pages.let_go(visit.folder)
-        # What the page did before is kept until then, too.
+        # Earlier events of the page are kept until then, too.
         ahead = ("Ahead", "prerendered", {"prerendering": True})
         await visit.sent(page("speculating"), page("prerendered"), ahead, leave=False)
     assert asked[f"{here}/activated"] == shown
     assert asked[f"{here}/prerendering-false"] == 0
 
 
-async def test_a_click_on_an_outbound_link_is_sent_while_the_page_goes(visit: Visit) -> None:
+async def test_a_click_on_an_outbound_link_is_sent_while_the_page_unloads(visit: Visit) -> None:
     await visit.open("links")
     link = f"{visit.pages.elsewhere}/{visit.folder}/elsewhere?from=here"
     clicked = ("Outbound Link: Click", "links", {"url": link})
     await visit.sent(page("links"), leave=False)
-    # What would be sent a little later is not sent at all.
+    # Delayed events are not sent at all.
     await visit.run("window.setTimeout = () => 1")
     await visit.tab.click("#outbound", "middle")
     await visit.sent(page("links"), clicked, leave=False)
@@ -102,7 +102,7 @@ async def test_a_download_is_an_event_and_other_links_are_not(visit: Visit) -> N
     await visit.tab.click("#mail")
     await visit.click_to("#inside b", "plain")
     here = f"{visit.pages.origin}/{visit.folder}"
-    # The content of a file that the page has made is never sent.
+    # The content of a file that the page created is never sent.
     urls = (f"{here}/report.PDF?version=2", f"{here}/second?as=copy", "export.csv")
     await visit.sent(
         page("links"), *(("File Download", "links", {"url": url}) for url in urls), page("plain")
@@ -132,7 +132,7 @@ async def test_a_frame_in_a_page_of_another_site_is_viewed(visit: Visit) -> None
     )
 
 
-async def test_half_an_emoji_costs_nothing_but_itself(visit: Visit) -> None:
+async def test_an_unpaired_surrogate_loses_only_itself(visit: Visit) -> None:
     await visit.open("plain")
     await visit.run(
         "pharos('event', 'Cut', {low: '😀'.slice(1), high: '😀'.slice(0, 1), text: '😀 \\\\ud83d'})"
@@ -140,11 +140,11 @@ async def test_half_an_emoji_costs_nothing_but_itself(visit: Visit) -> None:
     cut = {"low": "\ufffd", "high": "\ufffd", "text": "😀 \\ud83d"}
     await visit.sent(page("plain"), ("Cut", "plain", cut))
     for post in visit.tab.posts:
-        # Raises for half an emoji.
+        # Raises for an unpaired surrogate.
         json.dumps(json.loads(post), ensure_ascii=False).encode()
 
 
-async def test_a_page_that_is_missing_says_so(visit: Visit) -> None:
+async def test_a_missing_page_sends_an_event(visit: Visit) -> None:
     for name in ("missing", "missing-by-attribute", "plain"):
         await visit.open(name)
     await visit.run("pharos('event', '404')")
@@ -152,11 +152,11 @@ async def test_a_page_that_is_missing_says_so(visit: Visit) -> None:
     await visit.sent(*(page(name) for name in names), *(("404", name, {}) for name in names))
 
 
-async def test_an_event_of_the_page_s_own_has_up_to_eight_properties(visit: Visit) -> None:
+async def test_a_custom_event_has_up_to_eight_properties(visit: Visit) -> None:
     await visit.open("plain")
     await visit.run("pharos('event', 'Order', {plan: 'large', revenue: 12.5, currency: 'EUR', name: 'x'})")
     await visit.run("pharos('event', 'Many', {a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, revenue: 8})")
-    # What is no JSON is lost alone.
+    # Only the value that is not JSON is lost.
     await visit.run("pharos('event', 'Bad', {a: 1n}); pharos('event', 'Good'); pharos('pageview'); pharos()")
     await visit.sent(
         *(page("plain"), page("plain"), ("Good", "plain", {})),
@@ -165,7 +165,7 @@ async def test_an_event_of_the_page_s_own_has_up_to_eight_properties(visit: Visi
     )
 
 
-async def test_calls_made_before_the_tracker_is_there_are_kept(visit: Visit) -> None:
+async def test_calls_before_the_tracker_has_loaded_are_kept(visit: Visit) -> None:
     await visit.open("stub")
     await visit.sent(page("stub"), ("Early", "stub", {"step": 1}))
 
@@ -181,7 +181,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
     lcp = await visit.tab.evaluate(largest)
 
     async def newest() -> dict[str, float]:
-        """The last value of each metric that the tracker was told."""
+        """Return the last value of each metric that the tracker received."""
         return dict(await visit.tab.evaluate("measured"))
 
     async def shifted_by_more_than(before: float) -> None:
@@ -194,7 +194,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
         return len(await newest()) == 5
 
     await visit.run("shift()")
-    # A shift just behind a click would not count.
+    # A shift directly after a click would not count.
     await shifted_by_more_than(0)
     await visit.tab.click("button")
     await until(all_measured)
@@ -220,7 +220,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
     assert before["FCP"][0]["value"] < lcp
     assert before["INP"][0]["value"] >= 120
     assert 0 < before["CLS"][0]["value"] < 1
-    # Back, and one value changes: it alone is sent again, as the same measurement.
+    # The page is shown again and one value changes: only that one is sent again, as the same measurement.
     await visit.tab.show()
     await asyncio.sleep(0.6)
     small_shift = (await newest())["CLS"]
@@ -235,7 +235,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
 
 
 async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -> None:
-    # By the page's own clock, as a machine that is busy does all of it later.
+    # By the clock of the page, because a busy machine does everything later.
     await visit.tab.before_scripts(
         "window.moments = []; const note = () => moments.push(performance.now() / 1000);"
         "addEventListener('visibilitychange', note, true)"
@@ -243,7 +243,7 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     await visit.open("plain")
     await asyncio.sleep(1)
     await visit.run("note(); history.pushState({}, '', 'second')")
-    # Shown again, it goes on at once: what is left of the second page's time is too short to be told.
+    # Counting resumes at once: the remaining time of the second page is too short to be sent.
     await visit.run(
         "addEventListener('visibilitychange', () => document.visibilityState === 'visible'"
         " && history.pushState({}, '', 'third'))"
@@ -252,7 +252,7 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     await visit.tab.hide()
     await asyncio.sleep(0.7)
     await visit.tab.show()
-    # Not hidden again: the third page's time is not told.
+    # Without hiding the page again, the time of the third page is not sent.
     await visit.sent(page("plain"), page("second"), page("third"), leave=False)
     await visit.measured("Engagement", 2)
     engaged = [said for said in await visit.events(measured=True) if said[0] == "Engagement"]
@@ -264,13 +264,13 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     pushed, hidden, shown = await visit.tab.evaluate("moments")
     assert 1 <= first < pushed + 0.1
     assert 0.6 <= second == pytest.approx(hidden - pushed, abs=0.15)
-    # Which would show time that was counted while nobody could see it.
+    # This would show time that was counted while the page was hidden.
     assert shown - hidden > 0.6
     assert round(first, 1) == first
 
 
-async def test_a_long_reader_is_heard_of_every_five_minutes(visit: Visit) -> None:
-    # A clock that stands still until it is told to go on, and what is to be done by it again and again.
+async def test_visible_time_is_sent_every_five_minutes(visit: Visit) -> None:
+    # A clock that advances only on request, with its periodic callbacks.
     await visit.tab.before_scripts(
         "let clock = 1; const timers = []; performance.now = () => clock;"
         "window.setInterval = (work, time) => timers.push({work, time, due: clock + time});"

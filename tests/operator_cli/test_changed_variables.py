@@ -1,4 +1,4 @@
-"""`pharos config apply` says which environments run with other variables until their next deploy."""
+"""`pharos config apply` lists the environments whose changed variables are not live yet."""
 
 import argparse
 from typing import Any
@@ -13,7 +13,7 @@ def _operation(verb: str, resource: str, *fields: str) -> dict[str, Any]:
     return {"action": verb, "resource": resource, "changes": [{"field": field} for field in fields]}
 
 
-def test_environments_whose_variables_were_changed() -> None:
+def test_environments_with_changed_variables_are_listed() -> None:
     application = {
         "project": {"slug": "shop"},
         "operations": [
@@ -28,7 +28,7 @@ def test_environments_whose_variables_were_changed() -> None:
     assert list_changed_variables(application) == ["shop/production", "shop/7a"]
 
 
-def test_variables_that_wait_for_a_second_person_are_not_called_changed(
+def test_variables_that_wait_for_a_second_person_are_not_reported_as_changed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waiting = [{"id": 3, "project": "shop", "environment": "production"}]

@@ -1,4 +1,4 @@
-"""Requests to the operator socket, and responses that are not whole."""
+"""Requests to the operator socket, and truncated responses."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from operator_cli.errors import CommandFailed, InstallationUnreachable
 
 
 async def _ask(folder: Path, response: bytes, path: str = "/query") -> tuple[bytes, bytes]:
-    """The request as it was received, and the content that the client returns for this response."""
+    """Return the received request, and the content that the client returns for this response."""
     received = bytearray()
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +43,7 @@ async def test_a_request_carries_parameters_and_body(tmp_path: Path) -> None:
         b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 4\r\n\r\naway",
     ],
 )
-async def test_a_response_that_is_cut_short_or_503_is_not_reached(tmp_path: Path, response: bytes) -> None:
+async def test_a_truncated_response_or_503_means_unreachable(tmp_path: Path, response: bytes) -> None:
     with pytest.raises(InstallationUnreachable):
         await _ask(tmp_path, response)
 
@@ -53,14 +53,14 @@ async def test_a_refusal_carries_the_text_of_the_response(tmp_path: Path) -> Non
         await _ask(tmp_path, b"HTTP/1.0 400 Bad Request\r\nContent-Length: 13\r\n\r\nno such thing")
 
 
-async def test_what_may_have_been_done_is_not_simply_to_be_repeated(tmp_path: Path) -> None:
+async def test_an_action_without_a_response_advises_to_check_first(tmp_path: Path) -> None:
     with pytest.raises(InstallationUnreachable, match="may have done what you asked"):
         await _ask(tmp_path, b"", "/actions/keys/create")
     with pytest.raises(InstallationUnreachable, match="Look at its log"):
         await _ask(tmp_path, b"", "/query")
 
 
-async def test_a_socket_of_nobody_and_one_of_another_user(
+async def test_a_missing_socket_and_one_of_another_user_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InstallationUnreachable, match="Nothing runs on"):
@@ -69,7 +69,7 @@ async def test_a_socket_of_nobody_and_one_of_another_user(
     async def refuse(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    # Root, who may run the tests, is refused nothing.
+    # The tests may run as root, who has every permission.
     monkeypatch.setattr(asyncio, "open_unix_connection", refuse)
     with pytest.raises(InstallationUnreachable, match="another user"):
         await request_socket(tmp_path, "GET", "/events")

@@ -1,4 +1,4 @@
-"""What becomes of an environment after its first deployment: asleep, awake, rolled back, restarted, removed."""
+"""The lifecycle of an environment after its first deployment: hibernated, woken, rolled back, restarted, removed."""
 
 import os
 import signal
@@ -21,20 +21,20 @@ def deploy_settings() -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def app(installation: Deploying, tmp_path_factory: pytest.TempPathFactory) -> App:
-    """With one release."""
+    """The application with one release."""
     repository = Repository(tmp_path_factory.mktemp("life") / "app.git")
     repository.commit(page_app("first"))
-    made = installation.new_app("Life", repository)
-    made.bring_live()
-    return made
+    created = installation.new_app("Life", repository)
+    created.bring_live()
+    return created
 
 
 def _web(app: App) -> dict[str, Any]:
-    """Its one process, once that is told of: it is written down a little later than it answers."""
+    """Return the one process once it is recorded, a little after it responds."""
 
     def is_told() -> bool:
-        told = [(one["state"], one["pid"] in app.runners()) for one in app.instances()]
-        return told == [("running", True)]
+        output = [(one["state"], one["pid"] in app.runners()) for one in app.instances()]
+        return output == [("running", True)]
 
     wait_until(is_told, told=app.instances)
     (web,) = app.instances()
@@ -60,7 +60,7 @@ def test_a_cancelled_build_ends_at_once_and_leaves_nothing(app: App) -> None:
     app.bring_live()
 
 
-def test_a_hibernated_environment_says_so_until_it_is_woken(app: App) -> None:
+def test_a_hibernated_environment_responds_so_until_it_is_woken(app: App) -> None:
     app.where.operate("environment", "hibernate", app.name)
     wait_until(lambda: app.get()[0] == 503)
     wait_until(lambda: app.runners() == [])
@@ -90,9 +90,7 @@ def test_a_crashed_process_is_started_again(app: App) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_the_newest_releases_are_retained_and_can_be_brought_back(
-    installation: Deploying, tmp_path: Path
-) -> None:
+def test_the_newest_releases_are_retained_for_rollback(installation: Deploying, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "app.git")
     app = installation.new_app("Retained", repository)
     before = app.artefacts() if (installation.folder / "artefacts").exists() else set()
@@ -115,8 +113,8 @@ def test_the_newest_releases_are_retained_and_can_be_brought_back(
     assert not any("Build step" in text for text in done.texts), done
 
 
-def test_a_restart_brings_the_live_release_back(app: App) -> None:
-    """And begins a build anew that was under way."""
+def test_a_restart_restores_the_live_release(app: App) -> None:
+    """It also restarts a build that was in progress."""
     step = 'if [ -e "$HOME/interrupted" ]; then exit 0; fi; touch "$HOME/interrupted"; sleep 1000'
     app.repository.commit(page_app("after the restart", build=step), "interrupted")
     number = app.deploy("interrupted")
@@ -128,7 +126,7 @@ def test_a_restart_brings_the_live_release_back(app: App) -> None:
     assert app.get() == (200, "after the restart")
 
 
-def test_a_killed_platform_finds_its_processes_again(app: App) -> None:
+def test_a_restarted_platform_adopts_the_processes_of_a_killed_one(app: App) -> None:
     before = _web(app)
     app.where.platform.kill()
     app.where.start()
@@ -137,7 +135,7 @@ def test_a_killed_platform_finds_its_processes_again(app: App) -> None:
     assert now["pid"] == before["pid"], "what ran was not taken over"
 
 
-def test_a_build_of_a_killed_platform_is_ended_and_begun_anew(app: App) -> None:
+def test_a_build_of_a_killed_platform_is_ended_and_restarted(app: App) -> None:
     step = 'n=$(ls "$HOME" | grep -c attempt); touch "$HOME/attempt$n"; [ $n -gt 0 ] || sleep 1000 & wait $!'
     app.repository.commit(page_app("second attempt", build=step), "killed")
     number = app.deploy("killed")
@@ -162,12 +160,12 @@ def test_an_environment_removed_while_it_builds_leaves_no_process(
     wait_until((app.home / "build" / "begun").exists)
     done = installation.platform.run("environment", "remove", app.name, "--yes")
     if done.returncode:
-        # It may be asked for first that the deployment is cancelled.
+        # The command may first require that the deployment is canceled.
         assert str(number) in done.stderr
         installation.operate("cancel", str(number), "--yes")
         installation.operate("environment", "remove", app.name, "--yes")
     wait_until(lambda: app.builders() == [])
-    # Its folders go with the next sweep, within a minute.
+    # Its folders are removed by the next sweep, within a minute.
 
 
 def test_nothing_is_left_of_a_removed_environment(installation: Deploying, tmp_path: Path) -> None:
@@ -181,21 +179,21 @@ def test_nothing_is_left_of_a_removed_environment(installation: Deploying, tmp_p
     wait_until(lambda: processes_of(uids) == [])
     folder = installation.folder
     places = [folder / "artefacts" / str(number), app.home, app.outputs]
-    # Less than the minute between sweeps: nobody waits for one.
+    # Less than the minute between sweeps, so none is needed.
     wait_until(
         lambda: not any(place.exists() for place in places), 30, lambda: [p for p in places if p.exists()]
     )
     assert app.get()[0] == 404
 
 
-def test_what_is_wanted_of_the_live_release_does_not_wait_for_a_build(app: App) -> None:
+def test_changes_of_the_live_release_do_not_wait_for_a_build(app: App) -> None:
     app.where.operate("environment", "set", app.name, "--wake-on-request", "off")
     app.repository.commit(
         page_app("later", build='touch "$HOME/later"; while [ ! -e "$HOME/go" ]; do sleep 0.1; done')
     )
     number = app.deploy()
     home = app.home / "build"
-    # At once: it may be seen together with the deployment.
+    # At once, possibly in the same poll as the deployment.
     app.where.operate("environment", "scale", app.name, "2")
     wait_until((home / "later").exists)
     try:
@@ -204,7 +202,7 @@ def test_what_is_wanted_of_the_live_release_does_not_wait_for_a_build(app: App) 
         wait_until(lambda: app.runners() == [])
         app.where.operate("environment", "wake", app.name)
         wait_until(app.is_up)
-        # It is still built.
+        # The build is still in progress.
         assert len(app.builders()) > 0
     finally:
         (home / "go").touch()

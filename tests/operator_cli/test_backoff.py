@@ -1,4 +1,4 @@
-"""When a request is sent again."""
+"""The waits between retries of `pharos send`."""
 
 import random
 
@@ -28,7 +28,7 @@ def make(give_up_after: float | None = None) -> tuple[Backoff, Clock, list[str]]
     return Backoff(report, give_up_after, clock, random.Random(1)), clock, messages
 
 
-def test_it_waits_longer_each_time_up_to_a_limit() -> None:
+def test_waits_grow_up_to_a_limit() -> None:
     backoff, clock, messages = make()
     seen = []
     for _ in range(12):
@@ -41,14 +41,14 @@ def test_it_waits_longer_each_time_up_to_a_limit() -> None:
     assert messages and messages[0].startswith("pharos: away; trying again in ")
 
 
-def test_requests_that_fail_together_count_once() -> None:
+def test_concurrent_failures_count_once() -> None:
     backoff, clock, _ = make()
     for _ in range(4):
         backoff.record_failure("away", None)
     assert waits(backoff, clock) <= 0.25
 
 
-def test_the_server_says_when_within_reason() -> None:
+def test_retry_after_is_honoured_up_to_a_limit() -> None:
     backoff, clock, _ = make()
     backoff.record_failure("busy", 7.0)
     assert waits(backoff, clock) == 7.0
@@ -56,13 +56,13 @@ def test_the_server_says_when_within_reason() -> None:
     assert waits(backoff, clock) == 300.0
 
 
-def test_zero_seconds_are_no_reason_to_hurry() -> None:
+def test_a_retry_after_of_zero_does_not_shorten_the_wait() -> None:
     backoff, clock, _ = make()
     backoff.record_failure("busy", 0.0)
     assert waits(backoff, clock) > 0
 
 
-def test_success_starts_over() -> None:
+def test_a_success_resets_the_backoff() -> None:
     backoff, clock, _ = make()
     for _ in range(8):
         backoff.record_failure("away", None)
@@ -72,7 +72,7 @@ def test_success_starts_over() -> None:
     assert waits(backoff, clock) <= 0.25
 
 
-def test_it_gives_up_when_told_so() -> None:
+def test_it_gives_up_after_the_configured_time() -> None:
     backoff, clock, _ = make(give_up_after=60)
     backoff.record_failure("away", None)
     clock.now += 59
@@ -99,5 +99,5 @@ def test_it_gives_up_when_told_so() -> None:
         (None, None),
     ],
 )
-def test_retry_after_is_read(text: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed(text: str | None, seconds: float | None) -> None:
     assert parse_retry_after(text, 1445412480.0) == seconds

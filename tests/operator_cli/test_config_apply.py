@@ -1,5 +1,4 @@
-"""`pharos config apply` while it asks and follows, and what is done with operations. On engines nothing is carried out
-until a test says so."""
+"""`pharos config apply`: the question, the progress, and `cancel` and `retry`. On engines a test applies the steps."""
 
 import asyncio
 import json
@@ -26,41 +25,41 @@ from tests.support.configured import (
 from tests.support.followed import Start
 from tests.support.platform_process import PlatformProcess
 
-# Of what nobody waits for where all is well: a command may take long to start, and longer to look again.
+# Reached only if something is wrong: a command may start and poll slowly on a busy machine.
 _SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def more_settings() -> Mapping[str, str]:
+def extra_settings() -> Mapping[str, str]:
     return {"PHAROS_VARIABLES_KEY": KEY}
 
 
 @pytest.fixture
 def live(on_socket: PlatformProcess) -> str:
-    """A project where what is applied is carried out."""
+    """A new project on an installation that applies documents."""
     return make_project(on_socket.run)
 
 
 @pytest.fixture
 def idle(on_engines: Run) -> str:
-    """One where nothing is, but by `work`."""
+    """A new project on engines, where only `work` applies steps."""
     return make_project(on_engines)
 
 
 @pytest.fixture
 def given(tmp_path: Path) -> Given:
-    """A document, and what it needs."""
+    """Write a document and its bindings, and return their paths."""
     return write_document(tmp_path)
 
 
 @pytest.fixture
 def work(own_database_url: str) -> Callable[[], None]:
-    """Carries out what was applied on engines."""
+    """Return a function that applies the steps on engines."""
     return lambda: asyncio.run(carry_out(own_database_url))
 
 
 @pytest.mark.parametrize("typed", ["no", "yes"])
-def test_somebody_at_a_terminal_is_asked(
+def test_a_person_at_a_terminal_is_asked_to_confirm(
     on_socket: PlatformProcess, start: Start, live: str, given: Given, typed: str
 ) -> None:
     ours, theirs = pty.openpty()
@@ -74,7 +73,7 @@ def test_somebody_at_a_terminal_is_asked(
     if typed == "no":
         _read_until(ours, "Nothing was changed.")
     else:
-        # The bar, then what it says above and behind itself; all of it may come at once.
+        # The bar, then the lines above and after it, possibly in one read.
         seen = _read_until(ours, " has succeeded.")
         assert "applying" in seen.partition(" has succeeded.")[0]
     assert process.wait(_SECONDS) == (0 if typed == "yes" else 1)
@@ -86,11 +85,11 @@ def _read_until(terminal: int, text: str) -> str:
     seen = b""
     while text.encode() not in seen:
         seen += os.read(terminal, 65536)
-    # The last character may have come in part.
+    # The last character may be incomplete.
     return seen.decode(errors="replace")
 
 
-def test_an_operation_that_fails(
+def test_a_failed_step_is_canceled_or_retried(
     on_engines: Run,
     start: Start,
     work: Callable[[], None],
@@ -102,7 +101,7 @@ def test_an_operation_that_fails(
     given = write_document(tmp_path, DOCUMENT.replace("type: production", "replicas: 2"))
     process = start("config", "apply", *given, *mine, "--yes")
     number = applied(on_engines, idle)["id"]
-    # The plan has seen one replica.
+    # The plan was made with one replica.
     ask(on_engines, "environment", "scale", f"{idle}/live", "3")
     work()
     out, err = process.communicate(timeout=_SECONDS)
@@ -113,30 +112,30 @@ def test_an_operation_that_fails(
         "pending    + environments.live.heartbeats.nightly",
         "pending    + environments.live.queues.default",
     ]
-    # Where this machine is slow, it has said that nobody takes it up.
+    # On a slow machine the command warns that no control plane runs.
     assert (process.returncode, err.removeprefix(NOBODY)) == (
         1,
         f"pharos: Application {number} of {idle} has failed, and 2 operations wait after it. Fix the cause, "
         f"then `pharos config retry {number} {first}` continues it; or apply the document again.\n",
     )
-    told = tell(on_engines, "config", "cancel", str(number), str(third))
-    assert told == f"Operation {third} (create environments.live.queues.default) is canceled.\n"
+    output = tell(on_engines, "config", "cancel", str(number), str(third))
+    assert output == f"Operation {third} (create environments.live.queues.default) is canceled.\n"
     ask(on_engines, "environment", "scale", f"{idle}/live", "1")
-    told = tell(on_engines, "config", "retry", str(number), str(first))
-    assert told == f"Operation {first} (update environments.live) will run again.\n"
+    output = tell(on_engines, "config", "retry", str(number), str(first))
+    assert output == f"Operation {first} (update environments.live) will run again.\n"
     work()
     shown = applied(on_engines, idle)
     assert [one["status"] for one in shown["operations"]] == ["succeeded", "succeeded", "canceled"]
-    told = tell(on_engines, "config", "show", str(number))
+    output = tell(on_engines, "config", "show", str(number))
     assert (
-        f"\nOperation {first}: succeeded at attempt 2\n~ environments.live\n    ~ replicas: 1 → 2\n" in told
+        f"\nOperation {first}: succeeded at attempt 2\n~ environments.live\n    ~ replicas: 1 → 2\n" in output
     )
-    assert f"\nOperation {third}: canceled\n" in told and SECRET not in told
+    assert f"\nOperation {third}: canceled\n" in output and SECRET not in output
     listed = tell(on_engines, "config", "applications", *mine).splitlines()[1]
     assert " ".join(listed.split()).startswith(f"{number} {idle} canceled 2 succeeded, 1 canceled ")
 
 
-def test_a_failure_as_json(
+def test_a_failure_is_printed_as_json(
     on_engines: Run,
     start: Start,
     work: Callable[[], None],
@@ -155,7 +154,7 @@ def test_a_failure_as_json(
     work()
 
 
-def test_what_nobody_takes_up_and_ctrl_c(
+def test_an_untouched_run_warns_and_ctrl_c_does_not_end_it(
     on_engines: Run,
     start: Start,
     work: Callable[[], None],

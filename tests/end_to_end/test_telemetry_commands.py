@@ -30,9 +30,9 @@ def _span(now: int, number: int, parent: int | None, **members: Any) -> dict[str
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
-    """With a trace, some logs, exceptions of both kinds and a recorded deployment."""
+    """A platform with a trace, logs, exceptions of both kinds and a recorded deployment."""
     with platform_process(tmp_path_factory.mktemp("reading") / "data") as running:
-        # Commands look an hour back: this has to be the time of the test, not of when the run has begun.
+        # Commands read the last hour, so the events need the time of the test, not of the start of the run.
         now = time.time_ns()
         key = running.credentials["ingest_key"]
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -104,7 +104,7 @@ def show(platform: PlatformProcess, *command: str) -> str:
     return done.stdout
 
 
-def test_traces(platform: PlatformProcess) -> None:
+def test_traces_are_listed_and_filtered(platform: PlatformProcess) -> None:
     (trace,) = ask(platform, "traces")
     assert (trace["trace_id"], trace["name"], trace["service"]) == (TRACE, "GET /orders", "shop")
     assert (trace["spans"], trace["errors"], round(trace["duration_ms"])) == (4, 1, 53)
@@ -113,7 +113,7 @@ def test_traces(platform: PlatformProcess) -> None:
         assert show(platform, "traces", *other).startswith("No such traces in the last 1h")
 
 
-def test_a_trace_as_a_tree(platform: PlatformProcess) -> None:
+def test_a_trace_is_printed_as_a_tree(platform: PlatformProcess) -> None:
     shown = show(platform, "traces", TRACE)
     lines = [line.rstrip() for line in shown.splitlines()]
     assert lines[0] == "4 spans, 53ms"
@@ -125,7 +125,7 @@ def test_a_trace_as_a_tree(platform: PlatformProcess) -> None:
     assert (done.returncode, "is no trace ID" in done.stderr) == (1, True)
 
 
-def test_circles_of_parents_end() -> None:
+def test_cycles_of_parent_spans_terminate() -> None:
     spans = [
         {"span_id": one, "parent_span_id": parent}
         for one, parent in (("a", "b"), ("b", "a"), ("c", "c"), ("d", "gone"), ("e", "d"), ("f", "b"))
@@ -135,7 +135,7 @@ def test_circles_of_parents_end() -> None:
     assert (1, "e") in found and (0, "d") in found
 
 
-def test_logs(platform: PlatformProcess) -> None:
+def test_log_records_are_listed_and_filtered(platform: PlatformProcess) -> None:
     records = ask(platform, "logs")
     assert {record["text"].split()[0] for record in records} == {"order", "cart"}
     assert "order 17 failed" in show(platform, "logs", "--severity", "error", "--trace", TRACE)
@@ -143,7 +143,7 @@ def test_logs(platform: PlatformProcess) -> None:
     assert show(platform, "logs", "--search", "nothing of this").startswith("No such log records")
 
 
-def test_issues(platform: PlatformProcess) -> None:
+def test_issues_are_listed_and_shown(platform: PlatformProcess) -> None:
     by_count = {issue["count"]: issue for issue in ask(platform, "issues")}
     assert set(by_count) == {1, 2}
     row, lorry = by_count[2], by_count[1]
@@ -156,7 +156,7 @@ def test_issues(platform: PlatformProcess) -> None:
     assert show(platform, "issues", "0" * 16).startswith("No such exceptions in the last 14d")
 
 
-def test_bad_arguments_are_said(platform: PlatformProcess) -> None:
+def test_bad_arguments_are_refused(platform: PlatformProcess) -> None:
     for command in (
         ("traces", "--since", "soon"),
         ("logs", "-n", "0"),

@@ -1,4 +1,4 @@
-"""Cutting a source into batches."""
+"""Splitting a source into batches."""
 
 import gzip
 import io
@@ -33,7 +33,7 @@ def ids_of(batches: list[Batch]) -> list[str]:
     return [json.loads(event)["id"] for batch in batches for event in batch.events]
 
 
-def test_the_body_holds_the_id_and_the_lines_as_they_are(tmp_path: Path) -> None:
+def test_the_body_contains_the_batch_id_and_unchanged_lines(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text('{"type": "log",  "id":"ø"}\r\n{"type":"log","n":1}\n', encoding="utf-8")
     (batch,) = split(file)
@@ -47,7 +47,7 @@ def test_the_body_holds_the_id_and_the_lines_as_they_are(tmp_path: Path) -> None
     assert len(batch.id) <= 100
 
 
-def test_cutting_again_gives_the_same_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_splitting_again_gives_the_same_batches_from_any_position(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text("".join(LINE % n for n in range(10)))
     batches = split(file)
@@ -57,7 +57,7 @@ def test_cutting_again_gives_the_same_and_goes_on_where_it_stopped(tmp_path: Pat
     assert [batch.body for batch in split(file, start=batches[1])] == [batch.body for batch in batches[2:]]
 
 
-def test_a_planned_end_is_an_end_again_although_the_file_has_grown(tmp_path: Path) -> None:
+def test_a_short_batch_ends_at_the_same_offset_after_the_file_has_grown(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text("".join(LINE % n for n in range(4)))
     before = split(file)
@@ -66,11 +66,11 @@ def test_a_planned_end_is_an_end_again_although_the_file_has_grown(tmp_path: Pat
     after = split(file, planned=(before[-1].end.offset,))
     assert [batch.body for batch in after[:2]] == [batch.body for batch in before]
     assert [len(batch.events) for batch in after] == [3, 1, 3, 2]
-    # Without the plan the second batch would have been another.
+    # Without the short end the second batch would be different.
     assert split(file)[1].id != before[1].id
 
 
-def test_files_share_ids_as_far_as_their_text_is_the_same(tmp_path: Path) -> None:
+def test_files_share_batch_ids_up_to_the_first_difference(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("".join(LINE % n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8)))
     (tmp_path / "two").write_text("".join(LINE % n for n in (0, 1, 2, 3, 9, 5, 6, 7, 8)))
     one, two = ([batch.id for batch in split(tmp_path / name)] for name in ("one", "two"))
@@ -80,7 +80,7 @@ def test_files_share_ids_as_far_as_their_text_is_the_same(tmp_path: Path) -> Non
     assert one[2] != two[2]
 
 
-def test_what_is_no_event_is_left_out_and_named_by_its_line(tmp_path: Path) -> None:
+def test_lines_that_are_not_events_are_reported_by_number(tmp_path: Path) -> None:
     file = tmp_path / "events"
     lines = (
         b"\xef\xbb\xbf" + LINE.encode() % 1,
@@ -98,7 +98,7 @@ def test_what_is_no_event_is_left_out_and_named_by_its_line(tmp_path: Path) -> N
     assert [b.body for b in split(file, most=10)] == [batch.body]
 
 
-def test_a_line_still_being_written_waits_but_a_whole_object_does_not(tmp_path: Path) -> None:
+def test_an_unfinished_line_is_left_for_later_unless_it_is_a_complete_object(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text(LINE % 1 + '{"type":"log","id":"2')
     (batch,) = split(file)
@@ -113,12 +113,12 @@ def test_a_line_still_being_written_waits_but_a_whole_object_does_not(tmp_path: 
         more.write("\n" + LINE % 3 + "oops\n")
     (third,) = split(file, start=second)
     assert ids_of([third]) == ["3"]
-    # The line end of the second line begins the third batch, and is no line of its own.
+    # The third batch starts with the end of the second line, which does not count as a line.
     assert third.lines == [3]
     assert [fault.line for fault in third.faults] == [4]
 
 
-def test_only_an_unfinished_line_makes_an_empty_batch_that_moves_nothing(tmp_path: Path) -> None:
+def test_a_single_unfinished_line_gives_an_empty_batch_without_progress(tmp_path: Path) -> None:
     file = tmp_path / "events"
     file.write_text('{"type":')
     (batch,) = split(file)
@@ -126,14 +126,16 @@ def test_only_an_unfinished_line_makes_an_empty_batch_that_moves_nothing(tmp_pat
     assert not batch.events and not batch.at_end and len(batch.faults) == 1
 
 
-def test_a_batch_holds_a_mebibyte_of_text_at_most(tmp_path: Path) -> None:
+def test_a_batch_contains_at_most_one_mebibyte_of_text(tmp_path: Path) -> None:
     file = tmp_path / "events"
     line = json.dumps({"type": "log", "id": "x", "details": "y" * 300_000}) + "\n"
     file.write_text(line * 8)
     assert [len(batch.events) for batch in split(file, most=1000)] == [3, 3, 2]
 
 
-def test_a_line_too_long_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_not_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sources, "_MAX_LINE_LENGTH", 3 * 2**20)
     file = tmp_path / "events"
     file.write_text(LINE % 1 + "x" * (9 * 2**20 + 5) + "\n" + LINE % 2)
@@ -165,7 +167,7 @@ def test_compressed_and_plain_text_give_the_same_batches(tmp_path: Path) -> None
     st.integers(1, 6),
     st.integers(1, 64),
 )
-def test_batches_cover_every_byte_once_whatever_the_blocks(lines: list[str], most: int, block: int) -> None:
+def test_batches_cover_every_byte_once_for_any_block_size(lines: list[str], most: int, block: int) -> None:
     text = "".join(lines).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "_BLOCK", block)

@@ -1,4 +1,4 @@
-"""Every part as a process of its own on real engines, behind the gateway, as docker-compose.yml has them."""
+"""Every service as a separate process on real engines, behind the gateway, as in docker-compose.yml."""
 
 import asyncio
 import json
@@ -37,17 +37,17 @@ from wiring.processes.edge import SLICE_SECONDS
 
 _RATE = 5000
 _BURST = 2500
-# What an edge takes at once of what the account may send.
+# The tokens that an edge leases at once from the account.
 _SLICE = int(_RATE * SLICE_SECONDS)
 # Events in each request of a flood.
 _BATCH = 50
-# To start all of it counts among the first test's time.
+# The first test includes the start of all services.
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two edges, one consumer, control and the gateway. Of the parts only `migrate` is no fork."""
+    """Two edges, one consumer, control and the gateway. Only `migrate` is not a fork."""
     folder = tmp_path_factory.mktemp("stack")
     limit = {"PHAROS_INGEST_RATE": str(_RATE), "PHAROS_INGEST_BURST": str(_BURST)}
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +57,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def ask(url: str, key: str | None = None, body: object = None) -> tuple[int, Any]:
-    """One request: its status and its JSON.
+    """Send one request and return its status and JSON.
 
     Where it is told to come again it does, as senders do: an edge waits for Redis for a fraction of a second only, and
     on a busy machine that is not always enough.
@@ -97,7 +97,7 @@ def pharos(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_batch_goes_all_the_way_and_back(stack: Stack) -> None:
+def test_a_batch_is_stored_and_its_receipt_is_served(stack: Stack) -> None:
     base_url, key = stack.credentials["base_url"], stack.credentials["ingest_key"]
     status, answer = ingest(base_url, key, "all the way", 3)
     assert status == 202
@@ -114,7 +114,7 @@ def test_a_batch_goes_all_the_way_and_back(stack: Stack) -> None:
 
 
 def collect(url: str, site: dict[str, Any], *events: dict[str, Any]) -> tuple[int, Any]:
-    """Events of a page's browser."""
+    """Send events like the browser of a page."""
     headers = {
         "Content-Type": "text/plain",
         "Origin": site["origin"],
@@ -128,7 +128,7 @@ def collect(url: str, site: dict[str, Any], *events: dict[str, Any]) -> tuple[in
         return answer.status, json.loads(answer.read())
 
 
-def test_page_views_go_all_the_way_to_the_report(stack: Stack) -> None:
+def test_page_views_appear_in_the_report(stack: Stack) -> None:
     base_url, site = stack.credentials["base_url"], stack.credentials["site"]
     views = [{"id": str(uuid.uuid4()), "type": "pageview", "path": path} for path in ("/", "/products")]
     bought = {"name": "purchase", "revenue": 12.5, "currency": "EUR"}
@@ -136,11 +136,11 @@ def test_page_views_go_all_the_way_to_the_report(stack: Stack) -> None:
     for name in ("purchase", "last"):
         goal = ("site", "goal", str(site["id"]), "--event", name, "--name", name.title())
         assert pharos(stack, *goal).returncode == 0
-    # Twice, one after the other at different edges: counted once.
+    # Sent twice, to different edges, and counted once.
     for _ in range(3):
         for event in (*views, purchase):
             assert collect(base_url, site, event) == (202, {"data": {"accepted": 1, "dropped": 0}})
-    # All events of a site are taken up in their order: with this one all before it are.
+    # Events of a site are processed in order: once this one is, all earlier ones are.
     last: dict[str, Any] = {**purchase, "id": str(uuid.uuid4()), "properties": {"name": "last"}}
     assert collect(base_url, site, last) == (202, {"data": {"accepted": 1, "dropped": 0}})
     url = f"{base_url}/v1/analytics/sites/{site['id']}/report?days=7"
@@ -164,13 +164,13 @@ def test_page_views_go_all_the_way_to_the_report(stack: Stack) -> None:
         assert script.status == 200 and b"pharos" in script.read()
 
 
-async def test_where_the_stack_stands_is_explained(stack: Stack) -> None:
-    """For the day when a batch is missing: each group with its members, each part with what it answers."""
-    told = await explain(stack)
+async def test_the_status_of_the_stack_is_explained(stack: Stack) -> None:
+    """The explanation of a missing batch lists each group with its members and each service with its response."""
+    output = await explain(stack)
     for part in stack.parts():
-        assert f"  {part.name}: 200 " in told
-    assert f"group pharos-consumers.{topics.TELEMETRY}: Stable (error 0), 1 members" in told
-    assert "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]" in told
+        assert f"  {part.name}: 200 " in output
+    assert f"group pharos-consumers.{topics.TELEMETRY}: Stable (error 0), 1 members" in output
+    assert "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]" in output
 
 
 def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
@@ -190,7 +190,7 @@ def test_every_health_path_of_the_compose_file_answers(stack: Stack) -> None:
             assert sum(check_scrape(answer.read().decode()).values()) > 0, name
 
 
-def test_control_believes_no_address_that_a_caller_of_this_machine_writes(stack: Stack) -> None:
+def test_control_ignores_forwarded_addresses_from_local_callers(stack: Stack) -> None:
     control = stack.pharos("trusting-nobody", "control")
     control.env = {**stack.env, "PHAROS_TRUSTED_PROXIES": ""}
     control.start()
@@ -217,13 +217,13 @@ def test_control_believes_no_address_that_a_caller_of_this_machine_writes(stack:
 def test_migrating_again_changes_nothing(stack: Stack) -> None:
     done = pharos(stack, "migrate", "--json")
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["engine"] for line in told] == ["Kafka", "ClickHouse", "database"]
-    assert [line["done"] for line in told[:2]] == ["nothing to do"] * 2
+    output = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["engine"] for line in output] == ["Kafka", "ClickHouse", "database"]
+    assert [line["done"] for line in output[:2]] == ["nothing to do"] * 2
 
 
-def test_a_part_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    # In a fork all modules are imported already, even those that the part forgets to import.
+def test_a_service_names_its_missing_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    # In a fork all modules are imported already, which would hide missing imports of a service.
     monkeypatch.setenv("PHAROS_TEST_NO_FORK", "1")
     for command, missing in (
         ("edge --port 0", "PHAROS_REDIS_URL"),
@@ -244,9 +244,9 @@ def test_a_part_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_key_works_at_once_and_a_revoked_one_nowhere_within_5_s(stack: Stack) -> None:
-    made = pharos(stack, "keys", "create", "--json")
-    assert made.returncode == 0, made.stderr
-    key = json.loads(made.stdout)
+    created = pharos(stack, "keys", "create", "--json")
+    assert created.returncode == 0, created.stderr
+    key = json.loads(created.stdout)
     for edge in stack.edges:
         assert ingest(f"{edge.url}/api", key["ingest_key"], f"new key at {edge.name}")[0] == 202
     assert pharos(stack, "keys", "revoke", str(key["id"])).returncode == 0
@@ -264,7 +264,7 @@ def test_a_new_key_works_at_once_and_a_revoked_one_nowhere_within_5_s(stack: Sta
     assert unknown.returncode == 1 and "987654" in unknown.stderr
 
 
-def test_several_workers_share_a_port_and_are_started_again(stack: Stack) -> None:
+def test_several_workers_share_a_port_and_are_restarted(stack: Stack) -> None:
     part = stack.pharos("edge-workers", "edge")
     part.env = {**stack.env, "PHAROS_EDGE_WORKERS": "2"}
     part.start()
@@ -285,7 +285,7 @@ def test_several_workers_share_a_port_and_are_started_again(stack: Stack) -> Non
 
 
 def _wait_until_all_are_ready(part: Part) -> None:
-    """Each question may meet another worker: so many good answers in a row come from all of them."""
+    """Requests reach different workers, so this number of good responses in a row comes from all of them."""
     deadline = time.monotonic() + 120
     while not all(part.is_ready() for _ in range(40)):
         assert time.monotonic() < deadline
@@ -293,7 +293,7 @@ def _wait_until_all_are_ready(part: Part) -> None:
 
 
 def _workers(pid: int, count: int, without: psutil.Process | None = None) -> list[psutil.Process]:
-    """The workers, once there are as many."""
+    """Return the workers once there are `count` of them."""
     deadline = time.monotonic() + 120
     while True:
         found = [p for p in psutil.Process(pid).children() if p != without and _runs(p)]
@@ -309,7 +309,7 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def test_workers_with_bad_settings_end_with_the_reason(stack: Stack) -> None:
+def test_workers_with_bad_settings_exit_with_the_reason(stack: Stack) -> None:
     env = {"PATH": os.environ["PATH"], "PHAROS_EDGE_WORKERS": "2"}
     done = fork_server.run(
         [str(PHAROS), "edge", "--port", "0"], capture_output=True, text=True, timeout=180, env=env
@@ -320,24 +320,24 @@ def test_workers_with_bad_settings_end_with_the_reason(stack: Stack) -> None:
 
 @dataclass(slots=True)
 class Flood:
-    """What was sent as fast as it was let in: the events that got a 202, and when something was refused, by edge."""
+    """The result of sending at full speed: events with a 202, and the times of refusals by edge."""
 
     begun: float = 0.0
     seconds: float = 0.0
     limit_reached: float = 0.0
-    """When the last refused request was sent: when it was refused, the account had no tokens for one batch."""
+    """When the last refused request was sent: at its refusal the account had no tokens for a batch."""
     passed: Counter[str] = field(default_factory=Counter)
     refused: dict[str, list[float]] = field(default_factory=dict)
 
     def pressed(self, *edges: str) -> float:
-        """Seconds in which these edges had no more to give: those between refusals that follow each other closely. In
-        longer ones the senders may not have had their turn, on a machine that is busy."""
+        """Return the seconds in which these edges had no tokens: the sum of short intervals between refusals. In longer
+        intervals the senders may not have run, on a busy machine."""
         moments = sorted(moment for edge in edges for moment in self.refused.get(edge, []))
         return sum(min(later - earlier, 0.1) for earlier, later in pairwise(moments))
 
 
 async def flood(stack: Stack, seconds: float, batch: str, events: int = _BATCH) -> Flood:
-    """Send to both edges at once as fast as they let it in, until each was pressed for so long."""
+    """Send to both edges at full speed until each has refused for `seconds`."""
     flood = Flood(begun=time.monotonic())
     latest = flood.begun + 90
     is_over = False
@@ -373,7 +373,7 @@ async def flood(stack: Stack, seconds: float, batch: str, events: int = _BATCH) 
 
 
 def _leased_alone(stack: Stack) -> float:
-    """How often the edges went on by themselves because Redis did not answer at once."""
+    """Return how often the edges continued without Redis because it was slow."""
     return sum(_metric(edge, "pharos_edge_rate_fallbacks") for edge in stack.edges)
 
 
@@ -386,7 +386,7 @@ def _metric(part: Part, name: str) -> float:
 
 
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(8.0, marks=pytest.mark.full)])
-async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without_redis(
+async def test_two_edges_share_the_account_limit_and_continue_without_redis(
     stack: Stack, seconds: float
 ) -> None:
     names = [edge.name for edge in stack.edges]
@@ -409,7 +409,7 @@ async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without
     between = limited.begun - spent.limit_reached
     left = min(_BURST, _BATCH + len(names) * _SLICE + _RATE * between)
     if alone:
-        # Redis was slow to answer: an edge that refused on its own did not know what the account had left.
+        # Redis was slow: an edge that refused without it did not know the remaining tokens of the account.
         left = _BURST + alone * _SLICE
     print(
         f"{passed - _RATE * limited.seconds:.0f} events above the rate; the account had at most {left:.0f} left"
@@ -420,16 +420,16 @@ async def test_two_edges_let_through_what_the_account_may_send_and_go_on_without
     apart = await flood(stack, seconds, f"without redis {seconds}")
     rate = apart.passed.total() / apart.seconds
     print(f"without Redis: {rate:.0f} events/s of {_RATE}")
-    # The key is known to both, and each lets its half through, with a burst of its own.
+    # Both edges know the key, and each allows its half of the rate, with its own burst.
     assert apart.passed.total() <= 1.1 * _RATE * apart.seconds + 2 * _BURST
     stack.redis.start()
     for name in names:
-        # On a busy machine an edge that stands still for 0.1 s loses the tokens that do not go into its bucket.
+        # On a busy machine an edge that stalls for 0.1 s loses the tokens above the size of its bucket.
         assert apart.passed[name] >= 0.3 * _RATE / 2 * apart.pressed(name), name
 
 
 async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse_fail(stack: Stack) -> None:
-    """The short form of the next test: one fault of each kind of part, on the stack of this file."""
+    """A short form of the next test: one fault of each kind of service, on the stack of this file."""
     only = (
         "a consumer is killed, another joins",
         "ClickHouse cuts inserts after it has them",
@@ -450,6 +450,6 @@ async def test_nothing_is_lost_or_doubled_while_everything_is_killed_in_turn(tmp
     assert result.verdict.events == 100_000
     assert len(result.phases) == 12
     for phase in result.phases:
-        # As long as an engine may take to start.
+        # The time that an engine may need to start.
         assert phase.longest_pause < 120, phase.name
     assert judge({"a": 1}, {}).missing == ["a"]
