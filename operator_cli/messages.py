@@ -81,3 +81,8 @@ def find_program(started_as: str, path: str | None, folder: Path) -> str:
         return _NAME
     at = script.absolute()
     return shlex.quote(str(at.relative_to(folder) if at.is_relative_to(folder) else at))
+
+
+def describe_not_live(environment: str) -> str:
+    """Return the advice after a change of variables: running processes keep the ones they were started with."""
+    return qualify_commands(f"Not live until the next deploy: `pharos deploy {environment}`.")

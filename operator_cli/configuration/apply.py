@@ -13,9 +13,8 @@ from operator_cli.arguments import confirm
 from operator_cli.configuration.document_arguments import read_plan_params
 from operator_cli.control_client import RequestAction, open_client, request_action
 from operator_cli.deployments.follow import INTERRUPTED
-from operator_cli.environments.variables import describe_not_live
 from operator_cli.errors import CommandFailed, InstallationUnreachable
-from operator_cli.messages import OutageNotice, qualify_commands
+from operator_cli.messages import OutageNotice, describe_not_live, qualify_commands
 
 ConfigurationRun = dict[str, Any]
 

@@ -4,8 +4,7 @@ import argparse
 from typing import Any
 
 from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
-from operator_cli.environments.variables import describe_not_live
-from operator_cli.messages import print_result
+from operator_cli.messages import describe_not_live, print_result
 
 
 def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from operator_cli.arguments import add_approval_arguments, add_environment_argument, read_approval_arguments
 from operator_cli.control_client import WHICH_INSTALLATION, add_data_and_json_arguments, request_action
 from operator_cli.errors import CommandFailed
-from operator_cli.messages import print_result, program_name, qualify_commands
+from operator_cli.messages import describe_not_live, print_result, program_name, qualify_commands
 from operator_cli.read_text import read_variables
 
 # Rounds in a row that sealed nothing because others wrote the same rows.
@@ -141,11 +141,6 @@ def _show_set(result: dict[str, Any]) -> None:
     else:
         print(f"Change {result['change_id']} of {environment_path} waits for a second person:")
         print(f"  {program_name()} approve variables {result['change_id']} --by EMAIL")
-
-
-def describe_not_live(environment: str) -> str:
-    """Return the advice after a change of variables: running processes keep the ones they were started with."""
-    return qualify_commands(f"Not live until the next deploy: `pharos deploy {environment}`.")
 
 
 def _show_protected(names: set[str], result: dict[str, Any]) -> None:
