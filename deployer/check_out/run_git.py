@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deployer.check_out.failures import CheckOutFailed, explain_failure
-from deployer.log_lines.lines import LineCutter
+from deployer.log_lines.lines import LineSplitter
 from deployer.log_lines.masking import Mask
 from deployer.processes.confinement import MARK_VARIABLE
 from deployer.processes.shielded import carry_out
@@ -258,15 +258,15 @@ async def _read_output(process: asyncio.subprocess.Process, take: Callable[[byte
 
 async def _read_lines(process: asyncio.subprocess.Process, said: deque[str], on_line: OnLine | None) -> None:
     assert process.stderr is not None
-    cutter = LineCutter(Mask(()))
+    splitter = LineSplitter(Mask(()))
     logged = 0
     while data := await process.stderr.read(65_536):
-        for line in cutter.feed(data):
+        for line in splitter.feed(data):
             said.append(line)
             if on_line and line.startswith(("remote: ", "warning: ")) and logged < _MOST_LOGGED_LINES:
                 logged += 1
                 await on_line(line)
-    said.extend(cutter.end())
+    said.extend(splitter.flush())
 
 
 def _bounded(output: bytearray) -> Callable[[bytes], None]:

@@ -15,7 +15,7 @@ from control_api.database import Sessions
 from control_api.deployments.tables import DeploymentLine
 from deployer.drivers.interface import Stream, WorkFailed
 from deployer.leases import Lease, LeaseLost, hold_lease
-from deployer.log_lines.lines import LineCutter
+from deployer.log_lines.lines import LineSplitter
 from deployer.log_lines.masking import Mask
 from deployer.retry_while_leased import retry_while_leased
 from deployer.uncut import end_tasks, uncut
@@ -55,7 +55,7 @@ class DeploymentLog:
         self._note = note
         self._left = most_bytes
         self._most_bytes = most_bytes
-        self._cutters = {"stdout": LineCutter(mask), "stderr": LineCutter(mask)}
+        self._splitters = {"stdout": LineSplitter(mask), "stderr": LineSplitter(mask)}
         self._fed_at = 0.0
         self._rows: list[dict[str, Any]] = []
         self._sent = 0
@@ -82,7 +82,7 @@ class DeploymentLog:
         self._fed_at = time.monotonic()
         # As it was printed: of a line without end hardly anything is kept, and reading it costs as much.
         self._left -= len(data)
-        self._add(stream, self._cutters[stream].feed(data))
+        self._add(stream, self._splitters[stream].feed(data))
         if self._left < 0:
             await self.flush()
             raise WorkFailed(
@@ -101,8 +101,8 @@ class DeploymentLog:
 
     def end_lines(self) -> None:
         """Count what was printed without the end of a line as a line."""
-        for stream, cutter in self._cutters.items():
-            self._add(stream, cutter.end())
+        for stream, splitter in self._splitters.items():
+            self._add(stream, splitter.flush())
 
     async def flush(self) -> None:
         """Have all lines in the database. Waits for one that is away, as long as the lease lasts. Raises `LeaseLost`
