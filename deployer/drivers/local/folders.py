@@ -25,10 +25,9 @@ from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner
 from deployer.processes.shielded import carry_out
-from deployer.trees.give_tree import give_tree
 from deployer.trees.remove_tree import remove_tree
 from deployer.trees.seal_tree import ForeignFile, seal_tree
-from deployer.trees.walk_tree import take_tree
+from deployer.trees.walk_tree import chown_tree, lock_down_tree
 from deployer.uncut import uncut
 
 # Of an environment two users: what it builds cannot touch what it runs.
@@ -129,7 +128,7 @@ class Folders:
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
         """Give the tree to whoever builds in it."""
         if owner is not None:
-            await asyncio.to_thread(give_tree, folder, owner)
+            await asyncio.to_thread(chown_tree, folder, owner)
 
     async def seal(self, folder: Path, owner: Owner | None) -> None:
         """Copy the tree, without `.git`, into new files that nobody can change, not even through a descriptor that a
@@ -158,7 +157,7 @@ class Folders:
             work.parent.mkdir(exist_ok=True, mode=0o700)
             work.mkdir(mode=0o700)
             # A folder whose mode excludes its own user cannot be moved.
-            take_tree(folder)
+            lock_down_tree(folder)
             # At the same path: without namespaces, programs of the build may contain the path.
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)

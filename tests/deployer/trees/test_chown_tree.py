@@ -1,4 +1,4 @@
-"""A whole tree gets a new owner, its top folder last."""
+"""`chown_tree` gives a whole tree a new owner, its top folder last."""
 
 import os
 from pathlib import Path
@@ -6,30 +6,32 @@ from pathlib import Path
 import pytest
 
 from deployer.processes.confinement import Owner
-from deployer.trees.give_tree import give_tree
 from deployer.trees.remove_tree import remove_tree
+from deployer.trees.walk_tree import chown_tree
 from tests.deployer.trees.accomplice import BUILDER
 from tests.deployer.trees.test_remove_tree import make_deep
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
-def test_all_of_it_is_the_owners_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if folders from branch names are nested deeper than Python's recursion limit."""
+def test_chown_changes_a_deeply_nested_tree_and_its_top_folder_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders from branch names can be nested deeper than Python's recursion limit."""
     tree = tmp_path / "tree"
     make_deep(tree, 1_500)
     (tree / "file").touch()
     (tree / "link").symlink_to(tmp_path / "elsewhere")
     change, tops = os.chown, set()
 
-    def note(*given: object, **named: object) -> None:
+    def record_top_owner(*args: object, **kwargs: object) -> None:
         tops.add(tree.stat().st_uid)
-        change(*given, **named)  # type: ignore[arg-type]
+        change(*args, **kwargs)  # type: ignore[arg-type]
 
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "chown", note)
-            give_tree(tree, Owner(BUILDER, BUILDER + 1))
+            patch.setattr(os, "chown", record_top_owner)
+            chown_tree(tree, Owner(BUILDER, BUILDER + 1))
         # The top folder stayed closed during all other changes of owner.
         assert tops == {0}
         paths = (tree, tree / "file", tree / "link", tree / "deep" / "deep")
