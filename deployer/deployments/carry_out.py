@@ -16,8 +16,8 @@ from control_api.variables.sealing import SealingKeys
 from control_api.workflows.document import WorkflowDocument, from_json
 from control_api.workflows.faults import DocumentFault
 from control_api.workflows.read_workflow import read_workflow
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.resolve_ref import resolve_ref
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.resolve_ref import resolve_ref
 from deployer.deployments.live_release import DeploymentIsLive, explain_unusable
 from deployer.deployments.log import DeploymentLog
 from deployer.deployments.record import Record

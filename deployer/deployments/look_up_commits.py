@@ -16,9 +16,9 @@ from control_api.deployments.tables import Deployment
 from control_api.git_refs import choose_ref
 from control_api.projects.tables import Environment
 from control_api.repositories.tables import Repository
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.read_commit import read_commit
-from deployer.check_out.resolve_ref import resolve_ref
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.read_commit import read_commit
+from deployer.checkout.resolve_ref import resolve_ref
 from deployer.database_guard import DatabaseRefused
 from deployer.log_lines.control_characters import remove_controls
 from deployer.uncut import end_tasks, uncut

@@ -8,8 +8,8 @@ from typing import Literal
 from control_api.workflows.document import Steps, WorkflowDocument
 from control_api.workflows.faults import DocumentFault
 from control_api.workflows.read_workflow import read_workflow
-from deployer.check_out.check_out import check_out
-from deployer.check_out.failures import CheckOutFailed
+from deployer.checkout.check_out import check_out
+from deployer.checkout.failures import CheckOutFailed
 from deployer.drivers.interface import Source, Tenancy, WorkFailed, WorkLog
 from deployer.drivers.local.folders import Folders
 from deployer.drivers.local.read_tree_file import NotAFile, read_tree_file

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from deployer.check_out.failures import shorten
+from deployer.checkout.failures import shorten
 from deployer.drivers.interface import Tenancy, WorkFailed
 from deployer.identity import MOST_RANGES, USERS, Identity, NoMoreUsers
 from deployer.processes.confinement import Owner

@@ -1,19 +1,19 @@
-"""The user that builds, as the deployer has it: runs commands in the folder, and prints to the log."""
+"""Stands for the build's user: runs commands in the folder, and records their output."""
 
 import asyncio
 import os
 import subprocess
 from pathlib import Path
 
-from deployer.check_out.check_out import check_out
+from deployer.checkout.check_out import check_out
 
 
 class StepFailed(Exception):
-    """What the deployer's own runner of steps raises."""
+    """Raised for a failed command, as by the deployer's `run_step`."""
 
 
 class Owner:
-    """The build's user: another one where the tests run as root, and a home of its own."""
+    """The build's user, with a home of its own; a different user than the tests' if those run as root."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home

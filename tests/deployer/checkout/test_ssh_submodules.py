@@ -1,4 +1,4 @@
-"""ssh as the user that builds: it runs, with no key but its own, whoever runs Pharos."""
+"""ssh runs as the build's user, with no key of the operator."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deployer.check_out.run_git import OWNER_SSH_COMMAND
+from deployer.checkout.run_git import BUILD_SSH_COMMAND
 from deployer.processes.start_process import has_namespaces
 from tests.deployer.processes.places import Place, make_place
 from tests.support.ssh_server import SSHD, ssh_server
@@ -23,22 +23,22 @@ def ssh_port(tmp_path: Path) -> Iterator[int]:
 
 
 async def test_ssh_runs_as_the_builds_user(tmp_path: Path, ssh_port: int) -> None:
-    """Which has no entry in the machine's passwd: ssh said "No user exists for uid"."""
+    """That user has no entry in the machine's passwd, for which ssh fails with "No user exists for uid"."""
     if not await has_namespaces():
-        pytest.skip("without namespaces there is no passwd of its own")
+        pytest.skip("without namespaces the command sees the machine's passwd")
     place: Place = make_place(tmp_path / "place")
     owner = place.confinement.owner
     assert owner is not None
-    # Where ssh looks by itself: a checkout does not use even the build's own key.
+    # ssh's default path: a checkout does not use even the build's own key.
     own = place.confinement.home / ".ssh" / "id_ed25519"
     own.parent.mkdir()
     own.write_bytes((tmp_path / "key").read_bytes())
     own.chmod(0o600)
     for each in (own.parent, own):
         os.chown(each, owner.uid, owner.gid)
-    told = await place.run(f"{OWNER_SSH_COMMAND} -p {ssh_port} root@127.0.0.1 x 2>&1 || true")
-    assert "Permission denied (publickey" in told and "No user" not in told
-    told = await place.run(
+    output = await place.run(f"{BUILD_SSH_COMMAND} -p {ssh_port} root@127.0.0.1 x 2>&1 || true")
+    assert "Permission denied (publickey" in output and "No user" not in output
+    output = await place.run(
         f"id -un; ssh -o BatchMode=yes -o StrictHostKeyChecking=no -p {ssh_port} root@127.0.0.1 x 2>/dev/null"
     )
-    assert told == "app\nreached\n"
+    assert output == "app\nreached\n"

@@ -1,4 +1,4 @@
-"""Git's smart HTTP protocol over TLS: `git http-backend` as a CGI program, behind a password where one is set."""
+"""Serves Git's smart HTTP protocol over TLS with `git http-backend`, optionally with a password."""
 
 import base64
 import datetime
@@ -26,9 +26,8 @@ class GitHost:
     password: str | None = None
     """Of the user `ada`; None: everybody may read."""
     status: int | None = None
-    """What to answer instead of anything else."""
-    asked: list[str] = field(default_factory=list)
-    """The paths of all requests."""
+    """Status to send for every request instead of the repository."""
+    requested_paths: list[str] = field(default_factory=list)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -49,11 +48,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body)
 
     def _answer(self, body: bytes) -> None:
-        self.host.asked.append(self.path)
+        self.host.requested_paths.append(self.path)
         if self.host.status is not None:
             return self.send_error(self.host.status)
-        given = "Basic " + base64.b64encode(f"ada:{self.host.password}".encode()).decode()
-        if self.host.password is not None and self.headers.get("Authorization") != given:
+        expected = "Basic " + base64.b64encode(f"ada:{self.host.password}".encode()).decode()
+        if self.host.password is not None and self.headers.get("Authorization") != expected:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
             self.send_header("Content-Length", "0")
@@ -87,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running_git_host(root: Path, folder: Path) -> Iterator[GitHost]:
-    """Serve the bare repositories in `root`; the certificate is left in `folder`."""
+    """Serve the bare repositories in `root`; write the certificate to `folder`."""
     certificate, key = _write_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

@@ -1,17 +1,17 @@
-"""Submodules: fetched over https and ssh by the user that builds, and from nowhere else."""
+"""The build's user fetches submodules, only over https and ssh."""
 
 from pathlib import Path
 
 import pytest
 
-from deployer.check_out.failures import CheckOutFailed
-from tests.deployer.check_out.conftest import Work, make_work
-from tests.deployer.check_out.git_host import GitHost
-from tests.deployer.check_out.owner import Owner, StepFailed
+from deployer.checkout.failures import CheckOutFailed
+from tests.deployer.checkout.conftest import Work, make_work
+from tests.deployer.checkout.git_host import GitHost
+from tests.deployer.checkout.owner import Owner, StepFailed
 
 
 def add(work: Work, path: str, url: str, commit: str, more: str = "") -> str:
-    """Commit a submodule by hand: `git submodule add` would want to reach it."""
+    """Commit a submodule by hand: `git submodule add` would fetch it."""
     with (work.folder / ".gitmodules").open("a") as modules:
         modules.write(f'[submodule "{path}"]\n\tpath = {path}\n\turl = "{url}"\n{more}')
     work.git("add", ".gitmodules")
@@ -20,9 +20,7 @@ def add(work: Work, path: str, url: str, commit: str, more: str = "") -> str:
     return work.push()
 
 
-async def test_submodules_are_fetched_with_theirs(
-    work: Work, owner: Owner, host: GitHost, tmp_path: Path
-) -> None:
+async def test_nested_submodules_are_fetched(work: Work, owner: Owner, host: GitHost, tmp_path: Path) -> None:
     lib, inner = make_work(tmp_path, "lib"), make_work(tmp_path, "inner")
     inside = inner.commit(i="1")
     lib.commit(l="1")
@@ -36,14 +34,14 @@ async def test_submodules_are_fetched_with_theirs(
     assert "warning" not in owner.printed
 
 
-async def test_a_submodules_commit_of_no_branch_is_fetched_with_its_history(
+async def test_a_submodule_is_fetched_with_history_if_its_host_serves_no_single_commits(
     work: Work, owner: Owner, host: GitHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deployer.check_out import write_tree
+    from deployer.checkout import check_out
 
-    # Protocol 0 gives single commits to nobody.
-    command = write_tree._UPDATE_SUBMODULES.replace("version=2", "version=0")
-    monkeypatch.setattr(write_tree, "_UPDATE_SUBMODULES", command)
+    # Protocol 0 cannot fetch single commits.
+    command = check_out._UPDATE_SUBMODULES.replace("version=2", "version=0")
+    monkeypatch.setattr(check_out, "_UPDATE_SUBMODULES", command)
     lib = make_work(tmp_path, "lib")
     first = lib.commit(l="1")
     last = lib.commit(l="2")
@@ -71,24 +69,25 @@ async def test_a_submodules_commit_of_no_branch_is_fetched_with_its_history(
         "x.git",
     ],
 )
-async def test_other_addresses_are_refused_by_the_submodules_name(work: Work, owner: Owner, url: str) -> None:
+async def test_submodules_with_other_urls_are_refused(work: Work, owner: Owner, url: str) -> None:
     revision = add(work, "lib", url, work.commit(a="1"))
     with pytest.raises(
-        CheckOutFailed, match="^The submodule 'lib' is at '.*': submodules are taken over https and ssh"
+        CheckOutFailed,
+        match="^The submodule 'lib' is at '.*': submodules are fetched only over https and ssh",
     ):
         await owner.check_out(work.url, revision)
     assert owner.commands == []
 
 
-async def test_a_submodule_beside_a_repository_on_this_machine_is_refused(work: Work, owner: Owner) -> None:
+async def test_a_relative_url_is_refused_for_a_repository_on_this_machine(work: Work, owner: Owner) -> None:
     revision = add(work, "lib", "../lib.git", work.commit(a="1"))
     with pytest.raises(
-        CheckOutFailed, match="^The submodule 'lib' is at '../lib.git', beside the repository"
+        CheckOutFailed, match="^The submodule 'lib' is at '../lib.git', next to the repository"
     ):
         await owner.check_out(work.url, revision)
 
 
-async def test_a_password_in_a_refused_address_is_not_told(work: Work, owner: Owner) -> None:
+async def test_a_password_in_a_refused_url_is_not_reported(work: Work, owner: Owner) -> None:
     revision = add(work, "lib", "http://ada:s3cret@shop.example/x.git", work.commit(a="1"))
     with pytest.raises(CheckOutFailed) as failed:
         await owner.check_out(work.url, revision)
@@ -103,7 +102,7 @@ async def test_a_submodule_that_is_updated_by_a_program_is_refused(work: Work, o
         await owner.check_out(work.url, revision)
 
 
-async def test_a_submodules_name_that_leads_out_is_refused(work: Work, owner: Owner) -> None:
+async def test_a_submodule_name_that_leads_out_of_the_repository_is_refused(work: Work, owner: Owner) -> None:
     (work.folder / ".gitmodules").write_text(
         '[submodule "../../x"]\n\tpath = lib\n\turl = https://shop.example/x.git\n'
     )
@@ -112,22 +111,22 @@ async def test_a_submodules_name_that_leads_out_is_refused(work: Work, owner: Ow
         await owner.check_out(work.url, revision)
 
 
-async def test_a_link_in_the_place_of_gitmodules_is_refused(work: Work, owner: Owner) -> None:
-    target = work.git("hash-object", "-w", "--stdin", given="a")
-    tree = work.git("mktree", given=f"120000 blob {target}\t.gitmodules\n")
+async def test_a_link_named_gitmodules_is_refused(work: Work, owner: Owner) -> None:
+    target = work.git("hash-object", "-w", "--stdin", stdin="a")
+    tree = work.git("mktree", stdin=f"120000 blob {target}\t.gitmodules\n")
     revision = work.git("commit-tree", tree, "-m", "hostile")
     work.git("push", "--quiet", "origin", f"{revision}:refs/heads/main")
     with pytest.raises(CheckOutFailed, match="made to do harm"):
         await owner.check_out(work.url, revision)
 
 
-async def test_gitmodules_that_git_cannot_read_is_said(work: Work, owner: Owner) -> None:
+async def test_malformed_gitmodules_are_reported(work: Work, owner: Owner) -> None:
     (work.folder / ".gitmodules").write_text("[submodule\n")
     with pytest.raises(CheckOutFailed, match=r"^Git cannot read .gitmodules|made to do harm"):
         await owner.check_out(work.url, work.commit(a="1"))
 
 
-async def test_what_a_submodule_names_is_held_to_the_same(
+async def test_a_nested_submodule_with_a_local_url_is_refused(
     work: Work, owner: Owner, host: GitHost, tmp_path: Path
 ) -> None:
     lib, inner = make_work(tmp_path, "lib"), make_work(tmp_path, "inner")

@@ -1,8 +1,8 @@
-"""What hosts say, as they say it, in sentences that say what to do."""
+"""Original messages of git and its hosts become explanations that say what to do."""
 
 import pytest
 
-from deployer.check_out.failures import CheckOutFailed, explain_failure
+from deployer.checkout.failures import CheckOutFailed, explain_failure
 
 _SSH = [
     "fatal: Could not read from remote repository.",
@@ -13,7 +13,7 @@ _SSH = [
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("error_lines", "explanation"),
     [
         (
             ["git@github.com: Permission denied (publickey).", *_SSH],
@@ -38,9 +38,12 @@ _SSH = [
             "cannot be reached",
         ),
         (["fatal: dumb http transport does not support shallow capabilities"], "smart HTTP"),
-        (["error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502"], "broke off"),
+        (
+            ["error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502"],
+            "closed the connection",
+        ),
         (["error: cannot run ssh: No such file or directory", "fatal: unable to fork"], "There is no ssh"),
-        (["error: file write error: No space left on device"], "has no room"),
+        (["error: file write error: No space left on device"], "has no disk space left"),
         (
             ["fatal: something that nobody foresaw"],
             "could not be read. .* Git says: something that nobody foresaw$",
@@ -48,13 +51,13 @@ _SSH = [
         ([], "could not be read"),
     ],
 )
-def test_what_a_host_says_becomes_a_sentence(said: list[str], sentence: str) -> None:
-    with pytest.raises(CheckOutFailed, match=sentence):
-        raise explain_failure(said)
+def test_messages_of_a_host_are_explained(error_lines: list[str], explanation: str) -> None:
+    with pytest.raises(CheckOutFailed, match=explanation):
+        raise explain_failure(error_lines)
 
 
-def test_a_reason_is_short_and_tells_no_password() -> None:
-    told = str(explain_failure([f"fatal: unable to access 'https://ada:s3cret@h/': {'x' * 1000}"]))
-    assert "s3cret" not in told
-    assert "https://h/" in told
-    assert len(told) < 400
+def test_a_reason_is_short_and_contains_no_password() -> None:
+    message = str(explain_failure([f"fatal: unable to access 'https://ada:s3cret@h/': {'x' * 1000}"]))
+    assert "s3cret" not in message
+    assert "https://h/" in message
+    assert len(message) < 400

@@ -3,14 +3,14 @@
 import asyncio
 import re
 
-from deployer.check_out.bounded_fetch import fetch_within, temporary_folder
-from deployer.check_out.failures import CheckOutFailed, explain_failure
-from deployer.check_out.resolve_ref import check_url, object_format
-from deployer.check_out.run_git import Git, open_git, until
+from deployer.checkout.bounded_fetch import fetch_within, temporary_folder
+from deployer.checkout.failures import CheckOutFailed, explain_failure
+from deployer.checkout.resolve_ref import check_url, object_format_option
+from deployer.checkout.run_git import Git, open_git, time_limit
 from deployer.log_lines.control_characters import remove_controls
 
-_MOST_COMMIT_BYTES = 64 * 1024
-_LONGEST = 200
+_MAX_COMMIT_BYTES = 64 * 1024
+_MAX_CHARACTERS = 200
 # The encodings that commits use. Some of Python's other codecs take seconds for a text of this size.
 _ENCODING = re.compile(
     r"(?:utf-?8|us-ascii|iso-?8859|latin|windows|cp|koi8|gb|big5|euc|shift|sjis)[\w-]*", re.I
@@ -27,12 +27,12 @@ async def read_commit(
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     async with (
         temporary_folder("pharos-commit-") as folder,
-        until(deadline, f"The commit could not be fetched within {timeout_seconds:g} seconds."),
+        time_limit(deadline, f"The commit could not be fetched within {timeout_seconds:g} seconds."),
     ):
         git = await open_git(url := check_url(url), folder / "git", mark, is_limited=True)
-        await git.must("init", "--quiet", "--bare", "--template=", object_format(len(revision)))
-        await git.must("config", "remote.origin.url", url)
-        fetch = git.must(
+        await git.run_checked("init", "--quiet", "--bare", "--template=", object_format_option(len(revision)))
+        await git.run_checked("config", "remote.origin.url", url)
+        fetch = git.run_checked(
             "-c",
             "fetch.unpackLimit=1",
             "fetch",
@@ -49,20 +49,20 @@ async def read_commit(
 
 async def _read(git: Git, revision: str) -> bytes:
     # Check the size first: git unpacks the whole commit to print it.
-    size = int(await git.must("cat-file", "-s", revision))
-    if size > _MOST_COMMIT_BYTES:
+    size = int(await git.run_checked("cat-file", "-s", revision))
+    if size > _MAX_COMMIT_BYTES:
         raise _too_large(f"{size} bytes")
     read = bytearray()
 
     def take(data: bytes) -> None:
         read.extend(data)
         # The output may exceed `size`: for a tag, `-s` measures the tag, and `commit` prints the commit.
-        if len(read) > _MOST_COMMIT_BYTES:
-            raise _too_large(f"more than {_MOST_COMMIT_BYTES} bytes")
+        if len(read) > _MAX_COMMIT_BYTES:
+            raise _too_large(f"more than {_MAX_COMMIT_BYTES} bytes")
 
-    answer = await git.run("cat-file", "commit", revision, on_output=take)
-    if not answer.succeeded:
-        raise explain_failure(answer.said)
+    result = await git.run("cat-file", "commit", revision, on_output=take)
+    if not result.succeeded:
+        raise explain_failure(result.error_lines)
     return bytes(read)
 
 
@@ -74,7 +74,7 @@ def parse_commit(data: bytes) -> tuple[str, str]:
     (git-log(1), `%s`).
     """
     head, _, message = data.partition(b"\n\n")
-    headers = dict(reversed([_split(line) for line in head.split(b"\n") if not line.startswith(b" ")]))
+    headers = dict(reversed([_split_header(line) for line in head.split(b"\n") if not line.startswith(b" ")]))
     named = headers.get(b"encoding", b"").decode("ascii", "replace")
     encoding = named if _ENCODING.fullmatch(named) else "utf-8"
     paragraph = re.split(rb"\n[ \t\r\f\v]*\n", message.lstrip(), maxsplit=1)[0]
@@ -82,7 +82,7 @@ def parse_commit(data: bytes) -> tuple[str, str]:
     return _clean(_decode(paragraph, encoding)), _clean(_decode(author, encoding))
 
 
-def _split(line: bytes) -> tuple[bytes, bytes]:
+def _split_header(line: bytes) -> tuple[bytes, bytes]:
     name, _, value = line.partition(b" ")
     return name, value
 
@@ -96,10 +96,10 @@ def _decode(text: bytes, encoding: str) -> str:
 
 def _too_large(size: str) -> CheckOutFailed:
     return CheckOutFailed(
-        f"The commit's message is too large to be shown: the commit has {size}, of at most {_MOST_COMMIT_BYTES}."
+        f"The commit's message is too large to be shown: the commit has {size}, the limit is {_MAX_COMMIT_BYTES}."
     )
 
 
 def _clean(text: str) -> str:
     one_line = " ".join(remove_controls(text).split())
-    return "".join(c for c in one_line if c.isprintable())[:_LONGEST]
+    return "".join(c for c in one_line if c.isprintable())[:_MAX_CHARACTERS]

@@ -1,4 +1,4 @@
-"""Work trees that lead out of themselves, and those that only look so."""
+"""`inspect_tree` refuses links out of the work tree, and accepts links within it."""
 
 import os
 import socket
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from deployer.check_out import inspect_tree as inspecting
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.inspect_tree import inspect_tree
-from tests.deployer.check_out.conftest import Work
-from tests.deployer.check_out.owner import Owner
+from deployer.checkout import inspect_tree as inspecting
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.inspect_tree import inspect_tree
+from tests.deployer.checkout.conftest import Work
+from tests.deployer.checkout.owner import Owner
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ async def test_a_link_that_leads_out_is_refused(
         await owner.check_out(work.url, revision)
 
 
-async def test_links_within_are_kept(work: Work, owner: Owner) -> None:
+async def test_links_within_the_tree_are_kept(work: Work, owner: Owner) -> None:
     links = {
         "a": "src/file",
         "src/up": "../src/deep/../file",
@@ -53,7 +53,7 @@ async def test_links_within_are_kept(work: Work, owner: Owner) -> None:
     assert {path: os.readlink(owner.folder / path) for path in links} == links
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_pipes_and_sockets_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CheckOutFailed, match="'pipe' is neither a file nor a folder"):
         inspect_tree(tmp_path)
@@ -64,17 +64,17 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             inspect_tree(tmp_path)
 
 
-def test_links_made_to_be_followed_for_ever_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_resolution_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The real limit takes seconds of CPU to reach.
-    assert inspecting._MOST_STEPS == 5_000_000
-    monkeypatch.setattr(inspecting, "_MOST_STEPS", 500_000)
+    assert inspecting._MAX_STEPS == 5_000_000
+    monkeypatch.setattr(inspecting, "_MAX_STEPS", 500_000)
     for number in range(300):
         (tmp_path / f"l{number}").symlink_to("./" * 2000 + f"l{number + 1}")
     with pytest.raises(CheckOutFailed, match="more symbolic links than can be followed"):
         inspect_tree(tmp_path)
 
 
-async def test_a_folder_as_deep_as_paths_may_be_is_looked_into(work: Work, owner: Owner) -> None:
+async def test_a_folder_of_the_maximum_depth_is_inspected(work: Work, owner: Owner) -> None:
     deep = "/".join(["d" * 200] * 15)
     await owner.check_out(work.url, work.commit(**{f"{deep}/file": "1"}))
     assert len(owner.files()) == 1
@@ -83,7 +83,7 @@ async def test_a_folder_as_deep_as_paths_may_be_is_looked_into(work: Work, owner
 def test_too_many_files_are_refused_in_submodules_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspecting, "MOST_FILES", 3)
+    monkeypatch.setattr(inspecting, "MAX_FILES", 3)
     for number in range(3):
         (tmp_path / f"f{number}").touch()
     inspect_tree(tmp_path)

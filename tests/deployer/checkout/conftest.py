@@ -1,4 +1,4 @@
-"""Real repositories, a host of them over HTTPS, and a home whose Git configuration trusts it."""
+"""Fixtures: real repositories, a host that serves them over HTTPS, and a home whose Git configuration trusts it."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deployer.check_out.git_host import GitHost, running_git_host
-from tests.deployer.check_out.owner import Owner
+from tests.deployer.checkout.git_host import GitHost, running_git_host
+from tests.deployer.checkout.owner import Owner
 from tests.support.reaper import run_folder
 
 _WHO = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com"}
@@ -18,7 +18,7 @@ _WHO |= {name.replace("AUTHOR", "COMMITTER"): value for name, value in _WHO.item
 
 @dataclass(frozen=True)
 class Work:
-    """A repository to commit in, and the bare one that it is pushed to."""
+    """A repository to commit in, and the bare repository that commits are pushed to."""
 
     folder: Path
     bare: Path
@@ -27,12 +27,12 @@ class Work:
     def url(self) -> str:
         return str(self.bare)
 
-    def git(self, *arguments: str, given: str = "") -> str:
+    def git(self, *arguments: str, stdin: str = "") -> str:
         run = subprocess.run(
             ["git", *arguments],
             cwd=self.folder,
             env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **_WHO},
-            input=given,
+            input=stdin,
             capture_output=True,
             text=True,
         )
@@ -40,7 +40,7 @@ class Work:
         return run.stdout.strip()
 
     def commit(self, **files: str) -> str:
-        """Write files, commit all there is, push it, and give the commit. `a__b` is the file a.b."""
+        """Write files, commit and push everything, and return the commit. `a__b` is the file a.b."""
         for name, text in files.items():
             path = self.folder / name.replace("__", ".")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,11 +76,11 @@ def work(tmp_path: Path) -> Work:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the user that Pharos runs as, and of the one that builds: empty."""
+    """Create the empty home of Pharos' user and of the build's user."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    # What the machine that tests has set for itself.
+    # Settings of the machine that runs the tests.
     for name in os.environ:
         if name.startswith(("GIT_", "SSL_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -98,7 +98,7 @@ def host(tmp_path: Path, home: Path) -> Iterator[GitHost]:
 
 @pytest.fixture
 def owner(tmp_path: Path, home: Path) -> Owner:
-    # Pytest's own are closed to others: two of a run, and one of the process where there are several.
+    # Other users cannot enter pytest's folders.
     pytests = [folder for folder in tmp_path.parents if run_folder() in folder.parents]
     for folder in (tmp_path, *pytests, home):
         folder.chmod(0o755)

@@ -1,18 +1,18 @@
-"""Why a revision could not be checked out: what git says on failure, as sentences that say what to do."""
+"""Translates error messages of git into explanations that say what to do."""
 
 import re
 from collections.abc import Sequence
 
-_LONGEST_REASON = 200
-_QUOTED = re.compile("'[^']*'")
+_MAX_REASON_CHARACTERS = 200
+_QUOTED_TEXT = re.compile("'[^']*'")
 _USER_INFO = re.compile(r"(\w://)[^/@\s]*@")
 
-_NO_COMMIT = r"not our ref|unadvertised object|couldn't find remote ref|no such remote ref"
-_IN_A_WAY = "Check the repository's address, and that this machine reaches its host."
+_COMMIT_REFUSED = r"not our ref|unadvertised object|couldn't find remote ref|no such remote ref"
+_CHECK_ADDRESS = "Check the repository's address, and that this machine reaches its host."
 
-# What git, ssh and curl say (with LC_ALL=C), and what it means. The first that is found counts: ssh and git add to a
-# cause that they "could not read from remote repository".
-_MEANINGS: Sequence[tuple[re.Pattern[str], str]] = [
+# Messages of git, ssh and curl (with LC_ALL=C), and their explanations. The first match counts: ssh and git follow up a
+# cause with "could not read from remote repository".
+_EXPLANATIONS: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
         ("cannot run ssh", "There is no ssh on this machine. Install it, or use an address with https://."),
@@ -57,7 +57,7 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], str]] = [
         ),
         (
             "no space left|disk quota exceeded",
-            "This machine has no room for the repository. Make some, and deploy again.",
+            "This machine has no disk space left for the repository. Free some, and deploy again.",
         ),
         (
             r"fsck error|object \w+: |bad object|is corrupt|inflate: data stream error|invalid index-pack"
@@ -67,48 +67,47 @@ _MEANINGS: Sequence[tuple[re.Pattern[str], str]] = [
         (
             "could not resolve|failed to connect|connect to host|connection (?:refused|timed out|reset|closed)"
             "|no route to host|network is unreachable|operation (?:timed out|too slow)|couldn't connect",
-            f"The repository's host cannot be reached. {_IN_A_WAY}",
+            f"The repository's host cannot be reached. {_CHECK_ADDRESS}",
         ),
         (
             "early eof|hung up|rpc failed|unexpected disconnect|returned error: 5|empty reply|kex_exchange",
-            "The repository's host broke off. Deploy again; if this stays, look at how the host is.",
+            "The repository's host closed the connection. Deploy again; if this persists, check the state of the host.",
         ),
     )
 ]
-_REFUSED_COMMIT = re.compile(_NO_COMMIT, re.IGNORECASE)
+_COMMIT_REFUSED_PATTERN = re.compile(_COMMIT_REFUSED, re.IGNORECASE)
 
 
 class CheckOutFailed(Exception):
-    """A revision could not be brought into its folder; the message says what to do, and holds no credentials."""
+    """A revision could not be checked out; the message says what to do, and contains no credentials."""
 
 
-def explain_failure(said: Sequence[str]) -> CheckOutFailed:
-    """What git meant by these lines, the last that it said; the one that tells is kept as the reason."""
-    for pattern, meaning in _MEANINGS:
-        for line in said:
-            # A repository's address may have any of these words in it.
-            if pattern.search(_QUOTED.sub("''", line)):
+def explain_failure(error_lines: Sequence[str]) -> CheckOutFailed:
+    """Return the failure that the last lines of git's error output describe, with the decisive line as the reason."""
+    for pattern, meaning in _EXPLANATIONS:
+        for line in error_lines:
+            # A repository's address, which git quotes, may contain any of these words.
+            if pattern.search(_QUOTED_TEXT.sub("''", line)):
                 return CheckOutFailed(_with_reason(meaning, line))
-    last = next((line for line in reversed(said) if line.startswith(("fatal: ", "error: "))), "")
+    last = next((line for line in reversed(error_lines) if line.startswith(("fatal: ", "error: "))), "")
     return CheckOutFailed(
-        _with_reason(f"The repository could not be read. {_IN_A_WAY}", last or "".join(said[-1:]))
+        _with_reason(f"The repository could not be read. {_CHECK_ADDRESS}", last or "".join(error_lines[-1:]))
     )
 
 
-def is_commit_refused(said: Sequence[str]) -> bool:
-    """Whether the host has no such commit or ref, or gives only the ends of its branches and tags."""
-    return any(_REFUSED_COMMIT.search(line) for line in said)
+def is_commit_refused(error_lines: Sequence[str]) -> bool:
+    """Return True if the host has no such commit or ref, or serves only the tips of its branches and tags."""
+    return any(_COMMIT_REFUSED_PATTERN.search(line) for line in error_lines)
 
 
-def missing_ref(ref: str) -> CheckOutFailed:
-    """The failure where the repository has nothing of this name."""
+def ref_not_found(ref: str) -> CheckOutFailed:
     return CheckOutFailed(f"There is no branch, tag or commit {ref!r} in the repository.")
 
 
 def shorten(text: str) -> str:
-    """Text of a repository or of git for a sentence: without users and passwords of addresses, and not long."""
+    """Return text for an error message: without the credentials in URLs, and at most 200 characters long."""
     bare = _USER_INFO.sub(r"\1", text)
-    return bare if len(bare) <= _LONGEST_REASON else bare[: _LONGEST_REASON - 1] + "…"
+    return bare if len(bare) <= _MAX_REASON_CHARACTERS else bare[: _MAX_REASON_CHARACTERS - 1] + "…"
 
 
 def _with_reason(meaning: str, line: str) -> str:

@@ -1,4 +1,4 @@
-"""Temporary repositories of bounded size. Threads walk and remove their folders, not the event loop."""
+"""Fetches into temporary repositories of bounded size. Threads walk and remove the folders."""
 
 import asyncio
 import os
@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deployer.check_out.failures import CheckOutFailed
+from deployer.checkout.failures import CheckOutFailed
 from deployer.processes.shielded import carry_out
 from deployer.uncut import end_tasks
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 # A bare repository that was just fetched has fewer than 20.
-_MOST_FILES = 1000
+_MAX_FILES = 1000
 
 T = TypeVar("T")
 
@@ -36,12 +36,12 @@ def _find_parent() -> str:
 
 
 async def fetch_within(fetch: Coroutine[Any, Any, T], folder: Path, most_bytes: int) -> T:
-    """Wait for a fetch into the folder, and end it once it takes more. Raises `CheckOutFailed`."""
+    """Wait for a fetch into the folder. Stop the fetch and raise `CheckOutFailed` if the folder exceeds the limit."""
     fetching = asyncio.create_task(fetch)
     try:
         is_done = False
         while not is_done:
-            await asyncio.wait({fetching}, timeout=_LOOK_SECONDS)
+            await asyncio.wait({fetching}, timeout=_POLL_SECONDS)
             is_done = fetching.done()
             await asyncio.to_thread(_check_size, folder, most_bytes)
         return await fetching
@@ -61,9 +61,9 @@ def _check_size(folder: Path, most_bytes: int) -> None:
             files += 1
             if size > most_bytes:
                 raise CheckOutFailed(
-                    f"What git fetches to look the commit up is larger than {most_bytes // 1024**2} MiB."
+                    f"The data that git fetches to look up the commit is larger than {most_bytes // 1024**2} MiB."
                 )
-            if files > _MOST_FILES:
+            if files > _MAX_FILES:
                 raise CheckOutFailed(
-                    f"What git fetches to look the commit up is more than {_MOST_FILES} files."
+                    f"The data that git fetches to look up the commit has more than {_MAX_FILES} files."
                 )

@@ -1,4 +1,4 @@
-"""A revision into a folder: fetched by one user, written by another, and held against what is hostile."""
+"""`check_out` fetches as one user, writes as another, and executes nothing of a hostile repository."""
 
 import asyncio
 import shutil
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from deployer.check_out.failures import CheckOutFailed
-from tests.deployer.check_out.conftest import Work, make_work
-from tests.deployer.check_out.git_host import GitHost
-from tests.deployer.check_out.owner import Owner
+from deployer.checkout.failures import CheckOutFailed
+from tests.deployer.checkout.conftest import Work, make_work
+from tests.deployer.checkout.git_host import GitHost
+from tests.deployer.checkout.owner import Owner
 
 
-async def test_the_files_of_the_revision_are_written_and_its_history_is_not(work: Work, owner: Owner) -> None:
+async def test_the_files_of_the_revision_are_written_without_its_history(work: Work, owner: Owner) -> None:
     work.commit(a="0")
     first = work.commit(a="1", **{"src/b": "2"})
     work.commit(a="3", c="4")
@@ -26,7 +26,7 @@ async def test_the_files_of_the_revision_are_written_and_its_history_is_not(work
 
 
 @pytest.mark.parametrize("ref", ["v1", None])
-async def test_a_tag_and_a_commit_of_no_branch_are_found(work: Work, owner: Owner, ref: str | None) -> None:
+async def test_checkout_of_a_commit_that_only_a_tag_has(work: Work, owner: Owner, ref: str | None) -> None:
     tagged = work.commit(a="1")
     work.git("tag", "-a", "v1", "-m", "one")
     work.git("checkout", "--quiet", "--orphan", "other")
@@ -44,8 +44,8 @@ async def test_a_repository_of_sha256_is_checked_out(tmp_path: Path, owner: Owne
 
 @pytest.fixture
 def old_protocol(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts of protocol 0, which give no more than the ends of branches and tags."""
-    from deployer.check_out import run_git
+    """Use protocol 0, in which hosts serve only the tips of branches and tags."""
+    from deployer.checkout import run_git
 
     settings = tuple(setting.replace("version=2", "version=0") for setting in run_git._SETTINGS)
     monkeypatch.setattr(run_git, "_SETTINGS", settings)
@@ -53,7 +53,7 @@ def old_protocol(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("old_protocol")
 @pytest.mark.parametrize("over_https", [False, True])
-async def test_a_host_that_gives_no_single_commit_is_asked_for_the_branch(
+async def test_the_tip_of_the_ref_is_fetched_from_a_host_that_serves_no_single_commits(
     work: Work, owner: Owner, host: GitHost, over_https: bool
 ) -> None:
     first = work.commit(a="1")
@@ -69,7 +69,7 @@ async def test_a_host_that_gives_no_single_commit_is_asked_for_the_branch(
 
 @pytest.mark.usefixtures("old_protocol")
 @pytest.mark.parametrize("ref", ["main", "gone", None])
-async def test_a_host_that_gives_no_single_commit_is_asked_for_everything(
+async def test_all_refs_are_fetched_from_a_host_that_serves_no_single_commits(
     work: Work, owner: Owner, ref: str | None
 ) -> None:
     first = work.commit(a="1")
@@ -80,7 +80,7 @@ async def test_a_host_that_gives_no_single_commit_is_asked_for_everything(
 
 
 @pytest.mark.parametrize("ref", ["main", None])
-async def test_a_commit_that_is_not_there_is_said(work: Work, owner: Owner, ref: str | None) -> None:
+async def test_a_missing_commit_is_reported(work: Work, owner: Owner, ref: str | None) -> None:
     work.commit(a="1")
     with pytest.raises(
         CheckOutFailed, match=f"There is no branch, tag or commit '{'1' * 40}' in the repository."
@@ -89,15 +89,15 @@ async def test_a_commit_that_is_not_there_is_said(work: Work, owner: Owner, ref:
     assert owner.commands == []
 
 
-async def test_what_is_no_commit_is_said(work: Work, owner: Owner) -> None:
+async def test_a_revision_that_is_not_a_commit_is_refused(work: Work, owner: Owner) -> None:
     work.commit(a="1")
-    with pytest.raises(CheckOutFailed, match="is a tree and no commit"):
+    with pytest.raises(CheckOutFailed, match="is a tree, not a commit"):
         await owner.check_out(work.url, work.git("rev-parse", "HEAD^{tree}"))
-    with pytest.raises(CheckOutFailed, match="is no whole commit"):
+    with pytest.raises(CheckOutFailed, match="is not a full commit hash"):
         await owner.check_out(work.url, "main; id")
 
 
-async def test_nothing_that_the_repository_holds_is_executed(
+async def test_hooks_and_filters_of_the_repository_are_not_executed(
     work: Work, owner: Owner, tmp_path: Path
 ) -> None:
     hook = f"#!/bin/sh\ntouch {tmp_path}/ran\n"
@@ -115,7 +115,7 @@ async def test_nothing_that_the_repository_holds_is_executed(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_hooks_of_the_operators_are_left_alone_too(
+async def test_hooks_of_the_operator_are_not_executed(
     work: Work, owner: Owner, home: Path, tmp_path: Path
 ) -> None:
     hooks = tmp_path / "hooks"
@@ -131,9 +131,9 @@ async def test_hooks_of_the_operators_are_left_alone_too(
 async def test_too_many_files_are_refused_before_they_are_written(work: Work, owner: Owner) -> None:
     # 10 levels of 10 names each, in eleven objects: 10 billion files.
     blob = work.git("hash-object", "-w", "-t", "blob", "/dev/null")
-    tree = work.git("mktree", given="".join(f"100644 blob {blob}\tf{number}\n" for number in range(10)))
+    tree = work.git("mktree", stdin="".join(f"100644 blob {blob}\tf{number}\n" for number in range(10)))
     for _ in range(9):
-        tree = work.git("mktree", given="".join(f"040000 tree {tree}\td{number}\n" for number in range(10)))
+        tree = work.git("mktree", stdin="".join(f"040000 tree {tree}\td{number}\n" for number in range(10)))
     work.git("push", "--quiet", "origin", f"{work.git('commit-tree', tree, '-m', 'bomb')}:refs/heads/bomb")
     revision = work.git("ls-remote", "origin", "refs/heads/bomb").split()[0]
     with pytest.raises(CheckOutFailed, match="more than 500,000 files"):
@@ -141,11 +141,11 @@ async def test_too_many_files_are_refused_before_they_are_written(work: Work, ow
     assert owner.commands == []
 
 
-async def test_a_folder_of_git_in_a_tree_is_refused(work: Work, owner: Owner) -> None:
+async def test_a_tree_that_contains_a_git_folder_is_refused(work: Work, owner: Owner) -> None:
     blob = work.git("hash-object", "-w", "-t", "blob", "/dev/null")
 
-    inner = work.git("mktree", given=f"100755 blob {blob}\tconfig\n")
-    tree = work.git("mktree", given=f"040000 tree {inner}\t.GIT\n")
+    inner = work.git("mktree", stdin=f"100755 blob {blob}\tconfig\n")
+    tree = work.git("mktree", stdin=f"040000 tree {inner}\t.GIT\n")
     revision = work.git("commit-tree", tree, "-m", "hostile")
     work.git("push", "--quiet", "origin", f"{revision}:refs/heads/main")
     with pytest.raises(CheckOutFailed, match="made to do harm"):
@@ -153,17 +153,17 @@ async def test_a_folder_of_git_in_a_tree_is_refused(work: Work, owner: Owner) ->
     assert owner.commands == []
 
 
-async def test_commits_of_old_programs_are_taken(work: Work, owner: Owner) -> None:
+async def test_malformed_commits_of_old_programs_are_accepted(work: Work, owner: Owner) -> None:
     work.commit(a="1")
     tree = work.git("rev-parse", "HEAD^{tree}")
     text = f"tree {tree}\nauthor Ada <ada@x> 01234567890 +051800\ncommitter Ada<ada@x> 0 +0000\n\nold\n"
-    old = work.git("hash-object", "-t", "commit", "-w", "--stdin", "--literally", given=text)
+    old = work.git("hash-object", "-t", "commit", "-w", "--stdin", "--literally", stdin=text)
     work.git("push", "--quiet", "--force", "origin", f"{old}:refs/heads/main")
     await owner.check_out(work.url, old)
     assert owner.files() == {"a"}
 
 
-async def test_what_the_owner_raises_passes_through(work: Work, owner: Owner) -> None:
+async def test_errors_of_the_owner_pass_through(work: Work, owner: Owner) -> None:
     revision = work.commit(a="1")
 
     async def fail(command: str) -> None:
@@ -174,14 +174,14 @@ async def test_what_the_owner_raises_passes_through(work: Work, owner: Owner) ->
         await owner.check_out(work.url, revision)
 
 
-async def test_the_time_counts_for_both_halves(work: Work, owner: Owner) -> None:
+async def test_the_time_limit_covers_the_fetch_and_the_writing(work: Work, owner: Owner) -> None:
     revision = work.commit(a="1")
 
     async def sleep(command: str) -> None:
         await asyncio.Event().wait()
 
     owner.run = sleep  # type: ignore[method-assign]
-    # On a busy machine the fetch may take what is too little for both.
+    # On a busy machine the fetch alone may exceed a short limit.
     for seconds in (1.5, 6, 24, 90):
         with pytest.raises(CheckOutFailed, match=f"could not be .* within {seconds:g} seconds") as failed:
             await owner.check_out(work.url, revision, seconds=seconds)
@@ -193,7 +193,7 @@ async def test_the_time_counts_for_both_halves(work: Work, owner: Owner) -> None
 
 
 @pytest.mark.parametrize("attributes", [".config/git/attributes", "own"])
-async def test_the_builds_home_changes_no_file_of_the_commit(
+async def test_attributes_in_the_home_of_the_build_change_no_file(
     work: Work, owner: Owner, tmp_path: Path, attributes: str
 ) -> None:
     """An earlier build may leave attributes in its home, which git reads even if no settings name them."""

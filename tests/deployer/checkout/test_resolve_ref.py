@@ -1,4 +1,4 @@
-"""Branches, tags and beginnings of commits to commits; failures in sentences."""
+"""`resolve_ref` resolves branches, tags and abbreviated commits, and explains failures."""
 
 import asyncio
 import hashlib
@@ -11,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
-from deployer.check_out.failures import CheckOutFailed
-from deployer.check_out.resolve_ref import resolve_ref
-from deployer.check_out.run_git import _wait_started
-from tests.deployer.check_out.conftest import Work, make_work
-from tests.deployer.check_out.git_host import GitHost
+from deployer.checkout.failures import CheckOutFailed
+from deployer.checkout.resolve_ref import resolve_ref
+from deployer.checkout.run_git import _wait_started
+from tests.deployer.checkout.conftest import Work, make_work
+from tests.deployer.checkout.git_host import GitHost
 
 
-async def test_names_become_commits(work: Work) -> None:
+async def test_names_are_resolved_to_commits(work: Work) -> None:
     first = work.commit(a="1")
     work.git("tag", "light")
     work.git("tag", "-a", "v1.0", "-m", "one")
@@ -42,7 +42,7 @@ async def test_names_become_commits(work: Work) -> None:
         assert await resolve_ref(f"file://{work.url}", ref) == commit
 
 
-async def test_a_branch_goes_before_a_tag_and_both_before_a_commit(work: Work) -> None:
+async def test_a_branch_takes_precedence_over_a_tag_and_both_over_a_commit(work: Work) -> None:
     first = work.commit(a="1")
     work.git("tag", "-a", "v1", "-m", "one")
     second = work.commit(a="2")
@@ -52,11 +52,11 @@ async def test_a_branch_goes_before_a_tag_and_both_before_a_commit(work: Work) -
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-async def test_the_beginning_of_a_commit_is_enough(tmp_path: Path, object_format: str) -> None:
+async def test_an_abbreviated_commit_is_resolved(tmp_path: Path, object_format: str) -> None:
     work = make_work(tmp_path, "old", object_format)
     first = work.commit(a="1")
     work.commit(a="2")
-    # An unborn HEAD, as bare repositories have it whose branches are called otherwise.
+    # An unborn HEAD, as in a bare repository without a branch of the default name.
     (work.bare / "HEAD").write_text("ref: refs/heads/trunk\n")
     assert await resolve_ref(work.url, first[:7]) == first
     assert await resolve_ref(work.url, first[:39].upper()) == first
@@ -66,35 +66,35 @@ async def test_the_beginning_of_a_commit_is_enough(tmp_path: Path, object_format
             await resolve_ref(work.url, other)
 
 
-async def test_the_beginning_of_two_commits_is_too_short(work: Work) -> None:
+async def test_an_ambiguous_abbreviation_is_refused(work: Work) -> None:
     work.commit(a="1")
     tree = work.git("rev-parse", "HEAD^{tree}")
     seen: dict[str, str] = {}
     # Two of 20,000 numbers of 28 bits are the same more often than not.
     for number in range(10**6):
         text = f"tree {tree}\nauthor A <a@b> {number} +0000\ncommitter A <a@b> {number} +0000\n\nx\n"
-        beginning = hashlib.sha1(f"commit {len(text)}\0{text}".encode()).hexdigest()[:7]
-        if beginning in seen:
+        abbreviation = hashlib.sha1(f"commit {len(text)}\0{text}".encode()).hexdigest()[:7]
+        if abbreviation in seen:
             break
-        seen[beginning] = text
-    for branch, content in ("one", seen[beginning]), ("two", text):
-        commit = work.git("hash-object", "-t", "commit", "-w", "--stdin", given=content)
-        assert commit.startswith(beginning)
+        seen[abbreviation] = text
+    for branch, content in ("one", seen[abbreviation]), ("two", text):
+        commit = work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=content)
+        assert commit.startswith(abbreviation)
         work.git("push", "--quiet", "origin", f"{commit}:refs/heads/{branch}")
     with pytest.raises(
-        CheckOutFailed, match=f"More than one commit of the repository begins with {beginning}"
+        CheckOutFailed, match=f"More than one commit of the repository begins with {abbreviation}"
     ):
-        await resolve_ref(work.url, beginning)
+        await resolve_ref(work.url, abbreviation)
 
 
 @pytest.mark.parametrize("ref", ["absent", "refs/heads/absent", "abc", "1234567", "HEAD"])
-async def test_what_is_not_there_is_said(work: Work, ref: str) -> None:
+async def test_a_missing_ref_is_reported(work: Work, ref: str) -> None:
     with pytest.raises(CheckOutFailed, match=f"There is no branch, tag or commit '{ref}' in the repository."):
         await resolve_ref(work.url, ref)
 
 
 @pytest.mark.parametrize("ref", ["--upload-pack=touch /tmp/x", "a b", "a..b", "*", ""])
-async def test_what_git_allows_as_no_name_is_refused(work: Work, ref: str) -> None:
+async def test_a_name_that_git_does_not_allow_is_refused(work: Work, ref: str) -> None:
     with pytest.raises(CheckOutFailed, match="no name of a branch"):
         await resolve_ref(work.url, ref)
 
@@ -102,24 +102,24 @@ async def test_what_git_allows_as_no_name_is_refused(work: Work, ref: str) -> No
 @pytest.mark.parametrize(
     "url", ["ext::sh -c id", "--upload-pack=id", "http://shop.example/x", "git://shop.example/x"]
 )
-async def test_other_addresses_are_refused(url: str) -> None:
+async def test_urls_of_other_protocols_are_refused(url: str) -> None:
     with pytest.raises(CheckOutFailed, match="write it as https://host/path"):
         await resolve_ref(url, "main")
 
 
-async def test_an_address_that_git_is_told_to_replace_is_held_to_the_same(work: Work, home: Path) -> None:
+async def test_a_url_that_insteadof_replaces_must_be_allowed_too(work: Work, home: Path) -> None:
     (home / ".gitconfig").write_text('[url "ext::sh -c id "]\n\tinsteadOf = https://\n')
     with pytest.raises(CheckOutFailed, match="insteadOf"):
         await resolve_ref("https://shop.example/x", "main")
 
 
-async def test_a_repository_that_is_not_there_is_said(tmp_path: Path, host: GitHost) -> None:
+async def test_a_missing_repository_is_reported(tmp_path: Path, host: GitHost) -> None:
     for url in (str(tmp_path / "none.git"), f"{host.url}/none.git"):
         with pytest.raises(CheckOutFailed, match="^There is no repository at this address"):
             await resolve_ref(url, "main")
 
 
-async def test_a_host_that_is_away_is_said() -> None:
+async def test_an_unreachable_host_is_reported() -> None:
     for url in (
         "https://127.0.0.1:1/x.git",
         "ssh://git@127.0.0.1:1/x.git",
@@ -129,7 +129,7 @@ async def test_a_host_that_is_away_is_said() -> None:
             await resolve_ref(url, "main")
 
 
-async def test_a_repository_of_another_user_is_said(work: Work) -> None:
+async def test_a_repository_of_another_user_is_reported(work: Work) -> None:
     work.commit(a="1")
     if os.getuid() != 0:
         pytest.skip("only root can give files away")
@@ -139,7 +139,9 @@ async def test_a_repository_of_another_user_is_said(work: Work) -> None:
         await resolve_ref(work.url, "main")
 
 
-async def test_over_https_without_and_with_a_password(work: Work, host: GitHost, home: Path) -> None:
+async def test_resolution_over_https_without_and_with_a_password(
+    work: Work, host: GitHost, home: Path
+) -> None:
     commit = work.commit(a="1")
     url = f"{host.url}/shop.git"
     assert await resolve_ref(url, "main") == commit
@@ -156,9 +158,7 @@ async def test_over_https_without_and_with_a_password(work: Work, host: GitHost,
     assert await resolve_ref(url, "main") == commit
 
 
-async def test_a_password_that_the_operator_put_into_an_address_is_not_told(
-    host: GitHost, home: Path
-) -> None:
+async def test_a_password_in_a_url_of_the_operator_is_not_reported(host: GitHost, home: Path) -> None:
     with (home / ".gitconfig").open("a") as config:
         config.write(
             f'[url "{host.url.replace("://", "://ada:s3cret-word@")}/"]\n\tinsteadOf = https://shop.example/\n'
@@ -175,26 +175,26 @@ async def test_a_look_up_with_limits_reaches_a_host_over_https(work: Work, host:
     assert await resolve_ref(f"{host.url}/shop.git", commit[:9], most_bytes=2**20) == commit
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_said(work: Work, host: GitHost, home: Path) -> None:
+async def test_an_untrusted_certificate_is_reported(work: Work, host: GitHost, home: Path) -> None:
     (home / ".gitconfig").unlink()
     with pytest.raises(CheckOutFailed, match="certificate of the repository's host cannot be verified"):
         await resolve_ref(f"{host.url}/shop.git", "main")
 
 
-async def test_a_host_that_says_nothing_is_left_in_time() -> None:
+async def test_a_host_that_does_not_respond_is_given_up_in_time() -> None:
     accepted = asyncio.Event()
 
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def never_respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         accepted.set()
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    server = await asyncio.start_server(never_respond, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         for url in (f"https://127.0.0.1:{port}/x.git", f"ssh://git@127.0.0.1:{port}/x.git"):
             accepted.clear()
-            # On a busy machine Git may need longer to ask.
+            # On a busy machine git may need longer to connect.
             for seconds in (0.7, 3, 12, 48):
                 with pytest.raises(CheckOutFailed, match=f"did not answer within {seconds:g} seconds"):
                     await resolve_ref(url, "main", timeout_seconds=seconds)
@@ -203,7 +203,7 @@ async def test_a_host_that_says_nothing_is_left_in_time() -> None:
             assert accepted.is_set()
 
 
-async def test_a_machine_without_git_is_said(
+async def test_a_machine_without_git_is_reported(
     work: Work, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -211,7 +211,7 @@ async def test_a_machine_without_git_is_said(
         await resolve_ref(work.url, "main")
 
 
-async def test_the_operators_way_to_use_ssh_counts(
+async def test_the_ssh_command_of_the_operator_is_used(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("configured", "given"):
@@ -235,39 +235,39 @@ async def test_the_operators_way_to_use_ssh_counts(
 
 
 @pytest.mark.parametrize("is_starting", [False, True], ids=["running", "starting"])
-async def test_what_git_started_ends_with_it(
+async def test_cancellation_kills_the_child_processes_of_git(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_starting: bool
 ) -> None:
-    """Also where it is canceled before its pipes are connected, while git runs already."""
-    script, told = tmp_path / "ssh", tmp_path / "pid"
-    script.write_text(f"#!/bin/sh\necho $$ > {told}\nsleep 600 & wait\n")
+    """`starting`: git runs already, but asyncio has not connected its pipes yet."""
+    script, pid_file = tmp_path / "ssh", tmp_path / "pid"
+    script.write_text(f"#!/bin/sh\necho $$ > {pid_file}\nsleep 600 & wait\n")
     script.chmod(0o700)
     monkeypatch.setenv("GIT_SSH_COMMAND", str(script))
-    goes_on = asyncio.Event()
+    may_connect = asyncio.Event()
     connect_pipes = BaseSubprocessTransport._connect_pipes
 
     async def connect_later(transport: Any, waiter: Any) -> None:
-        await goes_on.wait()
+        await may_connect.wait()
         await connect_pipes(transport, waiter)
 
     if is_starting:
         monkeypatch.setattr(BaseSubprocessTransport, "_connect_pipes", connect_later)
     task = asyncio.create_task(resolve_ref("git@shop.example:x.git", "main"))
     async with asyncio.timeout(30):
-        while not told.exists() or not told.read_text():
+        while not pid_file.exists() or not pid_file.read_text():
             await asyncio.sleep(0.01)
-        group = os.getpgid(int(told.read_text()))
+        group = os.getpgid(int(pid_file.read_text()))
         assert group != os.getpgid(0)
         task.cancel()
         await asyncio.sleep(0)
-        goes_on.set()
+        may_connect.set()
         await asyncio.wait({task})
         assert task.cancelled()
-        while _lives(group):
+        while _is_running(group):
             await asyncio.sleep(0.01)
 
 
-async def test_at_the_end_of_the_loop_a_start_is_cancelled_and_nothing_else() -> None:
+async def test_cancellation_of_all_tasks_cancels_the_start_of_git() -> None:
     """The loop cancels every task: the start, its caller, and those in between."""
     starting: asyncio.Future[asyncio.subprocess.Process] = asyncio.get_running_loop().create_future()
     caller = asyncio.create_task(_wait_started(starting))
@@ -278,8 +278,8 @@ async def test_at_the_end_of_the_loop_a_start_is_cancelled_and_nothing_else() ->
     assert caller.cancelled()
 
 
-def _lives(group: int) -> bool:
-    """Whether a process of the group runs; one that has ended may wait for its parent to look."""
+def _is_running(group: int) -> bool:
+    """Return True if a process of the group runs. Zombies do not count."""
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, psutil.NoSuchProcess):
             if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
