@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from deployer.listeners.owners import Expected, ListenerOwners, Verdict
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners, Verdict
 from deployer.traffic.proxy.free_memory import FreeMemory
 from deployer.traffic.proxy.watch import Watch
 
@@ -32,7 +32,7 @@ async def test_a_listener_is_examined() -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     owners = ListenerOwners.of_this_machine()
-    owners.expect(port, Expected(os.geteuid(), "test:none", os.getpid))
+    owners.expect(port, ExpectedInstance(os.geteuid(), "test:none", os.getpid))
     try:
         async with asyncio.timeout(60):
             assert await owners.examine(port) is Verdict.OWN

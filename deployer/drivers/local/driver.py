@@ -29,7 +29,7 @@ from deployer.drivers.local.instance import Instance, Mark
 from deployer.drivers.local.orphans import choose_orphans
 from deployer.drivers.local.ports import NoPort, Ports
 from deployer.identity import Identity
-from deployer.listeners.owners import Expected, ListenerOwners
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners
 from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.marks import StillRunning, end_all, end_marks, find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
@@ -340,7 +340,7 @@ class LocalDriver:
         """Have requests sent to this instance alone on its port."""
         uid = self._folders.runner_uid(mark.environment_id)
         if mark.port and uid is not None:
-            self._listeners.expect(mark.port, Expected(uid, str(mark), leader, mark.environment_id))
+            self._listeners.expect(mark.port, ExpectedInstance(uid, str(mark), leader, mark.environment_id))
 
     def _find_orphan(self, tenancy: Tenancy, run: Run, name: str, number: int) -> Mark | None:
         wanted = (tenancy.environment_id, run.deployment_id, name, number)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from control_api.workflows.document import Process
 from deployer.drivers.interface import WEB, InstanceFacts
 from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
-from deployer.listeners.interface import Listener
 from deployer.listeners.owners import ListenerOwners
+from deployer.listeners.sources import Listener
 from deployer.processes.supervised import Supervised
 from deployer.traffic.interface import Target
 from deployer.uncut import end_tasks

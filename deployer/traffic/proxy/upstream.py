@@ -209,7 +209,7 @@ async def read_body(body: StreamReader) -> bytes:
 async def open_upstream(target: Target, listeners: ListenerOwners | None = None) -> Upstream:
     """A connection, with `listeners` only to the instance that the port was given to. Raises `UpstreamRefused`."""
     loop = asyncio.get_running_loop()
-    known = frozenset() if listeners is None else listeners.known(target.port)
+    known = frozenset() if listeners is None else listeners.verified_cookies(target.port)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             transport, upstream = await loop.create_connection(

@@ -1,9 +1,9 @@
-"""The instance that is expected on a port."""
+"""`expect` assigns a port to an instance, and `find_user` returns the user of its listener."""
 
 import pytest
 
-from deployer.listeners.interface import Listener
-from deployer.listeners.owners import Expected, ListenerOwners
+from deployer.listeners.owners import ExpectedInstance, ListenerOwners
+from deployer.listeners.sources import Listener
 from tests.support.engines import free_port
 
 
@@ -31,7 +31,7 @@ async def test_a_port_is_not_taken_from_a_running_process_of_another_environment
     port = free_port()
     leaders: dict[int, int | None] = {7: 1234, 8: 5678}
     seven, eight = (
-        Expected(
+        ExpectedInstance(
             100 + number, f"dpl_x/{number}/1/web/1/{port}", lambda number=number: leaders[number], number
         )
         for number in (7, 8)
@@ -40,7 +40,7 @@ async def test_a_port_is_not_taken_from_a_running_process_of_another_environment
         owners.expect(port, seven)
         owners.expect(port, eight)
         assert f"{eight.mark} does not get port {port}, which {seven.mark} has" in caplog.text
-        # The entry is still the first one's: as soon as its process has ended, the port may be another's.
+        # The first instance still has the port. Once its process has ended, another one may get the port.
         owners.forget(port, eight.mark)
         owners.expect(port, eight)
         assert caplog.text.count("does not get") == 2
@@ -53,7 +53,7 @@ async def test_a_port_is_not_taken_from_a_running_process_of_another_environment
         owners.close()
 
 
-def test_the_user_who_listens_is_found_where_listeners_can_be_looked_up() -> None:
+def test_find_user_returns_the_user_of_the_listener() -> None:
     listener = Listener(port=21_007, address="127.0.0.1", cookie=1, uid=107, inode=1)
     assert ListenerOwners(_Source(listener), has_own_users=True).find_user(21_007) == 107
     assert ListenerOwners(_Source(), has_own_users=True).find_user(21_007) is None
