@@ -22,8 +22,8 @@ from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
 from deployer.processes.confinement import Limits
-from deployer.processes.open_files import raise_open_files
-from deployer.processes.operators_places import operators_groups
+from deployer.processes.open_files import raise_open_file_limit
+from deployer.processes.operator_account import operator_groups
 from deployer.processes.start_process import probe_confinement
 from deployer.run_deployer import Deployer, deploying
 from deployer.traffic.caddy import CaddyTraffic
@@ -56,7 +56,7 @@ async def running_local_deployer(
     `hidden`: folders that no application may see. `stops`: at the end what runs is stopped; otherwise it is left to
     the next process of this deployer. Raises `BadSettings`.
     """
-    raise_open_files()
+    raise_open_file_limit()
     deployer: Deployer
     gateways = read_trusted(settings.trusted_proxies)
     callers = CallerLimits.from_settings(settings)
@@ -132,7 +132,7 @@ async def _describe_missing_confinement() -> str | None:
             "Linux namespaces are not available: only users and limits confine applications "
             f"({missing.namespaces})"
         )
-        if groups := operators_groups():
+        if groups := operator_groups():
             faults.append(
                 f"applications inherit the groups {', '.join(map(str, groups))} of the user who runs Pharos, and "
                 "membership in `docker` gives them root: run Pharos as a user in no other groups"

@@ -91,7 +91,7 @@ class _InstanceMembership:
             return True
         namespace = _read_mount_namespace(str(process.pid))
         if namespace and namespace == self._own_namespace:
-            return self._mark in self._marks.of(process.pid)
+            return self._mark in self._marks.read(process.pid)
         return bool(namespace) and namespace == self._leader_namespace
 
     def is_related_to_leader(self, process: Process) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from deployer.listeners.open_sockets import OpenSockets, can_read_other_processes, read_open_sockets
 from deployer.listeners.sources import Listener, ListenerSource, find_source
 from deployer.listeners.throttle import ExaminationThrottle, Usage
-from deployer.processes.threads import run_in
+from deployer.processes.threads import run_in_pool
 
 logger = logging.getLogger(__name__)
 
@@ -265,9 +265,9 @@ class ListenerOwners:
         self, expected: ExpectedInstance, usage: Usage, needed: frozenset[int] | None = None
     ) -> OpenSockets:
         read = partial(read_open_sockets, expected.uid, expected.mark, expected.leader(), needed)
-        sockets, usage.cost_seconds = await run_in(self._threads, partial(_measure_cpu, read))
+        sockets, usage.cost_seconds = await run_in_pool(self._threads, partial(_measure_cpu, read))
         if not sockets.is_complete and self._user_decides is None:
-            self._user_decides = not await run_in(self._threads, can_read_other_processes)
+            self._user_decides = not await run_in_pool(self._threads, can_read_other_processes)
         return sockets
 
     def _judge(self, expected: ExpectedInstance, listener: Listener, sockets: OpenSockets) -> bool | None:

@@ -17,7 +17,7 @@ from deployer.identity import MOST_RANGES, USERS, FolderInUse, NoMoreUsers, owni
 from deployer.processes.confinement import Owner
 from deployer.processes.start_process import has_namespaces
 from deployer.write_whole import write_whole
-from tests.deployer.processes.places import PYTHON, make_place
+from tests.deployer.processes.sandbox import PYTHON, make_sandbox
 
 _OWNER = """
 import sys
@@ -165,7 +165,7 @@ async def test_an_application_in_namespaces_cannot_claim_its_deployers_identity(
         pytest.skip("this kernel grants no namespaces")
     with owning(tmp_path / "deployer") as identity:
         pass
-    place = replace(make_place(tmp_path / "place"), mark=f"{identity.id}/1/1/web/1/20000")
+    place = replace(make_sandbox(tmp_path / "place"), mark=f"{identity.id}/1/1/web/1/20000")
     reader, writer = os.pipe()
     claim = _CLAIM.format(id=identity.id).replace("sys.stdin.read()", "time.sleep(600)")
     process = place.start(f'exec env -i {PYTHON} -c "import time; {claim}"', writer)

@@ -47,7 +47,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "step": (_module("processes.run_step"), "start_process"),
     "seal": (Folders, "seal"),
     "remove": (Folders, "remove"),
-    "instance": (_module("processes.supervised"), "start_process"),
+    "instance": (_module("processes.supervised_process"), "start_process"),
     "retire": (Fleet, "_retire"),
 }
 """What is wrapped, by the names that orders have for it."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from deployer.processes.process_table import read_processes, read_uid
 from deployer.processes.start_process import has_namespaces
-from tests.deployer.processes.places import make_place
+from tests.deployer.processes.sandbox import make_sandbox
 from tests.hostile.neighbour import asking, print_table
 from tests.support.driven import Driven, driven, until
 from tests.support.hiding import HIDE
@@ -70,7 +70,7 @@ async def attack_in_step() -> tuple[int, int]:
     """How many processes hide when the step's command ends, and after the step."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        place = make_place(Path(folder) / "place")
+        place = make_sandbox(Path(folder) / "place")
         owner = place.confinement.owner
         assert owner is not None
         running = asyncio.create_task(place.run(f"{HIDE}\nuntil [ -e ~/go ]; do sleep 0.02; done"))

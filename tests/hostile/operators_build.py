@@ -115,7 +115,7 @@ async def main(path: Path, ssh_port: str) -> None:
         mark=f"{mark}1",
         stdout=null,
         stderr=null,
-        dies_with_us=True,
+        dies_with_deployer=True,
     )
     while await asyncio.to_thread(socket.socket().connect_ex, ("127.0.0.1", port)):
         await asyncio.sleep(0.02)

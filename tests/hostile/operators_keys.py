@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.deployer.processes.places import make_place
+from tests.deployer.processes.sandbox import make_sandbox
 from tests.hostile.neighbour import print_table
 from tests.support.ssh_server import ssh_server
 
@@ -62,7 +62,7 @@ def attack_ordinary_user(key: Path, port: int) -> dict[str, Any]:
 
 async def use_ssh_as_root(folder: Path, key: Path, port: int) -> str:
     """Return what ssh printed in a build where Pharos is root, and the build has a key of its own."""
-    place = make_place(folder / "place")
+    place = make_sandbox(folder / "place")
     owner = place.confinement.owner
     assert owner is not None
     own = place.confinement.home / ".ssh" / "id_ed25519"

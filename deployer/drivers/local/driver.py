@@ -31,9 +31,9 @@ from deployer.drivers.local.ports import NoPort, Ports
 from deployer.identity import Identity
 from deployer.listeners.owners import ExpectedInstance, ListenerOwners
 from deployer.processes.confinement import Confinement, Limits
-from deployer.processes.marks import StillRunning, end_all, end_marks, find_marked
+from deployer.processes.marks import StillRunning, end_exact_marks, end_marked, find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
-from deployer.processes.supervised import Supervised
+from deployer.processes.supervised_process import SupervisedProcess
 from deployer.traffic.drain import drain
 from deployer.traffic.interface import Route, Target, Traffic
 
@@ -93,7 +93,7 @@ class LocalDriver:
             self._ports.avoid(mark.port)
             self._expect(mark, partial(_pid_of, orphan))
         try:
-            await end_marks(marked.keys() - {str(mark) for mark in self._orphans}, _PATIENCE_SECONDS)
+            await end_exact_marks(marked.keys() - {str(mark) for mark in self._orphans}, _PATIENCE_SECONDS)
         except StillRunning as error:
             # One application that starts processes again and again must not block the requests of all others.
             logger.warning("processes of an earlier deployer could not be ended: %s", error)
@@ -165,7 +165,9 @@ class LocalDriver:
         if not fleet.instances and not lock.locked():
             async with lock:
                 # Whatever has got rid of its mark is still this user's.
-                await end_all(f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy))
+                await end_marked(
+                    f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy)
+                )
         if fault is not None:
             raise WorkFailed(fault)
 
@@ -295,7 +297,7 @@ class LocalDriver:
         self._artefacts[run.deployment_id] = run.artefact
         instance: Instance
 
-        def changed(_: Supervised) -> None:
+        def changed(_: SupervisedProcess) -> None:
             instance.changed()
 
         def renew() -> tuple[str, Mapping[str, str]]:
@@ -303,7 +305,7 @@ class LocalDriver:
             self._expect(instance.mark, instance.find_leader)
             return str(instance.mark), _variables(run, instance.mark)
 
-        supervised = Supervised(
+        supervised = SupervisedProcess(
             command=process.command,
             variables=_variables(run, mark),
             confinement=confinement,

@@ -12,7 +12,7 @@ from deployer.drivers.interface import WEB, InstanceFacts
 from deployer.drivers.local.health import NothingListens, Unhealthy, wait_healthy
 from deployer.listeners.owners import ListenerOwners
 from deployer.listeners.sources import Listener
-from deployer.processes.supervised import Supervised
+from deployer.processes.supervised_process import SupervisedProcess
 from deployer.traffic.interface import Target
 from deployer.uncut import end_tasks
 
@@ -64,7 +64,7 @@ class Instance:
     host: str
     """What it is asked as when it is probed."""
     on_change: Callable[[], None]
-    supervised: Supervised
+    supervised: SupervisedProcess
     listeners: ListenerOwners
     is_ready: bool = False
     is_draining: bool = False
@@ -116,7 +116,7 @@ class Instance:
         self.on_change = _nothing
         if self._probing is not None:
             await end_tasks(self._probing)
-        await self.supervised.leave()
+        await self.supervised.detach()
 
     async def _become_ready(self) -> None:
         while not self.is_ready:

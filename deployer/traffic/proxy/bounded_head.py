@@ -16,7 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from connection_bounds.backlogs import Backlog
 from connection_bounds.bounded_reads import bound_buffers
-from deployer.processes.open_files import most_open_files
+from deployer.processes.open_files import open_file_limit
 from deployer.traffic.proxy.heads import HEAD_BYTES
 from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, answer_refusal
 from deployer.traffic.proxy.watch import Watch
@@ -43,8 +43,8 @@ class CallerLimits:
     head_bytes: int = HEAD_BYTES
     head_seconds: float = 10.0
     address_connections: int = 256
-    loopback_connections: int = field(default_factory=lambda: most_open_files() // 4)
-    total_connections: int = field(default_factory=lambda: most_open_files() // 2)
+    loopback_connections: int = field(default_factory=lambda: open_file_limit() // 4)
+    total_connections: int = field(default_factory=lambda: open_file_limit() // 2)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "CallerLimits":

@@ -16,7 +16,7 @@ from typing import Protocol
 from aiohttp.base_protocol import BaseProtocol
 
 from connection_bounds.backlogs import Backlog, Backlogs
-from deployer.processes.threads import run_in
+from deployer.processes.threads import run_in_pool
 from deployer.traffic.proxy.free_memory import FreeMemory, find_trim
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Watch:
             if self._trim is not None and self._memory.is_due(len(self._callers)):
                 # OSError: the machine has no free thread. The sweep of silent connections continues nevertheless.
                 with contextlib.suppress(OSError):
-                    await run_in(self._thread, partial(self._trim, 0))
+                    await run_in_pool(self._thread, partial(self._trim, 0))
 
     def sweep(self) -> None:
         """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""

@@ -19,7 +19,7 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.processes.confinement import Limits
 from deployer.processes.marks import end_marked
 from deployer.traffic.interface import Route, Target
-from tests.deployer.processes.places import PYTHON, until
+from tests.deployer.processes.sandbox import PYTHON, wait_until
 
 _MAKE_TABLE = "import os, sqlite3; sqlite3.connect(os.path.expanduser('~/db')).execute('create table t(x)')"
 _MIGRATE = f'{PYTHON} -c "{_MAKE_TABLE}"'
@@ -116,7 +116,7 @@ async def test_the_end_of_what_runs_does_not_end_it(driver: LocalDriver, tmp_pat
     home = tmp_path / "folder" / "homes" / "env_public" / "run"
     step = "touch ~/begun; until [ -e ~/go ]; do sleep 0.02; done"
     releasing = asyncio.ensure_future(driver.release(_TENANCY, _run(step), _Log()))
-    await until(lambda: (home / "begun").exists() or releasing.done())
+    await wait_until(lambda: (home / "begun").exists() or releasing.done())
     await driver.keep(_TENANCY, None, 0)
     assert not releasing.done()
     (home / "go").touch()

@@ -49,7 +49,7 @@ async def main(path: Path, mark: str) -> None:
                 mark=f"{mark}{name}",
                 stdout=file.fileno(),
                 stderr=file.fileno(),
-                dies_with_us=False,
+                dies_with_deployer=False,
             )
         started.append(process)
         while not (text := output.read_text()).endswith("\n"):

@@ -16,7 +16,7 @@ from deployer.listeners.sources import Listener, ListenerSource, ProcNet, Socket
 from deployer.listeners.throttle import ExaminationThrottle
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.upstream import UpstreamRefused, open_upstream
-from tests.deployer.processes.places import PYTHON, Place, make_place, until
+from tests.deployer.processes.sandbox import PYTHON, Sandbox, make_sandbox, wait_until
 from tests.support.engines import free_port
 
 LISTEN = """exec {python} -c '
@@ -44,9 +44,9 @@ def source() -> Iterator[ListenerSource]:
 
 
 @pytest.fixture
-async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Place, Place]]:
+async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Sandbox, Sandbox]]:
     """Return places for two applications with the same user, as if Pharos were not root."""
-    first, second = make_place(tmp_path / "a"), make_place(tmp_path / "b")
+    first, second = make_sandbox(tmp_path / "a"), make_sandbox(tmp_path / "b")
     owner = first.confinement.owner
     for folder in (second.confinement.folder, second.confinement.home):
         if owner is not None:
@@ -58,17 +58,19 @@ async def neighbours(tmp_path: Path) -> AsyncIterator[tuple[Place, Place]]:
 class Running:
     """A listening process, and the instance that its port is assigned to."""
 
-    def __init__(self, place: Place, port: int, source: ListenerSource, nowhere: int, more: str = "") -> None:
-        self.process = place.start(LISTEN.format(python=PYTHON, port=port, more=more), nowhere)
-        owner = place.confinement.owner
+    def __init__(
+        self, sandbox: Sandbox, port: int, source: ListenerSource, null_output: int, more: str = ""
+    ) -> None:
+        self.process = sandbox.start(LISTEN.format(python=PYTHON, port=port, more=more), null_output)
+        owner = sandbox.confinement.owner
         uid = os.geteuid() if owner is None else owner.uid
-        self.expected = ExpectedInstance(uid, place.mark, lambda: self.process.pid)
+        self.expected = ExpectedInstance(uid, sandbox.mark, lambda: self.process.pid)
         self._source, self._port = source, port
 
     async def listens(self, count: int = 1) -> None:
         # Before, the pid is the launcher's.
         await self.process.wait_started()
-        await until(lambda: len(self._source.find_all(self._port)) == count)
+        await wait_until(lambda: len(self._source.find_all(self._port)) == count)
 
 
 def _owners(source: ListenerSource | None, *, has_own_users: bool = True) -> ListenerOwners:
@@ -84,11 +86,11 @@ async def _is_owned(owners: ListenerOwners, port: int) -> bool:
 @pytest.mark.parametrize("more", ["", WORKER])
 @pytest.mark.parametrize("kind", [SocketDiagnostics, ProcNet])
 async def test_the_instances_own_listener_is_trusted(
-    kind: type[ListenerSource], more: str, place: Place, nowhere: int
+    kind: type[ListenerSource], more: str, sandbox: Sandbox, null_output: int
 ) -> None:
     source, port = kind(), free_port()
     owners = _owners(source)
-    running = Running(place, port, source, nowhere, more)
+    running = Running(sandbox, port, source, null_output, more)
     try:
         owners.expect(port, running.expected)
         assert await owners.examine(port) is Verdict.NOBODY
@@ -114,13 +116,13 @@ async def test_the_instances_own_listener_is_trusted(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
 async def test_another_users_listener_is_refused(
-    source: ListenerSource, tmp_path: Path, nowhere: int
+    source: ListenerSource, tmp_path: Path, null_output: int
 ) -> None:
-    mine, other = make_place(tmp_path / "a"), make_place(tmp_path / "b")
+    mine, other = make_sandbox(tmp_path / "a"), make_sandbox(tmp_path / "b")
     port = free_port()
     owners = _owners(source)
-    expected = Running(mine, free_port(), source, nowhere)
-    squatter = Running(other, port, source, nowhere)
+    expected = Running(mine, free_port(), source, null_output)
+    squatter = Running(other, port, source, null_output)
     try:
         owners.expect(port, expected.expected)
         await squatter.listens()
@@ -135,15 +137,15 @@ async def test_another_users_listener_is_refused(
 
 @pytest.mark.parametrize("forged", [False, True])
 async def test_a_listener_of_a_neighbour_with_the_same_user_is_refused(
-    forged: bool, source: ListenerSource, neighbours: tuple[Place, Place], nowhere: int
+    forged: bool, source: ListenerSource, neighbours: tuple[Sandbox, Sandbox], null_output: int
 ) -> None:
     """`forged`: the neighbour writes the instance's mark into its own environment."""
     mine, other = neighbours
     port = free_port()
     owners = _owners(source, has_own_users=False)
-    expected = Running(mine, free_port(), source, nowhere)
+    expected = Running(mine, free_port(), source, null_output)
     become = FORGE.format(python=PYTHON, mark=mine.mark) if forged else ""
-    squatter = Running(other, port, source, nowhere, become)
+    squatter = Running(other, port, source, null_output, become)
     try:
         owners.expect(port, expected.expected)
         await squatter.listens()
@@ -156,18 +158,18 @@ async def test_a_listener_of_a_neighbour_with_the_same_user_is_refused(
 
 
 async def test_a_neighbour_that_joins_the_port_is_noticed(
-    source: ListenerSource, neighbours: tuple[Place, Place], nowhere: int
+    source: ListenerSource, neighbours: tuple[Sandbox, Sandbox], null_output: int
 ) -> None:
     """SO_REUSEPORT lets sockets of one user share a port; the kernel gives each some of the connections."""
     mine, other = neighbours
     port = free_port()
     owners = _owners(source, has_own_users=False)
-    instance = Running(mine, port, source, nowhere)
+    instance = Running(mine, port, source, null_output)
     try:
         owners.expect(port, instance.expected)
         await instance.listens()
         assert await _is_owned(owners, port)
-        joining = Running(other, port, source, nowhere)
+        joining = Running(other, port, source, null_output)
         try:
             await joining.listens(2)
             assert not await _is_owned(owners, port)
@@ -293,9 +295,9 @@ async def test_an_environment_has_one_examination_at_a_time_and_does_not_delay_o
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         for _ in range(6):
             group.create_task(examine("attacker", may_end))
-        await until(lambda: order == ["attacker"])
+        await wait_until(lambda: order == ["attacker"])
         group.create_task(examine("neighbour", may_end))
-        await until(lambda: order == ["attacker", "neighbour"])
+        await wait_until(lambda: order == ["attacker", "neighbour"])
         may_end.set()
     assert order.count("attacker") == 6
 
@@ -360,10 +362,10 @@ async def test_sockets_that_were_closed_are_forgotten(
 
 
 async def test_reading_stops_once_the_instance_is_known_to_have_the_socket(
-    place: Place, nowhere: int, source: ListenerSource, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, null_output: int, source: ListenerSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
-    running = Running(place, port, source, nowhere)
+    running = Running(sandbox, port, source, null_output)
     read: list[int] = []
     original = open_sockets._read_socket_inodes
     monkeypatch.setattr(open_sockets, "_read_socket_inodes", lambda pid: read.append(pid) or original(pid))
@@ -372,7 +374,7 @@ async def test_reading_stops_once_the_instance_is_known_to_have_the_socket(
         found = source.find(port)
         assert found is not None
         needed = frozenset({found.inode})
-        sockets = read_open_sockets(running.expected.uid, place.mark, running.process.pid, needed)
+        sockets = read_open_sockets(running.expected.uid, sandbox.mark, running.process.pid, needed)
         assert needed <= sockets.own
         assert read == [running.process.pid]
     finally:

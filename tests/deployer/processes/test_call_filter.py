@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from deployer.processes.call_filter import call_filter
-from tests.deployer.processes.places import PYTHON, Place
+from tests.deployer.processes.sandbox import PYTHON, Sandbox
 
 _NUMBERS = {
     "x86_64": {"unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155, "clone": 56,
@@ -96,12 +96,12 @@ print(json.dumps(told))
 ' """
 
 
-async def test_the_kernel_applies_it_and_programs_run(place: Place) -> None:
+async def test_the_kernel_applies_it_and_programs_run(sandbox: Sandbox) -> None:
     machine = os.uname().machine
     if machine not in _NUMBERS:
         pytest.skip("no filter for this machine")
     numbers = _NUMBERS[machine] | _EVERYWHERE
-    told = json.loads(await place.run(f"{_ASK} '{json.dumps(numbers)}'"))
+    told = json.loads(await sandbox.run(f"{_ASK} '{json.dumps(numbers)}'"))
     assert (told.pop("thread"), told.pop("program")) == ("ran", "ran")
     assert told == {name: errno.ENOSYS if name == "clone3" else errno.EPERM for name in numbers}
-    assert "Seccomp:\t2" in await place.run("cat /proc/self/status")
+    assert "Seccomp:\t2" in await sandbox.run("cat /proc/self/status")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deployer.processes.exits import count_oom_kills, describe_exit, describe_own_exit
+from deployer.processes.exits import count_oom_kills, describe_exit, describe_unexpected_exit
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from deployer.processes.exits import count_oom_kills, describe_exit, describe_ow
     [
         (0, 0, "ended with status 0"),
         (3, 1, "ended with status 3"),
-        (None, 1, "ended, with a status that is not known"),
+        (None, 1, "ended with an unknown status"),
         (-15, 1, "was ended by signal 15 (SIGTERM)"),
         (-40, 0, "was ended by signal 40"),
         (-9, 1, "ended with exit status 137 (out of memory)"),
@@ -21,7 +21,7 @@ from deployer.processes.exits import count_oom_kills, describe_exit, describe_ow
     ],
 )
 def test_an_end_that_pharos_did_not_bring_about(status: int | None, oom_kills: int, told: str) -> None:
-    assert describe_own_exit(status, oom_kills) == told
+    assert describe_unexpected_exit(status, oom_kills) == told
 
 
 def test_what_pharos_ended_was_not_out_of_memory() -> None:

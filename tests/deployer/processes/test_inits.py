@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deployer.processes import kernel_calls, launcher, start_process
-from tests.deployer.processes.places import Place
+from tests.deployer.processes.sandbox import Sandbox
 
 
 @pytest.fixture
@@ -19,32 +19,32 @@ async def _namespaces() -> None:
 
 
 def _give_inits(monkeypatch: pytest.MonkeyPatch, *inits: list[str]) -> None:
-    monkeypatch.setattr(start_process, "_inits", lambda: list(inits))
+    monkeypatch.setattr(start_process, "_find_init_programs", lambda: list(inits))
 
 
 @pytest.mark.usefixtures("_namespaces")
-async def test_without_sleep_python_is_the_init(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    sleep, *_, python = start_process._inits()
+async def test_without_sleep_python_is_the_init(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep, *_, python = start_process._find_init_programs()
     python[0] = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else python[0]
     _give_inits(monkeypatch, ["/nowhere/sleep", *sleep[1:]], python)
-    told = await place.run("tr '\\0' ' ' < /proc/1/cmdline; kill -INT 1; echo; echo ran")
+    told = await sandbox.run("tr '\\0' ' ' < /proc/1/cmdline; kill -INT 1; echo; echo ran")
     assert told.startswith(f"{os.path.basename(python[0])} -I -S") and told.endswith("ran\n")
 
 
 def test_sleep_is_found_where_the_machine_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_process.shutil, "which", lambda name, path: f"/run/current-system/{name}")
-    programs = [each[0] for each in start_process._inits.__wrapped__()]
+    programs = [each[0] for each in start_process._find_init_programs.__wrapped__()]
     assert programs[:2] == ["/bin/sleep", "/run/current-system/sleep"]
 
 
 @pytest.mark.usefixtures("_namespaces")
 async def test_without_any_init_a_start_says_so_in_one_line(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _give_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
     monkeypatch.setattr(start_process, "_namespaces_granted", True)
     reader, writer = os.pipe()
-    process = place.start("echo ran", writer)
+    process = sandbox.start("echo ran", writer)
     os.close(writer)
     assert await process.wait() == launcher.STATUS_NOT_STARTED
     told = os.read(reader, 4096).decode()
@@ -53,7 +53,7 @@ async def test_without_any_init_a_start_says_so_in_one_line(
     assert "/nowhere/sleep: No such file" in told and told.count("\n") == 1
 
 
-async def test_the_probe_tries_the_init(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+async def test_the_probe_tries_the_init(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
     _give_inits(monkeypatch, ["/nowhere/sleep"], ["/nowhere/python"])
     monkeypatch.setattr(start_process, "_namespaces_granted", False)
     missing = await start_process.probe_confinement()
@@ -62,7 +62,7 @@ async def test_the_probe_tries_the_init(monkeypatch: pytest.MonkeyPatch, place: 
     if os.geteuid() == 0 and "init" in missing.namespaces:
         assert "/nowhere/sleep: No such file or directory, /nowhere/python: No such" in missing.namespaces
     # As where the kernel grants none.
-    everywhere = place.changed(folder=Path("/"), home=Path("/tmp"), is_writable=False)
+    everywhere = sandbox.with_confinement(folder=Path("/"), home=Path("/tmp"), is_writable=False)
     assert await everywhere.run("readlink /proc/self/ns/pid") == os.readlink("/proc/self/ns/pid") + "\n"
 
 
@@ -93,5 +93,5 @@ def test_a_filter_that_the_kernel_refuses(
         return -1 if left.pop(0) else 0
 
     monkeypatch.setattr(kernel_calls, "_libc", SimpleNamespace(syscall=syscall))
-    assert kernel_calls.filter_calls({"call": 317, "program": "00" * 8}) is is_in_force
+    assert kernel_calls.install_call_filter({"call": 317, "program": "00" * 8}) is is_in_force
     assert asked == flags

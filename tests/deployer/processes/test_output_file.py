@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from deployer.processes.output_file import cut_output, end_line, open_output
+from deployer.processes.output_file import end_line, open_output, truncate_output
 
 
 def test_a_short_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_bytes(b"x" * 100)
-    cut_output(path, 100)
+    truncate_output(path, 100)
     assert path.read_bytes() == b"x" * 100
     assert not (tmp_path / "output.1").exists()
 
@@ -21,7 +21,7 @@ def test_a_short_file_stays(tmp_path: Path) -> None:
 def test_the_newest_lines_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_text("".join(f"line {number}\n" for number in range(1000)))
-    cut_output(path, 95)
+    truncate_output(path, 95)
     assert path.read_bytes() == b""
     assert (tmp_path / "output.1").read_text() == "".join(f"line {number}\n" for number in range(990, 1000))
 
@@ -29,7 +29,7 @@ def test_the_newest_lines_are_kept(tmp_path: Path) -> None:
 def test_a_line_without_an_end(tmp_path: Path) -> None:
     path = tmp_path / "output"
     path.write_bytes(b"x" * 300_000)
-    cut_output(path, 200_000)
+    truncate_output(path, 200_000)
     assert (tmp_path / "output.1").read_bytes() == b"x" * 200_000
 
 
@@ -37,7 +37,7 @@ def test_a_writer_goes_on_at_the_beginning(tmp_path: Path) -> None:
     path = tmp_path / "output"
     writer = open_output(path, None)
     os.write(writer, b"before\n" * 100)
-    cut_output(path, 10)
+    truncate_output(path, 10)
     os.write(writer, b"after\n")
     os.close(writer)
     assert path.read_bytes() == b"after\n"
@@ -59,7 +59,7 @@ def test_a_writer_that_is_quicker(tmp_path: Path) -> None:
     for _ in range(50):
         while path.stat().st_size <= 100_000:
             time.sleep(0.0001)
-        cut_output(path, 100_000)
+        truncate_output(path, 100_000)
     stop.set()
     thread.join()
     os.close(writer)
@@ -70,7 +70,10 @@ def test_a_writer_that_is_quicker(tmp_path: Path) -> None:
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("theirs")
     (tmp_path / "output").symlink_to(tmp_path / "other")
-    for work in (lambda: open_output(tmp_path / "output", None), lambda: cut_output(tmp_path / "output", 1)):
+    for work in (
+        lambda: open_output(tmp_path / "output", None),
+        lambda: truncate_output(tmp_path / "output", 1),
+    ):
         with pytest.raises(OSError):
             work()
     assert (tmp_path / "other").read_text() == "theirs"
@@ -79,7 +82,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_without_room_for_the_copy_the_file_is_cut_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "output").write_text("x" * 1000)
     (tmp_path / "output.1").symlink_to("/dev/full")
-    cut_output(tmp_path / "output", 10)
+    truncate_output(tmp_path / "output", 10)
     assert (tmp_path / "output").read_text() == ""
 
 

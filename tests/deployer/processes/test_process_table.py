@@ -39,7 +39,7 @@ class _Changing:
 
 def _look(monkeypatch: pytest.MonkeyPatch, proc: _Changing) -> frozenset[str]:
     monkeypatch.setattr(process_table, "open", proc.open, raising=False)
-    return Marks().of(os.getpid())
+    return Marks().read(os.getpid())
 
 
 def test_a_process_that_takes_long_to_become_another_program_is_found(
@@ -64,7 +64,7 @@ def test_of_a_process_that_has_just_been_started_the_environment_is_known() -> N
     for number in range(50):
         process = subprocess.Popen(["/bin/sleep", "60"], env={MARK_VARIABLE: f"just:{number}"})
         try:
-            assert f"just:{number}" in Marks().of(process.pid)
+            assert f"just:{number}" in Marks().read(process.pid)
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()

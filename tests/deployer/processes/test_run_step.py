@@ -13,7 +13,7 @@ from deployer.processes import run_step as run_step_module
 from deployer.processes.marks import find_marked
 from deployer.processes.process_table import read_processes, read_uid
 from deployer.processes.run_step import StepFailed, Stream, run_step
-from tests.deployer.processes.places import FORK_BOMB, Place, make_place, until
+from tests.deployer.processes.sandbox import FORK_BOMB, Sandbox, make_sandbox, wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
 
@@ -21,15 +21,15 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives pr
 STUBBORN = "trap '' TERM; (while :; do sleep 0.1; done) & setsid sh -c 'while :; do sleep 0.1; done' &"
 
 
-def left_of(place: Place) -> list[int]:
-    owner = place.confinement.owner
+def left_of(sandbox: Sandbox) -> list[int]:
+    owner = sandbox.confinement.owner
     of_owner = [
         each.pid for each in read_processes() if owner is not None and read_uid(each.pid) == owner.uid
     ]
-    return of_owner + [each.pid for found in find_marked(place.mark).values() for each in found]
+    return of_owner + [each.pid for found in find_marked(sandbox.mark).values() for each in found]
 
 
-async def test_output_comes_by_stream(place: Place) -> None:
+async def test_output_comes_by_stream(sandbox: Sandbox) -> None:
     heard: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
 
     async def listen(stream: Stream, chunk: bytes) -> None:
@@ -37,7 +37,7 @@ async def test_output_comes_by_stream(place: Place) -> None:
 
     await run_step(
         "echo out; echo err >&2; printf rest",
-        variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=120, on_output=listen,
+        variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=120, on_output=listen,
     )  # fmt: skip
     assert heard == {"stdout": b"out\nrest", "stderr": b"err\n"}
 
@@ -54,63 +54,63 @@ async def test_output_comes_by_stream(place: Place) -> None:
         ("if", "ended with status 2"),
     ],
 )
-async def test_a_step_that_fails(place: Place, command: str, told: str) -> None:
+async def test_a_step_that_fails(sandbox: Sandbox, command: str, told: str) -> None:
     with pytest.raises(StepFailed) as caught:
-        await place.run(command)
+        await sandbox.run(command)
     assert str(caught.value) == told
 
 
-async def test_a_step_without_an_end(place: Place) -> None:
+async def test_a_step_without_an_end(sandbox: Sandbox) -> None:
     with pytest.raises(StepFailed, match=r"^took longer than 1\.5 s and was ended$"):
-        await place.run(f"{STUBBORN} while :; do sleep 0.1; done", timeout_seconds=1.5)
-    assert left_of(place) == []
+        await sandbox.run(f"{STUBBORN} while :; do sleep 0.1; done", timeout_seconds=1.5)
+    assert left_of(sandbox) == []
 
 
-async def test_a_step_that_stops_itself(place: Place) -> None:
+async def test_a_step_that_stops_itself(sandbox: Sandbox) -> None:
     with pytest.raises(StepFailed, match="took longer"):
-        await place.run("kill -STOP $$", timeout_seconds=1)
-    assert left_of(place) == []
+        await sandbox.run("kill -STOP $$", timeout_seconds=1)
+    assert left_of(sandbox) == []
 
 
-async def test_daemons_end_with_the_step(place: Place) -> None:
+async def test_daemons_end_with_the_step(sandbox: Sandbox) -> None:
     """Though they keep its output open."""
-    assert await place.run(f"{STUBBORN} echo done") == "done\n"
-    assert left_of(place) == []
+    assert await sandbox.run(f"{STUBBORN} echo done") == "done\n"
+    assert left_of(sandbox) == []
 
 
 async def test_what_daemons_print_behind_the_step_is_handed_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For up to a second, in which a busy machine may not let them print anything."""
     monkeypatch.setattr(run_step_module, "_LAST_OUTPUT_SECONDS", 60)
     quiet = STUBBORN.replace("&", ">/dev/null 2>&1 &")
-    assert await place.run(f"{quiet} (sleep 0.3; echo late) & echo done") == "done\nlate\n"
-    assert left_of(place) == []
+    assert await sandbox.run(f"{quiet} (sleep 0.3; echo late) & echo done") == "done\nlate\n"
+    assert left_of(sandbox) == []
 
 
 @as_root
-async def test_daemons_that_hide(place: Place) -> None:
+async def test_daemons_that_hide(sandbox: Sandbox) -> None:
     """Without the mark in their environment, in another session, with no parent of ours."""
-    await place.run("setsid env -i sh -c 'sleep 100 & sleep 100' & sleep 0.2")
-    assert left_of(place) == []
+    await sandbox.run("setsid env -i sh -c 'sleep 100 & sleep 100' & sleep 0.2")
+    assert left_of(sandbox) == []
 
 
 @as_root
-async def test_a_fork_bomb_ends(place: Place) -> None:
-    bomb = place.limited(processes=200)
+async def test_a_fork_bomb_ends(sandbox: Sandbox) -> None:
+    bomb = sandbox.with_limits(processes=200)
     with pytest.raises(StepFailed):
         await bomb.run(FORK_BOMB, timeout_seconds=2)
-    assert left_of(place) == []
+    assert left_of(sandbox) == []
 
 
 @as_root
-async def test_a_fork_bomb_ends_with_its_shell(place: Place) -> None:
-    await place.limited(processes=200).run(f"({FORK_BOMB}) & sleep 0.5")
-    assert left_of(place) == []
+async def test_a_fork_bomb_ends_with_its_shell(sandbox: Sandbox) -> None:
+    await sandbox.with_limits(processes=200).run(f"({FORK_BOMB}) & sleep 0.5")
+    assert left_of(sandbox) == []
 
 
 @pytest.mark.parametrize("size", ["128M", pytest.param("1G", marks=pytest.mark.full)])
-async def test_a_slow_reader_slows_the_command(place: Place, size: str) -> None:
+async def test_a_slow_reader_slows_the_command(sandbox: Sandbox, size: str) -> None:
     """All of it goes through in chunks; while nobody reads, the command waits."""
     taken = 0
     sizes = set()
@@ -132,8 +132,8 @@ async def test_a_slow_reader_slows_the_command(place: Place, size: str) -> None:
         run_step(
             f"head -c {size} /dev/zero",
             variables={},
-            confinement=place.confinement,
-            mark=place.mark,
+            confinement=sandbox.confinement,
+            mark=sandbox.mark,
             timeout_seconds=200,
             on_output=listen,
         )  # fmt: skip
@@ -148,7 +148,7 @@ async def test_a_slow_reader_slows_the_command(place: Place, size: str) -> None:
     assert peak - before < 30 * 2**20
 
 
-async def test_what_is_slowly_taken_is_not_lost(place: Place) -> None:
+async def test_what_is_slowly_taken_is_not_lost(sandbox: Sandbox) -> None:
     """The shell ends long before its output, which waits in the pipe, was taken."""
     taken = 0
 
@@ -159,46 +159,46 @@ async def test_what_is_slowly_taken_is_not_lost(place: Place) -> None:
 
     await run_step(
         "head -c 40000 /dev/zero; head -c 40000 /dev/zero >&2",
-        variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=120, on_output=listen,
+        variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=120, on_output=listen,
     )  # fmt: skip
     assert taken == 80_000
 
 
-async def test_what_the_listener_raises_ends_the_step(place: Place) -> None:
+async def test_what_the_listener_raises_ends_the_step(sandbox: Sandbox) -> None:
     async def listen(stream: Stream, chunk: bytes) -> None:
         raise TimeoutError("the database is away")
 
     with pytest.raises(TimeoutError, match="the database is away"):
         await run_step(
             f"{STUBBORN} echo one; sleep 600",
-            variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=120, on_output=listen,
+            variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=120, on_output=listen,
         )  # fmt: skip
-    assert left_of(place) == []
+    assert left_of(sandbox) == []
 
 
 @pytest.mark.parametrize(
     "delay",
     [0, pytest.param(0.001, marks=pytest.mark.full), 0.02, pytest.param(0.05, marks=pytest.mark.full), 0.3],
 )
-async def test_a_cancellation_leaves_nothing(place: Place, delay: float) -> None:
-    step = asyncio.ensure_future(place.run(f"{STUBBORN} sleep 60"))
+async def test_a_cancellation_leaves_nothing(sandbox: Sandbox, delay: float) -> None:
+    step = asyncio.ensure_future(sandbox.run(f"{STUBBORN} sleep 60"))
     await asyncio.sleep(delay)
     for _ in range(3):
         step.cancel()
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await step
-    assert left_of(place) == []
+    assert left_of(sandbox) == []
 
 
-async def test_a_reader_that_hangs_does_not_hold_the_end_up(place: Place) -> None:
+async def test_a_reader_that_hangs_does_not_hold_the_end_up(sandbox: Sandbox) -> None:
     async def listen(stream: Stream, chunk: bytes) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(StepFailed, match="took longer than 1 s"):
         await run_step(
             "echo one",
-            variables={}, confinement=place.confinement, mark=place.mark, timeout_seconds=1, on_output=listen,
+            variables={}, confinement=sandbox.confinement, mark=sandbox.mark, timeout_seconds=1, on_output=listen,
         )  # fmt: skip
 
 
@@ -234,12 +234,12 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_no_descriptor_is_left_open(place: Place) -> None:
-    confinement, owner = place.confinement, place.confinement.owner
+async def test_no_descriptor_is_left_open(sandbox: Sandbox) -> None:
+    confinement, owner = sandbox.confinement, sandbox.confinement.owner
     uid = "0" if owner is None else str(owner.uid)
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", RUNNER, str(confinement.folder), str(confinement.home), uid, place.mark]
+        [sys.executable, "-c", RUNNER, str(confinement.folder), str(confinement.home), uid, sandbox.mark]
         + ["true", "exit 1", "sleep 0.1 & true"],
         capture_output=True,
         text=True,
@@ -247,12 +247,12 @@ async def test_no_descriptor_is_left_open(place: Place) -> None:
     assert done.stdout == "ended with status 1\nTrue\n", done.stderr
 
 
-async def test_steps_of_other_marks_go_on(place: Place, tmp_path: Path) -> None:
+async def test_steps_of_other_marks_go_on(sandbox: Sandbox, tmp_path: Path) -> None:
     """A mark that is the beginning of another names itself only. Where there are owners, each has its own."""
-    other = make_place(tmp_path / "other")
-    other.mark = place.mark + "0"
+    other = make_sandbox(tmp_path / "other")
+    other.mark = sandbox.mark + "0"
     step = asyncio.ensure_future(other.run("until [ -e enough ]; do sleep 0.02; done; echo whole"))
-    await until(lambda: find_marked(other.mark))
-    await place.run("true")
+    await wait_until(lambda: find_marked(other.mark))
+    await sandbox.run("true")
     (other.folder / "enough").touch()
     assert await step == "whole\n"

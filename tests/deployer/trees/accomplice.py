@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from tests.deployer.processes.places import PYTHON
+from tests.deployer.processes.sandbox import PYTHON
 
 BUILDER, ACCOMPLICE = 2_105_000_001, 2_105_000_002
 """Users that nothing else runs as."""

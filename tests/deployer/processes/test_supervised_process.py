@@ -10,23 +10,25 @@ from typing import Any
 
 import pytest
 
-from deployer.processes import supervised, threads
+from deployer.processes import supervised_process, threads
 from deployer.processes.marks import find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
-from deployer.processes.supervised import State, Supervised
-from tests.deployer.processes.places import Place, until
+from deployer.processes.supervised_process import State, SupervisedProcess
+from tests.deployer.processes.sandbox import Sandbox, wait_until
 
-Make = Callable[..., Supervised]
+Make = Callable[..., SupervisedProcess]
 
 
 @pytest.fixture
-async def supervise(place: Place, tmp_path: Path) -> AsyncIterator[Make]:
+async def supervise(sandbox: Sandbox, tmp_path: Path) -> AsyncIterator[Make]:
     made = []
 
-    def make(command: str, **more: Any) -> Supervised:
+    def make(command: str, **more: Any) -> SupervisedProcess:
         more = {"on_change": lambda instance: None, "output": tmp_path / "output", **more}
         made.append(
-            Supervised(command=command, variables={}, confinement=place.confinement, mark=place.mark, **more)
+            SupervisedProcess(
+                command=command, variables={}, confinement=sandbox.confinement, mark=sandbox.mark, **more
+            )
         )
         return made[-1]
 
@@ -35,7 +37,7 @@ async def supervise(place: Place, tmp_path: Path) -> AsyncIterator[Make]:
         await each.stop(0)
 
 
-async def test_it_runs_until_it_is_stopped(supervise: Make, place: Place, tmp_path: Path) -> None:
+async def test_it_runs_until_it_is_stopped(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
     seen: list[tuple[State, bool]] = []
     instance = supervise(
         "echo out; echo err >&2; exec sleep 100", on_change=lambda it: seen.append((it.state, bool(it.pid)))
@@ -43,20 +45,20 @@ async def test_it_runs_until_it_is_stopped(supervise: Make, place: Place, tmp_pa
     assert (instance.state, instance.pid, instance.started_at) == ("stopped", None, None)
     instance.start()
     instance.start()
-    await until((tmp_path / "output").exists)
-    await until(lambda: (tmp_path / "output").read_text() == "out\nerr\n")
+    await wait_until((tmp_path / "output").exists)
+    await wait_until(lambda: (tmp_path / "output").read_text() == "out\nerr\n")
     # The program may print before the launcher's report is read.
-    await until(lambda: instance.state == "running")
+    await wait_until(lambda: instance.state == "running")
     assert (instance.restarts, instance.last_exit) == (0, None)
     assert instance.started_at is not None
     await instance.stop(60)
     assert (instance.state, instance.pid) == ("stopped", None)
     assert instance.last_exit == "was ended by signal 15 (SIGTERM)"
     assert seen == [("starting", False), ("running", True), ("stopped", False)]
-    assert find_marked(place.mark) == {}
+    assert find_marked(sandbox.mark) == {}
 
 
-async def test_the_file_is_pharos_own(supervise: Make, place: Place, tmp_path: Path) -> None:
+async def test_the_file_is_pharos_own(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
     """A program may open it to append, as to /dev/stderr, but not read or change it otherwise."""
     instance = supervise(
         "echo one; echo two >> /dev/stderr; cat /proc/self/fd/1; chmod 777 /proc/self/fd/1; echo three; "
@@ -64,14 +66,14 @@ async def test_the_file_is_pharos_own(supervise: Make, place: Place, tmp_path: P
     )
     instance.start()
     # A program writes what went wrong in pieces.
-    await until(
+    await wait_until(
         lambda: (tmp_path / "output").exists() and (tmp_path / "output").read_text().endswith("three\n")
     )
     told = (tmp_path / "output").read_text()
     status = (tmp_path / "output").stat()
     assert status.st_uid == os.getuid()
-    assert status.st_mode & 0o777 == (0o620 if place.confinement.owner else 0o600)
-    if place.confinement.owner:
+    assert status.st_mode & 0o777 == (0o620 if sandbox.confinement.owner else 0o600)
+    if sandbox.confinement.owner:
         assert told.startswith("one\ntwo\ncat: ")
         assert "Permission denied" in told and "not permitted" in told
 
@@ -86,14 +88,14 @@ async def test_it_is_started_again_later_and_later(supervise: Make, monkeypatch:
         await (asyncio.sleep(seconds) if len(pauses) < 4 else asyncio.Event().wait())
 
     # How long it really takes is the machine's: each start and each end cost what they cost.
-    monkeypatch.setattr(supervised, "asyncio", _AsyncioThatSleeps(sleep))
+    monkeypatch.setattr(supervised_process, "asyncio", _AsyncioThatSleeps(sleep))
     loop = asyncio.get_running_loop()
     instance = supervise(
         "exit 3", clock=lambda: 0.0, on_change=lambda it: changes.append((it.state, loop.time()))
     )
     monkeypatch.setattr(instance, "_watch_output", asyncio.Event().wait)
     instance.start()
-    await until(lambda: len(pauses) == 4)
+    await wait_until(lambda: len(pauses) == 4)
     assert pauses == [0.1, 1.0, 2.0, 4.0]
     assert [state for state, _ in changes] == ["starting", "running", "waiting"] * 4
     ends = [at for state, at in changes if state == "waiting"]
@@ -117,24 +119,24 @@ class _AsyncioThatSleeps:
 
 
 async def test_what_a_crash_leaves_does_not_meet_its_successor(
-    supervise: Make, place: Place, tmp_path: Path
+    supervise: Make, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """A worker that goes on would hold the port."""
     left = []
 
-    def look(it: Supervised) -> None:
+    def look(it: SupervisedProcess) -> None:
         # Right then: it is started again a tenth of a second later.
         if it.state == "waiting":
-            left.append(find_marked(place.mark))
+            left.append(find_marked(sandbox.mark))
 
     instance = supervise("setsid sleep 100 & sleep 100 & kill -9 $$", on_change=look)
     instance.start()
-    await until(lambda: left)
+    await wait_until(lambda: left)
     assert left[0] == {}
     assert instance.last_exit == "ended with exit status 137 (SIGKILL, perhaps out of memory)"
 
 
-async def test_the_output_has_a_bound(supervise: Make, place: Place, tmp_path: Path) -> None:
+async def test_the_output_has_a_bound(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
     instance = supervise(
         "yes 'a line of some length' | head -c 20M; touch written; until [ -e cut ]; do sleep 0.02; done; "
         "echo last; exec sleep 100",
@@ -142,60 +144,62 @@ async def test_the_output_has_a_bound(supervise: Make, place: Place, tmp_path: P
     )
     instance.start()
     kept, output = tmp_path / "output.1", tmp_path / "output"
-    await until((place.folder / "written").exists)
-    await until(lambda: output.stat().st_size <= 2**20)
+    await wait_until((sandbox.folder / "written").exists)
+    await wait_until(lambda: output.stat().st_size <= 2**20)
     # Not earlier: what is written during a cut may be lost, and on a busy machine that is much.
-    (place.folder / "cut").touch()
-    await until(lambda: b"last\n" in output.read_bytes())
+    (sandbox.folder / "cut").touch()
+    await wait_until(lambda: b"last\n" in output.read_bytes())
     assert kept.stat().st_size <= 2 * 2**20
     assert (tmp_path / "output").stat().st_size <= 2**20
     assert kept.read_bytes().startswith(b"a line of some length\n")
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-async def test_one_of_an_earlier_deployer_goes_on(supervise: Make, place: Place, nowhere: int) -> None:
-    process = place.start("exec sleep 100", nowhere, dies_with_us=False)
+async def test_one_of_an_earlier_deployer_goes_on(
+    supervise: Make, sandbox: Sandbox, null_output: int
+) -> None:
+    process = sandbox.start("exec sleep 100", null_output, dies_with_deployer=False)
     await process.wait_started()
-    process.forget()
-    instance = supervise("exec sleep 200", adopted=adopt_process(process.pid, place.mark))
+    process.detach()
+    instance = supervise("exec sleep 200", adopted=adopt_process(process.pid, sandbox.mark))
     instance.start()
-    await until(lambda: instance.state == "running")
+    await wait_until(lambda: instance.state == "running")
     assert (instance.pid, instance.restarts) == (process.pid, 0)
     os.kill(process.pid, 9)
-    await until(lambda: instance.restarts == 1 and instance.state == "running")
+    await wait_until(lambda: instance.restarts == 1 and instance.state == "running")
     assert instance.pid != process.pid
 
 
-async def test_it_is_left_to_a_successor(supervise: Make, place: Place) -> None:
+async def test_it_is_left_to_a_successor(supervise: Make, sandbox: Sandbox) -> None:
     instance = supervise("exec sleep 100")
     instance.start()
-    await until(lambda: instance.state == "running")
+    await wait_until(lambda: instance.state == "running")
     pid = instance.pid
     assert pid is not None
-    await instance.leave()
-    successor = adopt_process(pid, place.mark)
+    await instance.detach()
+    successor = adopt_process(pid, sandbox.mark)
     await successor.end(1)
 
 
 async def test_what_cannot_be_started_is_tried_again(supervise: Make, tmp_path: Path) -> None:
     instance = supervise("exec sleep 100", output=tmp_path / "none" / "output")
     instance.start()
-    await until(lambda: instance.restarts >= 1)
+    await wait_until(lambda: instance.restarts >= 1)
     assert instance.last_exit == "could not be started: No such file or directory"
     (tmp_path / "none").mkdir()
-    await until(lambda: instance.state == "running")
+    await wait_until(lambda: instance.state == "running")
 
 
 @pytest.mark.parametrize("delay", [0, 0.001, 0.02, 0.1, 0.2])
-async def test_it_is_stopped_in_any_state(supervise: Make, place: Place, delay: float) -> None:
+async def test_it_is_stopped_in_any_state(supervise: Make, sandbox: Sandbox, delay: float) -> None:
     instance = supervise("sleep 0.05; exit 1")
     instance.start()
     await asyncio.sleep(delay)
     await instance.stop(1)
     assert instance.state == "stopped"
-    assert find_marked(place.mark) == {}
+    assert find_marked(sandbox.mark) == {}
     instance.start()
-    await until(lambda: instance.pid is not None)
+    await wait_until(lambda: instance.pid is not None)
 
 
 def test_what_can_never_be_started_is_told_at_once(supervise: Make) -> None:
@@ -204,10 +208,10 @@ def test_what_can_never_be_started_is_told_at_once(supervise: Make) -> None:
 
 
 async def test_each_start_but_the_first_may_have_another_mark_and_other_variables(
-    supervise: Make, place: Place, tmp_path: Path
+    supervise: Make, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """As with another port."""
-    given = iter([OSError(98, "no port is free"), (f"{place.mark}b", {"N": "second"})])
+    given = iter([OSError(98, "no port is free"), (f"{sandbox.mark}b", {"N": "second"})])
 
     def renew() -> tuple[str, dict[str, str]]:
         following = next(given)
@@ -222,10 +226,10 @@ async def test_each_start_but_the_first_may_have_another_mark_and_other_variable
         on_change=lambda it: faults.append(it.last_exit),
     )
     instance.start()
-    lines = [place.mark, f"{place.mark}b second"]
-    await until(lambda: (tmp_path / "output").exists())
-    await until(lambda: (tmp_path / "output").read_text().splitlines() == lines)
-    assert (instance.mark, instance.restarts) == (f"{place.mark}b", 2)
+    lines = [sandbox.mark, f"{sandbox.mark}b second"]
+    await wait_until(lambda: (tmp_path / "output").exists())
+    await wait_until(lambda: (tmp_path / "output").read_text().splitlines() == lines)
+    assert (instance.mark, instance.restarts) == (f"{sandbox.mark}b", 2)
     assert "could not be started: no port is free" in faults
 
 
@@ -245,21 +249,21 @@ def end_shortage(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 async def test_a_moment_without_threads_does_not_end_the_supervision(
     supervise: Make, monkeypatch: pytest.MonkeyPatch, end_shortage: Callable[[], None]
 ) -> None:
-    monkeypatch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.0)
-    monkeypatch.setattr(supervised, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.0)
+    monkeypatch.setattr(supervised_process, "_POLL_SECONDS", 0.01)
     instance = supervise("exit 1")
     instance.start()
-    await until(lambda: instance.restarts >= 2)
+    await wait_until(lambda: instance.restarts >= 2)
     end_shortage()
     restarts = instance.restarts
-    await until(lambda: instance.restarts > restarts)
+    await wait_until(lambda: instance.restarts > restarts)
     assert not any(task.done() for task in instance._tasks)
 
 
 async def test_an_unexpected_fault_does_not_end_the_supervision(
-    supervise: Make, monkeypatch: pytest.MonkeyPatch, place: Place
+    supervise: Make, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox
 ) -> None:
-    monkeypatch.setattr(supervised, "delay_before_restart", lambda _short_runs: 0.0)
+    monkeypatch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.0)
     faults, really_wait = iter([ValueError("a defect")]), RunningProcess.wait_started
 
     async def wait_started(self: RunningProcess) -> None:
@@ -270,24 +274,24 @@ async def test_an_unexpected_fault_does_not_end_the_supervision(
     monkeypatch.setattr(RunningProcess, "wait_started", wait_started)
     instance = supervise("exec sleep 100")
     instance.start()
-    await until(lambda: instance.restarts == 1 and instance.state == "running")
+    await wait_until(lambda: instance.restarts == 1 and instance.state == "running")
     assert instance.last_exit == "could not be supervised: the deployer's own log says why"
     # The command and the init of its PID namespace, and nothing of the first start.
-    left = {each.pid for each in find_marked(place.mark)[place.mark]}
+    left = {each.pid for each in find_marked(sandbox.mark)[sandbox.mark]}
     assert instance.pid in left and len(left) <= 2
 
 
 async def test_what_could_not_be_stopped_without_threads_is_stopped_by_the_next_call(
-    supervise: Make, place: Place, end_shortage: Callable[[], None]
+    supervise: Make, sandbox: Sandbox, end_shortage: Callable[[], None]
 ) -> None:
     instance = supervise("exec sleep 100")
     instance.start()
-    await until(lambda: instance.state == "running")
+    await wait_until(lambda: instance.state == "running")
     with pytest.raises(OSError, match="temporarily unavailable"):
         await instance.stop(0)
     end_shortage()
     await instance.stop(0)
-    assert (instance.state, find_marked(place.mark)) == ("stopped", {})
+    assert (instance.state, find_marked(sandbox.mark)) == ("stopped", {})
 
 
 async def test_a_call_for_which_there_was_no_thread_is_not_made_later(
@@ -295,7 +299,7 @@ async def test_a_call_for_which_there_was_no_thread_is_not_made_later(
 ) -> None:
     made = []
     with pytest.raises(OSError, match="temporarily unavailable"):
-        await threads.in_thread(lambda: made.append("refused"))
+        await threads.run_in_thread(lambda: made.append("refused"))
     end_shortage()
-    await threads.in_thread(lambda: made.append("accepted"))
+    await threads.run_in_thread(lambda: made.append("accepted"))
     assert made == ["accepted"]

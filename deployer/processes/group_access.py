@@ -1,7 +1,7 @@
-"""Covers what the operator's groups open, where commands keep these groups. Standard library only.
+"""Hides sockets and disks that the operator's groups can open from commands. Standard library only.
 
-An ordinary user cannot give up groups: the kernel denies `setgroups` in the user namespace. A command of an operator
-who is in `docker` would therefore be root by /run/docker.sock.
+An ordinary user cannot drop groups: the kernel denies `setgroups` in the user namespace. If the operator is in the
+group `docker`, a command could therefore become root through /run/docker.sock.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import os
 import stat
 
-from deployer.processes.kernel_calls import BIND, NODEV, NOSUID, RDONLY, REC, mount, set_attributes
+from deployer.processes.kernel_calls import BIND, NODEV, NOSUID, RDONLY, REC, mount, set_mount_attributes
 
 _RUN_FOLDERS = ("/run", "/var/run")
 _RESOLVER = "/etc/resolv.conf"
 _MOST_LINKS = 10
-# PATH leads through it on NixOS.
+# PATH leads through this link on NixOS.
 _SYSTEM = "current-system"
 
 
 def cover_run_folders() -> None:
     """Mount an empty read-only folder on /run, except for the resolver's configuration. Raises OSError.
 
-    The folder is covered and not the sockets: services make new ones when they restart.
+    The mount hides the whole folder instead of single sockets, since services create new ones when they restart.
     """
     for folder in sorted({os.path.realpath(path) for path in _RUN_FOLDERS if os.path.isdir(path)}):
         _cover(folder)
 
 
 def cover_disks() -> None:
-    """Mount /dev/null on the block devices that the operator's groups may read, as `disk` does. Raises OSError."""
+    """Mount /dev/null on the block devices that the operator's groups, such as `disk`, can open. Raises OSError."""
     with os.scandir("/dev") as found:
         paths = [
             each.path
@@ -41,7 +41,7 @@ def cover_disks() -> None:
 
 
 def _cover(folder: str) -> None:
-    kept = {path: source for path in _resolver_places(folder) if (source := _open(path)) is not None}
+    kept = {path: source for path in _find_resolver_paths(folder) if (source := _open(path)) is not None}
     system = os.path.join(folder, _SYSTEM)
     link = os.readlink(system) if os.path.islink(system) else None
     mount("pharos", folder, "tmpfs", NOSUID | NODEV, "size=64k,mode=755")
@@ -54,12 +54,12 @@ def _cover(folder: str) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
         mount(f"/proc/self/fd/{source}", path, None, BIND | REC)
         os.close(source)
-    set_attributes(folder, RDONLY | NOSUID | NODEV, 0)
+    set_mount_attributes(folder, RDONLY | NOSUID | NODEV, 0)
 
 
-def _resolver_places(folder: str) -> list[str]:
-    """Return what /etc/resolv.conf needs within the folder: the folders of its target and of the links to that, which
-    see a file that is replaced; or the target itself where it lies directly in the folder."""
+def _find_resolver_paths(folder: str) -> list[str]:
+    """Return the paths within the folder that /etc/resolv.conf needs: the parents of its target and of the links to the
+    target, in which a replaced file becomes visible, or the target itself if it is directly in the folder."""
     found: set[str] = set()
     path = _RESOLVER
     for _ in range(_MOST_LINKS):
@@ -72,7 +72,7 @@ def _resolver_places(folder: str) -> list[str]:
             found.add(os.path.realpath(path))
         elif parent.startswith(f"{folder}/"):
             found.add(parent)
-    # Parents before what lies in them.
+    # Sorted, so that parents come before their contents.
     return sorted(each for each in found if each.startswith(f"{folder}/"))
 
 

@@ -1,4 +1,5 @@
-"""Run by test_operators_groups.py as an ordinary user with keys and a group. Prints as JSON what commands can open."""
+"""Run by test_operator_isolation.py as an ordinary user with keys and a group. Prints as JSON what commands can
+open."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Run by test_with_fewer_rights.py: what commands of a Pharos without some rights are and see, as JSON."""
+"""Run by test_fewer_privileges.py: what commands of a Pharos without some rights are and see, as JSON."""
 
 import asyncio
 import json
@@ -67,21 +67,21 @@ async def main(path: Path, number: int) -> None:
     null = os.open("/dev/null", os.O_WRONLY)
     process = start_process(
         "exec env -i sleep 60", variables={}, confinement=confinement, mark=f"{mark}2", stdout=null, stderr=null,
-        dies_with_us=False,
+        dies_with_deployer=False,
     )  # fmt: skip
     # It confines itself before it becomes the command.
     while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
         await asyncio.sleep(0.02)
-    told["marks"] = sorted(Marks().of(process.pid))
+    told["marks"] = sorted(Marks().read(process.pid))
     if told["marks"]:
-        process.forget()
+        process.detach()
         process = adopt_process(process.pid, f"{mark}2")
     await process.end(60)
     told["status_of_second"] = await process.wait()
     try:
         other = Confinement(path, path, Owner(5, 5) if owner is None else None)
         start_process(
-            "true", variables={}, confinement=other, mark="n", stdout=1, stderr=1, dies_with_us=True
+            "true", variables={}, confinement=other, mark="n", stdout=1, stderr=1, dies_with_deployer=True
         )
     except ValueError as refused:
         told["refused"] = str(refused)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from deployer.processes.marks import find_marked
-from tests.deployer.processes.places import make_place
+from tests.deployer.processes.sandbox import make_sandbox
 
 PYTHON = Path("/usr/bin/python3")
 NOBODY = 65534
@@ -34,7 +34,7 @@ async def _ask(*prefix: str, uid: int = 0) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, uid, uid)
-        script = Path(__file__).with_name("with_fewer_rights.py")
+        script = Path(__file__).with_name("with_fewer_privileges.py")
         done = await asyncio.to_thread(
             subprocess.run,
             [*prefix, str(PYTHON), "-B", str(script), folder, str(OWNER)],
@@ -103,26 +103,26 @@ async def test_an_ordinary_user_without_namespaces() -> None:
 
 async def test_a_pharos_in_pharos(tmp_path: Path) -> None:
     """As where the tests of one are a step of another: each finds what is its own."""
-    place = make_place(tmp_path / "place")
+    sandbox = make_sandbox(tmp_path / "place")
     # Its own copy: it sees nothing of a repository that lies in /tmp, or in somebody's home.
-    app = place.confinement.folder
+    app = sandbox.confinement.folder
     shutil.copytree(REPOSITORY / "deployer" / "processes", app / "deployer" / "processes")
     for name in ("deployer/__init__.py", "storage_backends/__init__.py", "storage_backends/end_task.py"):
         (app / name).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / name, app / name)
-    shutil.copy(Path(__file__).with_name("with_fewer_rights.py"), app)
+    shutil.copy(Path(__file__).with_name("with_fewer_privileges.py"), app)
     for each in app.rglob("*"):
         each.chmod(0o755 if each.is_dir() else 0o644)
-    place.variables = {"PYTHONPATH": "."}
-    owner = place.confinement.owner
+    sandbox.variables = {"PYTHONPATH": "."}
+    owner = sandbox.confinement.owner
     assert owner is not None
-    told = json.loads(await place.run(f"{PYTHON} -B with_fewer_rights.py $HOME {OWNER}", 200))
+    told = json.loads(await sandbox.run(f"{PYTHON} -B with_fewer_privileges.py $HOME {OWNER}", 200))
     _check_what_always_holds(told, owner.uid)
     if told["has_namespaces"]:
         assert told["folder"].splitlines()[:3] == ["/srv/app", "/srv/home", "content"]
         assert "secret" not in told["hidden"]
-        assert told["marks"] == sorted([f"n{OWNER}:2", place.mark])
-    assert find_marked(place.mark) == {}
+        assert told["marks"] == sorted([f"n{OWNER}:2", sandbox.mark])
+    assert find_marked(sandbox.mark) == {}
 
 
 async def test_root_in_a_container() -> None:

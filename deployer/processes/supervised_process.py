@@ -1,4 +1,4 @@
-"""A long-running process that is started again when it ends."""
+"""Keeps a long-running process running: restarts it when it ends."""
 
 import asyncio
 import contextlib
@@ -11,27 +11,33 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from deployer.processes.back_off import STEADY_SECONDS, delay_before_restart
 from deployer.processes.confinement import Confinement
-from deployer.processes.exits import count_oom_kills, describe_exit, describe_own_exit
+from deployer.processes.exits import count_oom_kills, describe_exit, describe_unexpected_exit
 from deployer.processes.marks import StillRunning
-from deployer.processes.output_file import cut_output, end_line, open_output
+from deployer.processes.output_file import end_line, open_output, truncate_output
 from deployer.processes.running_process import RunningProcess
 from deployer.processes.start_process import check_start, start_process
 from storage_backends.end_task import end_task
 
 logger = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
+_STEADY_SECONDS = 60.0
+"""A run of this length resets the restart delay."""
+
+_FIRST_DELAY_SECONDS = 0.1
+_SECOND_DELAY_SECONDS = 1.0
+_MAX_DELAY_SECONDS = 60.0
 
 State = Literal["starting", "running", "waiting", "stopped"]
 
 
-class Supervised:
-    """One instance. Its output goes to a file, so that it outlives the deployer; it is told by its mark after that.
+class SupervisedProcess:
+    """Supervises one instance. The output goes to a file, so the process can outlive the deployer; its mark identifies
+    it for the next one.
 
-    `state`: "starting" until the process is there, "running", "waiting" from its end to its next start, "stopped"
-    before `start` and after `stop`. `last_exit` is the end of a sentence ("was ended by signal 15 (SIGTERM)").
+    `state`: "starting" until the process runs, "running", "waiting" between its end and its next start, "stopped"
+    before `start` and after `stop`. `last_exit` is a predicate ("was ended by signal 15 (SIGTERM)").
     """
 
     def __init__(
@@ -43,17 +49,17 @@ class Supervised:
         mark: str,
         output: Path,
         output_bytes: int = 10 * 2**20,
-        on_change: Callable[["Supervised"], None],
+        on_change: Callable[["SupervisedProcess"], None],
         adopted: RunningProcess | None = None,
         clock: Callable[[], float] = time.monotonic,
         renew: Callable[[], tuple[str, Mapping[str, str]]] | None = None,
     ) -> None:
         """`on_change` is called in the loop after every change of `state`, and must not raise.
 
-        `output_bytes` is how long the file may become before it is cut; as much again is kept in `<output>.1`.
-        `adopted` is a process that an earlier deployer started for the same mark; `clock` is in seconds.
-        `renew` is called before each start but the first one, and returns the mark and variables from then on; it may
-        raise OSError. Raises ValueError for what can never be started.
+        `output_bytes` is the size at which the file is truncated; as much again is kept in `<output>.1`. `adopted` is a
+        process that an earlier deployer started with the same mark; `clock` returns seconds. `renew` is called before
+        each restart, and returns the new mark and variables; it may raise OSError. Raises ValueError for arguments that
+        can never be started.
         """
         check_start(command, variables=variables, confinement=confinement, mark=mark)
         self._command = command
@@ -68,7 +74,7 @@ class Supervised:
         self._process: RunningProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._oom_kills: deque[int] = deque([count_oom_kills()], maxlen=2)
-        """The machine's counter, up to two seconds ago."""
+        """The machine's counter, as of up to two seconds ago."""
         self.mark = mark
         self.state: State = "stopped"
         self.restarts = 0
@@ -76,25 +82,24 @@ class Supervised:
 
     @property
     def pid(self) -> int | None:
-        """None while no process runs."""
         return None if self._process is None else self._process.pid
 
     @property
     def started_at(self) -> datetime | None:
-        """When the process that runs was started, in UTC."""
+        """The start time of the running process, in UTC."""
         return None if self._process is None else self._process.started_at
 
     def start(self) -> None:
-        """Start it, or watch the adopted one; from now on start it again whenever it ends. Twice is once."""
+        """Start the process, or watch the adopted one, and restart it whenever it ends. A second call has no effect."""
         if not self._tasks:
             self._change("starting")
             self._tasks = [asyncio.ensure_future(each) for each in (self._supervise(), self._watch_output())]
 
     async def stop(self, grace_seconds: float) -> None:
         """End the process as `RunningProcess.end` does, and do not restart it. Raises StillRunning, and OSError if the
-        machine has no resources for the search of its processes; the caller then retries."""
+        machine has no resources to search its processes; the caller then retries."""
         await self._end_tasks()
-        # An adopted one that was never started is ours to end as well.
+        # Also ends an adopted process if `start` was never called.
         process = self._process or self._adopted
         try:
             if process is not None:
@@ -112,12 +117,12 @@ class Supervised:
         self._process = self._adopted = None
         self._change("stopped")
 
-    async def leave(self) -> None:
-        """Supervise it no longer and let it run: for a deployer that ends, whose successor adopts it."""
+    async def detach(self) -> None:
+        """Stop supervising and let the process run, for a deployer that ends and whose successor adopts the process."""
         await self._end_tasks()
         if self._process is not None:
             await self._process.wait_started()
-            self._process.forget()
+            self._process.detach()
             self._process = None
 
     async def _end_tasks(self) -> None:
@@ -133,20 +138,20 @@ class Supervised:
                 await self._run_once()
             except Exception:
                 # Keep the task running: nothing else would restart the application.
-                logger.exception("%s could not be supervised: it is started again", self.mark)
+                logger.exception("the supervision of %s failed: it is restarted", self.mark)
                 self.last_exit = "could not be supervised: the deployer's own log says why"
                 await self._end_rest()
-            short_runs = 1 if self._clock() - begun >= STEADY_SECONDS else short_runs + 1
+            short_runs = 1 if self._clock() - begun >= _STEADY_SECONDS else short_runs + 1
             self._process = None
             self._change("waiting")
-            await asyncio.sleep(delay_before_restart(short_runs))
+            await asyncio.sleep(compute_restart_delay(short_runs))
             self.restarts += 1
             self._change("starting")
 
     async def _run_once(self) -> None:
-        """Until it has ended and nothing of it is left, as its workers would keep its port. Sets `last_exit`."""
+        """Run the process until it and all its workers, which could keep its port, have ended. Set `last_exit`."""
         try:
-            self._process = self._adopted or self._launch()
+            self._process = self._adopted or self._start_process()
         except OSError as fault:
             self.last_exit = f"could not be started: {fault.strerror}"
             return
@@ -155,15 +160,15 @@ class Supervised:
         if self._process.fault is None:
             self._change("running")
         status = await self._process.wait()
-        exit_told = describe_own_exit(status, count_oom_kills() - self._oom_kills[0])
-        self.last_exit = self._process.fault or exit_told
+        exit_description = describe_unexpected_exit(status, count_oom_kills() - self._oom_kills[0])
+        self.last_exit = self._process.fault or exit_description
         await self._end_rest()
-        # What the next start prints begins on a line of its own.
+        # The output of the next start begins on a line of its own.
         with contextlib.suppress(OSError):
             end_line(self._output)
 
     async def _end_rest(self) -> None:
-        """End the remaining processes as far as possible; the next start tries again."""
+        """Try to end the remaining processes; the next start tries again."""
         if self._process is None:
             return
         try:
@@ -174,7 +179,7 @@ class Supervised:
         except Exception:
             logger.exception("%s may have left processes behind", self.mark)
 
-    def _launch(self) -> RunningProcess:
+    def _start_process(self) -> RunningProcess:
         if self.restarts and self._renew is not None:
             self.mark, self._variables = self._renew()
         output = open_output(self._output, self._confinement.owner)
@@ -186,7 +191,7 @@ class Supervised:
                 mark=self.mark,
                 stdout=output,
                 stderr=output,
-                dies_with_us=False,
+                dies_with_deployer=False,
             )
         finally:
             os.close(output)
@@ -194,10 +199,10 @@ class Supervised:
     async def _watch_output(self) -> None:
         is_logged = False
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             try:
                 self._oom_kills.append(count_oom_kills())
-                await asyncio.to_thread(cut_output, self._output, self._output_bytes)
+                await asyncio.to_thread(truncate_output, self._output, self._output_bytes)
                 is_logged = False
             except OSError:
                 # Without the file, or on a failing disk, there is nothing to truncate.
@@ -205,9 +210,17 @@ class Supervised:
             except Exception:
                 # Such as no free thread. Log once, as the next attempts may fail the same way.
                 if not is_logged:
-                    logger.exception("the output of %s could not be cut: it is tried again", self.mark)
+                    logger.exception("the output of %s could not be truncated: trying again", self.mark)
                 is_logged = True
 
     def _change(self, state: State) -> None:
         self.state = state
         self._on_change(self)
+
+
+def compute_restart_delay(short_runs: int) -> float:
+    """Return the delay in seconds after so many short runs in a row. A long run counts as the first short one."""
+    if short_runs <= 1:
+        return _FIRST_DELAY_SECONDS
+    # Bound the exponent too, since a huge power would not fit into a float.
+    return min(_SECOND_DELAY_SECONDS * 2.0 ** min(short_runs - 2, 10), _MAX_DELAY_SECONDS)

@@ -33,7 +33,7 @@ while True:
 
 
 @dataclass
-class Place:
+class Sandbox:
     """Everything in it is the owner's; `path` itself is as pytest makes it, 0700 of our own user."""
 
     path: Path
@@ -45,10 +45,10 @@ class Place:
     def folder(self) -> Path:
         return self.confinement.folder
 
-    def limited(self, **limits: int) -> "Place":
-        return self.changed(limits=Limits(**limits))
+    def with_limits(self, **limits: int) -> "Sandbox":
+        return self.with_confinement(limits=Limits(**limits))
 
-    def changed(self, **members: Any) -> "Place":
+    def with_confinement(self, **members: Any) -> "Sandbox":
         return replace(self, confinement=replace(self.confinement, **members))
 
     async def run(self, command: str, timeout_seconds: float = 120) -> str:
@@ -69,7 +69,7 @@ class Place:
         )
         return b"".join(heard.values()).decode()
 
-    def start(self, command: str, output: int, dies_with_us: bool = True) -> Any:
+    def start(self, command: str, output: int, dies_with_deployer: bool = True) -> Any:
         return start_process(
             command,
             variables=self.variables,
@@ -77,11 +77,11 @@ class Place:
             mark=self.mark,
             stdout=output,
             stderr=output,
-            dies_with_us=dies_with_us,
+            dies_with_deployer=dies_with_deployer,
         )
 
 
-def make_place(path: Path) -> Place:
+def make_sandbox(path: Path) -> Sandbox:
     """A user of its own for each where we are root: a step ends whatever runs as its owner."""
     owner = None
     if os.geteuid() == 0:
@@ -93,10 +93,10 @@ def make_place(path: Path) -> Place:
         if owner is not None:
             os.chown(folder, owner.uid, owner.gid)
     mark = f"test:{os.getpid()}:{_DICE.randrange(10**12)}:"
-    return Place(path, Confinement(*folders, owner, is_writable=True), mark)
+    return Sandbox(path, Confinement(*folders, owner, is_writable=True), mark)
 
 
-async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+async def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not condition():

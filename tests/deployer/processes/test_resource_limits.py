@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from deployer.processes.user_count import processes_allowed
-from tests.deployer.processes.places import PYTHON, Place, until
+from deployer.processes.resource_limits import compute_process_limit
+from tests.deployer.processes.sandbox import PYTHON, Sandbox, wait_until
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="needs root, whose other processes do not count for the limit"
@@ -25,38 +25,38 @@ while True:
 '"""
 
 
-def _uid(place: Place) -> int:
-    assert place.confinement.owner is not None
-    return place.confinement.owner.uid
+def _uid(sandbox: Sandbox) -> int:
+    assert sandbox.confinement.owner is not None
+    return sandbox.confinement.owner.uid
 
 
-async def test_a_release_that_fills_its_limit_is_replaced(place: Place, nowhere: int) -> None:
+async def test_a_release_that_fills_its_limit_is_replaced(sandbox: Sandbox, null_output: int) -> None:
     """The new one may start as many, and no more."""
-    small = place.limited(processes=64)
-    old = small.start(FULL, nowhere)
-    mark = place.confinement.home / "full"
-    await until(mark.exists)
+    small = sandbox.with_limits(processes=64)
+    old = small.start(FULL, null_output)
+    mark = sandbox.confinement.home / "full"
+    await wait_until(mark.exists)
     mark.unlink()
-    allowed = processes_allowed(_uid(place), 64)
+    allowed = compute_process_limit(_uid(sandbox), 64)
     assert 128 <= allowed < 140
-    new = small.start(FULL, nowhere)
-    await until(mark.exists)
-    assert processes_allowed(_uid(place), 64) == allowed + 64
+    new = small.start(FULL, null_output)
+    await wait_until(mark.exists)
+    assert compute_process_limit(_uid(sandbox), 64) == allowed + 64
     await asyncio.gather(old.end(0), new.end(0))
 
 
-async def test_the_first_process_of_a_user_gets_its_limit(place: Place) -> None:
-    assert (await place.limited(processes=64).run("grep processes /proc/self/limits")).split()[2:4] == [
+async def test_the_first_process_of_a_user_gets_its_limit(sandbox: Sandbox) -> None:
+    assert (await sandbox.with_limits(processes=64).run("grep processes /proc/self/limits")).split()[2:4] == [
         "64"
     ] * 2
 
 
 @pytest.mark.parametrize(("running", "allowed"), [(0, 10), (1, 20), (15, 25), (45, 55), (75, 80), (90, 80)])
-def test_what_runs_is_added_up_to_eight_times_the_limit(place: Place, running: int, allowed: int) -> None:
+def test_what_runs_is_added_up_to_eight_times_the_limit(sandbox: Sandbox, running: int, allowed: int) -> None:
     """Threads count."""
-    uid = _uid(place)
+    uid = _uid(sandbox)
     if not running:
-        assert processes_allowed(uid, 10) == allowed
+        assert compute_process_limit(uid, 10) == allowed
         return
     code = (
         "import sys, threading\n"
@@ -68,7 +68,7 @@ def test_what_runs_is_added_up_to_eight_times_the_limit(place: Place, running: i
     )
     try:
         assert child.stdout is not None and child.stdout.readline() == b"all\n"
-        assert processes_allowed(uid, 10) == allowed
+        assert compute_process_limit(uid, 10) == allowed
     finally:
         child.kill()
         child.communicate()

@@ -1,4 +1,4 @@
-"""The files of the person who runs Pharos that commands must not read, where both are the same user."""
+"""The private files and the groups of the operator, for commands that run as the same user."""
 
 import contextlib
 import os
@@ -40,24 +40,24 @@ _PRIVATE = (
     ".pki",
 )
 
-# Folders of sockets that a group opens and that make its members root. Those in /run are covered with all of it.
-_OF_GROUPS = ("/var/lib/incus", "/var/lib/lxd", "/var/snap/lxd/common/lxd")
+# Folders of sockets that make members of a group root. `group_access.py` hides all of /run.
+_GROUP_SOCKET_FOLDERS = ("/var/lib/incus", "/var/lib/lxd", "/var/snap/lxd/common/lxd")
 
 
-def operators_places() -> tuple[Path, ...]:
-    """Private files and folders in the operator's homes (of passwd and of HOME), the folder of the session's sockets
-    (ssh and GPG agents, the user's systemd), and those of container managers. Empty as root, whose commands have a user
-    of their own."""
+def operator_paths() -> tuple[Path, ...]:
+    """Return paths to hide from commands: private files in the operator's homes (of passwd and of HOME), the folder of
+    the session's sockets (ssh and GPG agents, the user's systemd), and those of container managers. Empty as root,
+    whose commands have users of their own."""
     uid = os.geteuid()
     if uid == 0:
         return ()
     homes = {os.environ.get("HOME", "")}
     with contextlib.suppress(KeyError):
         homes.add(pwd.getpwuid(uid).pw_dir)
-    places = [Path(home, name) for home in sorted(homes) if home.startswith("/") for name in _PRIVATE]
-    return (*places, Path(f"/run/user/{uid}"), *map(Path, _OF_GROUPS))
+    paths = [Path(home, name) for home in sorted(homes) if home.startswith("/") for name in _PRIVATE]
+    return (*paths, Path(f"/run/user/{uid}"), *map(Path, _GROUP_SOCKET_FOLDERS))
 
 
-def operators_groups() -> tuple[int, ...]:
-    """Return the other groups of the operator, which commands keep. Empty as root, whose commands have none."""
+def operator_groups() -> tuple[int, ...]:
+    """Return the supplementary groups of the operator, which commands keep. Empty as root, whose commands have none."""
     return () if os.geteuid() == 0 else tuple(sorted({*os.getgroups()} - {os.getegid()}))

@@ -57,7 +57,7 @@ def told() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
-        script = Path(__file__).with_name("with_operators_groups.py")
+        script = Path(__file__).with_name("with_operator_files.py")
         mark = f"test:{secrets.token_hex(8)}:"
         done = subprocess.run(
             ["unshare", "--mount", "sh", "-c", MACHINE, "sh", str(PYTHON), "-B", str(script), folder, mark],
