@@ -1,4 +1,4 @@
-"""A place for processes, of which nothing may be left after the test."""
+"""Fixtures for processes, all of which must have ended after the test."""
 
 import os
 from collections.abc import AsyncIterator, Iterator

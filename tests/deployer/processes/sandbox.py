@@ -13,13 +13,13 @@ from deployer.processes.confinement import Confinement, Limits, Owner
 from deployer.processes.run_step import Stream, run_step
 from deployer.processes.start_process import start_process
 
-# Hypothesis seeds the usual generator: two processes of one run would draw the same user, and end the other's steps.
-_DICE = random.SystemRandom()
-# None that a deployer may have: deployers of other tests end what runs as their users.
+# Hypothesis seeds the default generator: two test processes would draw the same user, and end each other's steps.
+_RANDOM = random.SystemRandom()
+# Outside of the range of deployers: deployers of other tests end all processes of their users.
 _USERS = range(2_000_000_000, 2_100_000_000)
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
-"""One that every user may run, where there is such."""
+"""A Python that every user may run, if the machine has one."""
 
 FORK_BOMB = f"""exec {PYTHON} -c '
 import os
@@ -29,12 +29,12 @@ while True:
     except OSError:
         pass
 '"""
-"""Each of its processes forks for ever, also when it may not for the moment."""
+"""All of its processes fork forever, and continue after refused forks."""
 
 
 @dataclass
 class Sandbox:
-    """Everything in it is the owner's; `path` itself is as pytest makes it, 0700 of our own user."""
+    """Folders of the owner, below `path`, which only the tests' user can enter (0700)."""
 
     path: Path
     confinement: Confinement
@@ -52,8 +52,8 @@ class Sandbox:
         return replace(self, confinement=replace(self.confinement, **members))
 
     async def run(self, command: str, timeout_seconds: float = 120) -> str:
-        """What the step printed: its standard output, then its standard error. Raises StepFailed."""
-        # Which of two streams is heard first is nobody's promise.
+        """Run a step and return its standard output, followed by its standard error. Raises StepFailed."""
+        # The order of chunks from different streams is undefined.
         heard: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
 
         async def listen(stream: Stream, chunk: bytes) -> None:
@@ -82,27 +82,27 @@ class Sandbox:
 
 
 def make_sandbox(path: Path) -> Sandbox:
-    """A user of its own for each where we are root: a step ends whatever runs as its owner."""
+    """Create a sandbox, as root with a user of its own: a step ends all processes of its owner."""
     owner = None
     if os.geteuid() == 0:
-        number = _DICE.choice(_USERS)
+        number = _RANDOM.choice(_USERS)
         owner = Owner(number, number)
     folders = [path / "app", path / "home"]
     for folder in folders:
         folder.mkdir(parents=True)
         if owner is not None:
             os.chown(folder, owner.uid, owner.gid)
-    mark = f"test:{os.getpid()}:{_DICE.randrange(10**12)}:"
+    mark = f"test:{os.getpid()}:{_RANDOM.randrange(10**12)}:"
     return Sandbox(path, Confinement(*folders, owner, is_writable=True), mark)
 
 
 async def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Raises TimeoutError."""
+    """Poll the condition until it is true. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
 
 
 def command_line(pid: int) -> bytes:
-    """Each argument with a zero behind it; empty for the moment in which the process becomes another program."""
+    """Return the arguments, each followed by a zero byte; empty while the process executes a new program."""
     return Path(f"/proc/{pid}/cmdline").read_bytes()

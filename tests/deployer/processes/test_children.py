@@ -1,4 +1,4 @@
-"""What nobody can watch is killed and reaped, and the failure is told."""
+"""Processes that cannot be watched are killed and reaped, and the failure is reported."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_what_cannot_be_watched_is_killed(
+async def test_processes_that_cannot_be_watched_are_killed(
     sandbox: Sandbox, null_output: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusable = range(1, _MOST_OPENED + 1) if await has_namespaces() else [1]
@@ -69,10 +69,10 @@ async def test_what_cannot_be_watched_is_killed(
         assert find_marked(sandbox.mark) == {}
 
 
-async def test_a_launcher_that_ended_before_it_is_watched_leaves_nothing(
+async def test_no_process_is_left_of_a_launcher_that_ended_before_it_is_watched(
     sandbox: Sandbox, null_output: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its command has left its group by then."""
+    """The command has left the launcher's group by then."""
     descriptors, children = _descriptors(), _children()
 
     def refuse(pid: int) -> None:
@@ -86,16 +86,14 @@ async def test_a_launcher_that_ended_before_it_is_watched_leaves_nothing(
         await wait_until(lambda: _children() <= children and _descriptors() == descriptors)
 
 
-async def test_a_step_tells_that_it_could_not_be_watched(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_step_that_cannot_be_watched_fails(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     if await has_namespaces():
         monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(2))
         with pytest.raises(StepFailed, match="could not be watched: Too many open files"):
             await sandbox.run("exec sleep 600")
 
 
-async def test_an_instance_that_could_not_be_watched_is_started_again(
+async def test_an_instance_that_cannot_be_watched_is_restarted(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not await has_namespaces():
@@ -112,12 +110,12 @@ async def test_an_instance_that_could_not_be_watched_is_started_again(
     monkeypatch.setattr(os, "pidfd_open", _FewDescriptors(2))
     instance.start()
     await wait_until(lambda: instance.state == "running")
-    told = "could not be watched: Too many open files"
-    assert seen == [("starting", None), ("waiting", told), ("starting", told), ("running", told)]
+    expected = "could not be watched: Too many open files"
+    assert seen == [("starting", None), ("waiting", expected), ("starting", expected), ("running", expected)]
     await instance.stop(0)
 
 
-async def test_an_instance_is_started_again_though_its_rest_cannot_be_looked_for(
+async def test_an_instance_is_restarted_although_its_remaining_processes_cannot_be_searched(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = SupervisedProcess(
@@ -142,8 +140,8 @@ async def test_an_instance_is_started_again_though_its_rest_cannot_be_looked_for
     await instance.stop(0)
 
 
-async def test_stuck_processes_of_one_keep_no_thread_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than the threads of everybody are: on two cores six."""
+async def test_stuck_processes_block_no_thread_of_other_applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are more stuck searches than threads in the shared pool (six on two cores)."""
     monkeypatch.setattr(marks, "_TIMEOUT_SECONDS", 3600)
     held = [process_table.Process(2**22 + 1, 1, 1, 1, "D", 0)]
     monkeypatch.setattr(marks, "find_related", lambda *_: list(held))
@@ -154,7 +152,7 @@ async def test_stuck_processes_of_one_keep_no_thread_from_others(monkeypatch: py
         assert not any(task.done() for task in ending)
         monkeypatch.setattr(marks, "_TIMEOUT_SECONDS", -1)
         with pytest.raises(StillRunning):
-            # There is a thread for the next one, too.
+            # The next search gets a thread too.
             await end_instance("stuck:last", None, None)
     finally:
         held.clear()

@@ -1,4 +1,4 @@
-"""Programs that hide from whoever ends them: nothing of them is left after a step, a stop or a restart."""
+"""No process of a program that tries to hide is left after a step, a stop or a restart."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _of_owner(sandbox: Sandbox) -> list[int]:
+def _find_processes_of_owner(sandbox: Sandbox) -> list[int]:
     owner = sandbox.confinement.owner
     assert owner is not None
     return [each.pid for each in read_processes() if read_uid(each.pid) == owner.uid]
@@ -34,43 +34,45 @@ def _is_hidden(sandbox: Sandbox) -> bool:
 
 @pytest.fixture(autouse=True)
 async def nothing_left(sandbox: Sandbox) -> AsyncIterator[None]:
-    """The owner's processes are ended by their user as well, so that a failure leaves none."""
+    """Also end all processes of the owner, so that a failed test leaves none."""
     if not await has_namespaces():
-        pytest.skip("this kernel grants no namespaces: what hides from its marks is not found")
+        pytest.skip("this kernel grants no namespaces, without which hidden processes are not found")
     yield
-    left = _of_owner(sandbox)
+    left = _find_processes_of_owner(sandbox)
     await end_marked(sandbox.mark, sandbox.confinement.owner)
     assert left == []
 
 
-async def test_after_a_step(sandbox: Sandbox) -> None:
+async def test_no_hidden_process_is_left_after_a_step(sandbox: Sandbox) -> None:
     await sandbox.run(f"{HIDE}\nuntil [ -e ~/hidden ]; do sleep 0.02; done")
-    assert _of_owner(sandbox) == []
+    assert _find_processes_of_owner(sandbox) == []
 
 
-async def test_after_a_step_that_takes_too_long(sandbox: Sandbox) -> None:
+async def test_no_hidden_process_is_left_after_a_step_that_times_out(sandbox: Sandbox) -> None:
     with pytest.raises(StepTimedOut):
         await sandbox.run(f"{HIDE}\nuntil [ -e ~/hidden ]; do sleep 0.02; done; sleep 600", timeout_seconds=3)
     assert _is_hidden(sandbox)
-    assert _of_owner(sandbox) == []
+    assert _find_processes_of_owner(sandbox) == []
 
 
-async def test_after_an_instance_was_stopped(sandbox: Sandbox, tmp_path: Path) -> None:
-    """By its mark alone: other instances may run as the same user."""
+async def test_no_hidden_process_is_left_after_an_instance_is_stopped(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Only the mark identifies the processes, since other instances may run as the same user."""
     instance = _supervise(sandbox, f"{HIDE}\nexec sleep 600", tmp_path, lambda _: None)
     instance.start()
     await wait_until(lambda: _is_hidden(sandbox))
     await instance.stop(1)
-    assert _of_owner(sandbox) == []
+    assert _find_processes_of_owner(sandbox) == []
 
 
-async def test_after_an_instance_crashed(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Nothing of it meets the next one, whose port it would hold."""
+async def test_no_hidden_process_is_left_after_an_instance_crashed(sandbox: Sandbox, tmp_path: Path) -> None:
+    """A remaining process would hold the port of the next start."""
     left: list[list[int]] = []
 
     def look(it: SupervisedProcess) -> None:
         if it.state == "waiting":
-            left.append(_of_owner(sandbox))
+            left.append(_find_processes_of_owner(sandbox))
 
     command = f"{HIDE}\nuntil [ -e ~/hidden ]; do sleep 0.02; done; exit 3"
     instance = _supervise(sandbox, command, tmp_path, look)
@@ -80,8 +82,8 @@ async def test_after_an_instance_crashed(sandbox: Sandbox, tmp_path: Path) -> No
     assert left[0] == []
 
 
-async def test_after_its_deployer_was_killed_in_the_middle(sandbox: Sandbox, null_output: int) -> None:
-    """As a successor ends what it does not take over; and no other instance of the same user with it."""
+async def test_hidden_processes_of_a_killed_deployer_are_ended(sandbox: Sandbox, null_output: int) -> None:
+    """A successor ends instances that it does not adopt, and spares other instances of the same user."""
     other = Sandbox(sandbox.path, sandbox.confinement, sandbox.mark + "2")
     process = sandbox.start(f"{HIDE}\nexec sleep 600", null_output, dies_with_deployer=False)
     neighbour = other.start("exec sleep 600", null_output, dies_with_deployer=False)
@@ -89,7 +91,7 @@ async def test_after_its_deployer_was_killed_in_the_middle(sandbox: Sandbox, nul
     await wait_until(lambda: _is_hidden(sandbox))
     process.detach()
     children = psutil.Process().children()
-    assert await _end_alone(sandbox.mark) > 0
+    assert await _end_instance_and_reap(sandbox.mark) > 0
     for each in children:
         if each.pid != neighbour.pid and not each.is_running():
             each.wait()
@@ -98,10 +100,10 @@ async def test_after_its_deployer_was_killed_in_the_middle(sandbox: Sandbox, nul
     await neighbour.end(0)
 
 
-async def _end_alone(mark: str) -> int:
+async def _end_instance_and_reap(mark: str) -> int:
     ending = asyncio.ensure_future(end_instance(mark, None, None))
     while not ending.done():
-        # Nobody else reaps what was let go.
+        # Detached processes have no other reaper.
         for each in psutil.Process().children():
             if each.status() == psutil.STATUS_ZOMBIE:
                 each.wait(0)
@@ -109,8 +111,8 @@ async def _end_alone(mark: str) -> int:
     return ending.result()
 
 
-async def test_a_launcher_that_is_killed_leaves_no_child(sandbox: Sandbox, null_output: int) -> None:
-    """In whatever it does just then."""
+async def test_no_child_is_left_of_a_killed_launcher(sandbox: Sandbox, null_output: int) -> None:
+    """The kill hits the launcher at different stages."""
     before = {each.pid for each in psutil.Process().children()}
     for pause in (0, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05):
         process = sandbox.start("exec sleep 600", null_output)
@@ -118,12 +120,12 @@ async def test_a_launcher_that_is_killed_leaves_no_child(sandbox: Sandbox, null_
         os.kill(process.pid, 9)
         await process.wait()
         await process.end(0)
-        assert _of_owner(sandbox) == []
+        assert _find_processes_of_owner(sandbox) == []
     assert {each.pid for each in psutil.Process().children()} <= before
 
 
-async def test_what_kills_all_that_it_reaches_ends_itself_alone(sandbox: Sandbox, null_output: int) -> None:
-    """Another command of the same user is out of its reach, which in a step of an ordinary user is Pharos."""
+async def test_a_command_can_kill_only_its_own_processes(sandbox: Sandbox, null_output: int) -> None:
+    """Other processes of the same user are out of reach: if Pharos is an ordinary user, Pharos is one of them."""
     other = Sandbox(sandbox.path, sandbox.confinement, sandbox.mark + "2")
     neighbour = other.start("exec sleep 600", null_output)
     await neighbour.wait_started()

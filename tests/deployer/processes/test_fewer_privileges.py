@@ -1,4 +1,4 @@
-"""Pharos as an ordinary user, as in its image, or as a root with less: what the kernel grants, and what is left."""
+"""Pharos runs as an ordinary user, as in its image, or as root with fewer capabilities."""
 
 import asyncio
 import grp
@@ -19,7 +19,7 @@ from tests.deployer.processes.sandbox import make_sandbox
 
 PYTHON = Path("/usr/bin/python3")
 NOBODY = 65534
-# Of this run alone, and no deployer's: a step ends whatever runs as its owner, and is found by its mark.
+# Unique to this run and outside of the range of deployers: a step ends all processes of its owner.
 OWNER = random.SystemRandom().randrange(2_100_000_000, 2_140_000_000)
 REPOSITORY = Path(__file__).parents[3]
 
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def _ask(*prefix: str, uid: int = 0) -> dict[str, Any]:
-    """What the script tells, which is run as the last arguments of `prefix`."""
-    # Pytest's own folders are closed to others.
+async def _run_script(*prefix: str, uid: int = 0) -> dict[str, Any]:
+    """Run with_fewer_privileges.py through the command `prefix`; return its report."""
+    # Other users cannot enter pytest's folders.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, uid, uid)
@@ -52,59 +52,59 @@ def _name(number: int) -> str:
     return f"{pwd.getpwuid(number).pw_name}\n{grp.getgrgid(number).gr_name}"
 
 
-def _check_what_always_holds(told: dict[str, Any], uid: int) -> None:
-    status = dict(line.split(":", 1) for line in told["status"].splitlines())
+def _check_common(report: dict[str, Any], uid: int) -> None:
+    status = dict(line.split(":", 1) for line in report["status"].splitlines())
     assert status["Uid"].split() == [str(uid)] * 4
     assert {status[name].strip() for name in ("CapPrm", "CapEff", "CapInh", "CapAmb")} == {"0" * 16}
     assert status["NoNewPrivs"].strip() == "1"
-    assert told["left"] == 0
-    assert told["failed"] == "ended with status 3"
+    assert report["left"] == 0
+    assert report["failed"] == "ended with status 3"
 
 
-def _check_what_is_left_without_namespaces(told: dict[str, Any]) -> None:
-    assert told["has_namespaces"] is False
-    assert told["folder"].splitlines()[:3] == [f"{told['path']}/app", f"{told['path']}/home", "content"]
-    # The environment was its only mark.
-    assert told["marks"] == []
-    assert told["status_of_second"] == -15
+def _check_without_namespaces(report: dict[str, Any]) -> None:
+    assert report["has_namespaces"] is False
+    assert report["folder"].splitlines()[:3] == [f"{report['path']}/app", f"{report['path']}/home", "content"]
+    # Without namespaces, `env -i` removes the only mark.
+    assert report["marks"] == []
+    assert report["status_of_second"] == -15
 
 
 @pytest.mark.parametrize("uid", [NOBODY, OWNER], ids=["named", "without a name"])
-async def test_an_ordinary_user_with_namespaces(uid: int) -> None:
-    told = await _ask("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", uid=uid)
-    _check_what_always_holds(told, uid)
-    assert "cannot have an owner" in told["refused"]
-    if not told["has_namespaces"]:
+async def test_commands_of_an_ordinary_user_with_namespaces(uid: int) -> None:
+    report = await _run_script("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", uid=uid)
+    _check_common(report, uid)
+    assert "cannot have an owner" in report["refused"]
+    if not report["has_namespaces"]:
         pytest.skip("this kernel grants ordinary users no namespaces")
-    lines = told["folder"].splitlines()
+    lines = report["folder"].splitlines()
     assert lines[:3] == ["/srv/app", "/srv/home", "content"]
     assert "Read-only file system" in lines[3]
     # Postgres' peer authentication goes by the user's own name.
-    assert told["name"] == (f"{_name(NOBODY)}\n" if uid == NOBODY else "app\napp\n")
-    # Its /tmp is empty.
+    assert report["name"] == (f"{_name(NOBODY)}\n" if uid == NOBODY else "app\napp\n")
+    # /tmp is empty.
     assert lines[4:] == ["home"]
-    assert "secret" not in told["hidden"]
-    assert told["shared"] == f"pharos-{OWNER}\n"
-    assert told["marks"] == [f"n{OWNER}:2"]
-    assert told["status_of_second"] == -15
+    assert "secret" not in report["hidden"]
+    assert report["shared"] == f"pharos-{OWNER}\n"
+    assert report["marks"] == [f"n{OWNER}:2"]
+    assert report["status_of_second"] == -15
 
 
-async def test_an_ordinary_user_without_namespaces() -> None:
-    """Here because the kernel grants none to who is in a chroot. The rights of files are all that is left."""
+async def test_commands_of_an_ordinary_user_without_namespaces() -> None:
+    """The kernel grants no namespaces in a chroot. Only file permissions protect files."""
     with tempfile.TemporaryDirectory() as root:
         script = f'mount --rbind / {root} && exec chroot --userspec={NOBODY}:{NOBODY} --groups={NOBODY} {root} "$@"'
-        told = await _ask("unshare", "--mount", "sh", "-c", script, "sh", uid=NOBODY)
-    _check_what_always_holds(told, NOBODY)
-    _check_what_is_left_without_namespaces(told)
-    assert "cannot have an owner" in told["refused"]
-    # Both are the same user.
-    assert "secret" in told["hidden"]
+        report = await _run_script("unshare", "--mount", "sh", "-c", script, "sh", uid=NOBODY)
+    _check_common(report, NOBODY)
+    _check_without_namespaces(report)
+    assert "cannot have an owner" in report["refused"]
+    # Pharos and the command are the same user.
+    assert "secret" in report["hidden"]
 
 
-async def test_a_pharos_in_pharos(tmp_path: Path) -> None:
-    """As where the tests of one are a step of another: each finds what is its own."""
+async def test_a_nested_pharos_finds_only_its_own_processes(tmp_path: Path) -> None:
+    """The tests of one Pharos may run as a step of another."""
     sandbox = make_sandbox(tmp_path / "place")
-    # Its own copy: it sees nothing of a repository that lies in /tmp, or in somebody's home.
+    # A copy, since the command cannot see a repository in /tmp or in a home.
     app = sandbox.confinement.folder
     shutil.copytree(REPOSITORY / "deployer" / "processes", app / "deployer" / "processes")
     for name in ("deployer/__init__.py", "storage_backends/__init__.py", "storage_backends/end_task.py"):
@@ -116,20 +116,20 @@ async def test_a_pharos_in_pharos(tmp_path: Path) -> None:
     sandbox.variables = {"PYTHONPATH": "."}
     owner = sandbox.confinement.owner
     assert owner is not None
-    told = json.loads(await sandbox.run(f"{PYTHON} -B with_fewer_privileges.py $HOME {OWNER}", 200))
-    _check_what_always_holds(told, owner.uid)
-    if told["has_namespaces"]:
-        assert told["folder"].splitlines()[:3] == ["/srv/app", "/srv/home", "content"]
-        assert "secret" not in told["hidden"]
-        assert told["marks"] == sorted([f"n{OWNER}:2", sandbox.mark])
+    report = json.loads(await sandbox.run(f"{PYTHON} -B with_fewer_privileges.py $HOME {OWNER}", 200))
+    _check_common(report, owner.uid)
+    if report["has_namespaces"]:
+        assert report["folder"].splitlines()[:3] == ["/srv/app", "/srv/home", "content"]
+        assert "secret" not in report["hidden"]
+        assert report["marks"] == sorted([f"n{OWNER}:2", sandbox.mark])
     assert find_marked(sandbox.mark) == {}
 
 
-async def test_root_in_a_container() -> None:
-    """Which may change users but mount nothing."""
-    told = await _ask("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
-    _check_what_always_holds(told, OWNER)
-    _check_what_is_left_without_namespaces(told)
-    assert "needs an owner" in told["refused"]
-    assert "secret" not in told["hidden"]
-    assert "Permission denied" in told["hidden"]
+async def test_commands_of_root_without_mount_privileges() -> None:
+    """In a container, root may change users but cannot mount."""
+    report = await _run_script("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    _check_common(report, OWNER)
+    _check_without_namespaces(report)
+    assert "needs an owner" in report["refused"]
+    assert "secret" not in report["hidden"]
+    assert "Permission denied" in report["hidden"]

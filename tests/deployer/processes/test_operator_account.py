@@ -1,4 +1,4 @@
-"""The private files of an ordinary user who runs Pharos."""
+"""Private files and groups of an ordinary user who runs Pharos."""
 
 import os
 import pwd
@@ -18,7 +18,7 @@ def test_private_files_of_an_ordinary_user_are_hidden(
     monkeypatch.setenv("HOME", str(tmp_path))
     places = set(operator_paths())
     home = Path(pwd.getpwuid(65534).pw_dir)
-    # ssh takes the home of passwd; most other programs that of the environment.
+    # ssh uses the home of passwd, most other programs the home of the environment.
     assert places >= {tmp_path / ".ssh", home / ".ssh", tmp_path / ".config", Path("/run/user/65534")}
     # Version managers keep toolchains in these.
     assert not places & {

@@ -43,7 +43,7 @@ chmod 0660 /mnt/dev/disk0
 mount --bind /mnt/dev /dev
 exec setpriv --reuid {NOBODY} --regid {NOBODY} --groups {GROUP} "$@"
 """
-"""Makes a mount namespace look like a machine with such a home and such a service, and with systemd-resolved."""
+"""Sets up a mount namespace with the operator's home, a service with a group socket, and systemd-resolved."""
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not PYTHON.exists() or not os.path.islink("/var/run"),
@@ -52,8 +52,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
-    """The report of a command that this Pharos runs."""
+def report() -> dict[str, Any]:
+    """Return the report of a command that this Pharos runs."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
@@ -74,18 +74,18 @@ def told() -> dict[str, Any]:
     return found
 
 
-def test_sockets_of_the_operators_groups_are_covered(told: dict[str, Any]) -> None:
-    assert told["sockets"] == ["No such file or directory"] * 2
-    assert told["run"] == ["current-system", "links", "resolver"]
-    assert told["resolver"] == "nameserver 127.0.0.53\n"
-    assert told["system"] == "/nix/system"
-    assert told["is_disk"] is False
-    assert told["written"] == "Read-only file system"
+def test_sockets_of_the_operators_groups_are_hidden(report: dict[str, Any]) -> None:
+    assert report["sockets"] == ["No such file or directory"] * 2
+    assert report["run"] == ["current-system", "links", "resolver"]
+    assert report["resolver"] == "nameserver 127.0.0.53\n"
+    assert report["system"] == "/nix/system"
+    assert report["is_disk"] is False
+    assert report["written"] == "Read-only file system"
 
 
-def test_keys_of_the_operator_are_covered(told: dict[str, Any]) -> None:
+def test_keys_of_the_operator_are_hidden(report: dict[str, Any]) -> None:
     """The command runs as the same user, so file permissions alone would allow access. Other files stay visible."""
-    assert told["home"] == {
+    assert report["home"] == {
         ".ssh/id_ed25519": "No such file or directory",
         ".netrc": "",
         ".toolchain": "a toolchain",

@@ -1,4 +1,4 @@
-"""A user whose processes fill their limit, and what starts beside them."""
+"""The process limit of a command depends on the processes that its user already runs."""
 
 import asyncio
 import os
@@ -30,8 +30,9 @@ def _uid(sandbox: Sandbox) -> int:
     return sandbox.confinement.owner.uid
 
 
-async def test_a_release_that_fills_its_limit_is_replaced(sandbox: Sandbox, null_output: int) -> None:
-    """The new one may start as many, and no more."""
+async def test_a_new_release_can_start_processes_next_to_a_full_one(
+    sandbox: Sandbox, null_output: int
+) -> None:
     small = sandbox.with_limits(processes=64)
     old = small.start(FULL, null_output)
     mark = sandbox.confinement.home / "full"
@@ -45,15 +46,17 @@ async def test_a_release_that_fills_its_limit_is_replaced(sandbox: Sandbox, null
     await asyncio.gather(old.end(0), new.end(0))
 
 
-async def test_the_first_process_of_a_user_gets_its_limit(sandbox: Sandbox) -> None:
+async def test_the_first_process_of_a_user_gets_the_plain_limit(sandbox: Sandbox) -> None:
     assert (await sandbox.with_limits(processes=64).run("grep processes /proc/self/limits")).split()[2:4] == [
         "64"
     ] * 2
 
 
 @pytest.mark.parametrize(("running", "allowed"), [(0, 10), (1, 20), (15, 25), (45, 55), (75, 80), (90, 80)])
-def test_what_runs_is_added_up_to_eight_times_the_limit(sandbox: Sandbox, running: int, allowed: int) -> None:
-    """Threads count."""
+def test_running_processes_are_added_up_to_eight_times_the_limit(
+    sandbox: Sandbox, running: int, allowed: int
+) -> None:
+    """Threads count as processes."""
     uid = _uid(sandbox)
     if not running:
         assert compute_process_limit(uid, 10) == allowed

@@ -1,4 +1,4 @@
-"""Processes that run on: noticed, ended, and taken over from a deployer that was killed."""
+"""Running processes are watched, ended, and adopted from a killed deployer."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from deployer.processes.running_process import adopt_process
 from deployer.processes.start_process import has_namespaces
 from tests.deployer.processes.sandbox import FORK_BOMB, Sandbox, command_line, wait_until
 
-# A deployer in short: starts a process, and is killed while that runs.
+# A minimal deployer, which starts a process and is killed while the process runs.
 DEPLOYER = """
 import asyncio, os, sys
 from pathlib import Path
@@ -41,7 +41,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def leave_running(sandbox: Sandbox, command: str) -> None:
+def start_and_kill_deployer(sandbox: Sandbox, command: str) -> None:
     owner, confinement = sandbox.confinement.owner, sandbox.confinement
     uid = "0" if owner is None else str(owner.uid)
     deployer = subprocess.Popen(
@@ -63,18 +63,18 @@ def leave_running(sandbox: Sandbox, command: str) -> None:
         deployer.kill()
 
 
-async def test_its_end_is_noticed(sandbox: Sandbox, null_output: int) -> None:
+async def test_the_end_of_a_process_is_noticed(sandbox: Sandbox, null_output: int) -> None:
     for command, status in (("exit 0", 0), ("exit 7", 7), ("kill -9 $$", -9), ("kill -TERM $$", -15)):
         process = sandbox.start(command, null_output)
         assert process.is_running
         assert await process.wait() == status
         assert not process.is_running
-        # Reaped, and nothing to end.
+        # The process is reaped, and `end` has nothing to do.
         assert not Path(f"/proc/{process.pid}").exists()
         await process.end(5)
 
 
-async def test_many_wait_and_one_gives_up(sandbox: Sandbox, null_output: int) -> None:
+async def test_several_waiters_and_a_cancelled_one(sandbox: Sandbox, null_output: int) -> None:
     process = sandbox.start("until [ -e enough ]; do sleep 0.02; done; exit 4", null_output)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(process.wait(), 0.05)
@@ -83,8 +83,8 @@ async def test_many_wait_and_one_gives_up(sandbox: Sandbox, null_output: int) ->
     await process.end(0)
 
 
-async def test_it_is_asked_first(sandbox: Sandbox, null_output: int) -> None:
-    """The whole group is, once each; a shell that ends at once does not cut its programs' grace short."""
+async def test_end_sends_sigterm_first(sandbox: Sandbox, null_output: int) -> None:
+    """Each process of the group gets SIGTERM once; the end of the shell does not end the grace period of the others."""
     trap = "trap 'echo asked >> told; sleep 0.5; echo done >> told; exit' TERM"
     process = sandbox.start(f"({trap}; touch ready; while :; do sleep 0.02; done) | cat", null_output)
     await wait_until((sandbox.folder / "ready").exists)
@@ -93,7 +93,7 @@ async def test_it_is_asked_first(sandbox: Sandbox, null_output: int) -> None:
     assert await process.wait() == -signal.SIGTERM
 
 
-async def test_a_daemon_of_its_own_session_is_asked_too(sandbox: Sandbox, null_output: int) -> None:
+async def test_end_sends_sigterm_to_a_daemon_in_its_own_session(sandbox: Sandbox, null_output: int) -> None:
     process = sandbox.start(
         "setsid sh -c \"trap 'echo asked >> told; exit' TERM; touch ready; while :; do sleep 0.02; done\" & sleep 600",
         null_output,
@@ -104,14 +104,14 @@ async def test_a_daemon_of_its_own_session_is_asked_too(sandbox: Sandbox, null_o
     assert find_marked(sandbox.mark) == {}
 
 
-async def test_who_does_not_listen_is_killed(sandbox: Sandbox, null_output: int) -> None:
+async def test_a_process_that_ignores_sigterm_is_killed(sandbox: Sandbox, null_output: int) -> None:
     process = sandbox.start("trap '' TERM; touch ready; while :; do sleep 0.02; done", null_output)
     await wait_until((sandbox.folder / "ready").exists)
     await asyncio.gather(process.end(0.5), process.end(0.5))
     assert await process.wait() == -signal.SIGKILL
 
 
-async def test_a_cancellation_cuts_the_grace_short(sandbox: Sandbox, null_output: int) -> None:
+async def test_a_cancellation_ends_the_grace_period(sandbox: Sandbox, null_output: int) -> None:
     process = sandbox.start("trap '' TERM; touch ready; while :; do sleep 0.02; done", null_output)
     await wait_until((sandbox.folder / "ready").exists)
     with pytest.raises(TimeoutError):
@@ -122,19 +122,19 @@ async def test_a_cancellation_cuts_the_grace_short(sandbox: Sandbox, null_output
 
 async def test_a_process_that_outlived_its_deployer_is_adopted(sandbox: Sandbox) -> None:
     begun = time.time()
-    await asyncio.to_thread(leave_running, sandbox, "sleep 600 & setsid sleep 600 & exec sleep 600")
-    await wait_until(lambda: _running(sandbox) == 3)
+    await asyncio.to_thread(start_and_kill_deployer, sandbox, "sleep 600 & setsid sleep 600 & exec sleep 600")
+    await wait_until(lambda: _count_running(sandbox) == 3)
     found = find_marked(sandbox.mark)[sandbox.mark]
     owner = sandbox.confinement.owner
     assert {each.uid for each in found} == {os.getuid() if owner is None else owner.uid}
     if await has_namespaces():
-        # The daemon leads a session as well.
+        # Without namespaces, the daemon counts as a leader too.
         assert sum(each.is_leader for each in found) == 1
     leader = next(each for each in found if each.is_leader)
     process = adopt_process(leader.pid, sandbox.mark)
     assert process.is_running
     assert process.started_ticks == leader.started_ticks
-    # To a clock tick.
+    # The start time is accurate to a clock tick.
     assert begun - 1 < process.started_at.timestamp() < time.time() + 1
     waiting = asyncio.ensure_future(process.wait())
     await process.end(5)
@@ -142,7 +142,7 @@ async def test_a_process_that_outlived_its_deployer_is_adopted(sandbox: Sandbox)
     assert find_marked(sandbox.mark) == {}
 
 
-async def test_only_what_has_the_mark_is_adopted(sandbox: Sandbox, null_output: int) -> None:
+async def test_only_a_process_with_the_mark_is_adopted(sandbox: Sandbox, null_output: int) -> None:
     for pid in (os.getpid(), 1):
         with pytest.raises(ProcessLookupError):
             adopt_process(pid, sandbox.mark)
@@ -153,25 +153,25 @@ async def test_only_what_has_the_mark_is_adopted(sandbox: Sandbox, null_output: 
         adopt_process(process.pid, sandbox.mark)
 
 
-async def test_what_a_deployer_left_is_ended_by_its_prefix(sandbox: Sandbox) -> None:
-    await asyncio.to_thread(leave_running, sandbox, "trap '' TERM; while :; do sleep 0.1; done")
+async def test_processes_of_an_earlier_deployer_are_ended_by_their_prefix(sandbox: Sandbox) -> None:
+    await asyncio.to_thread(start_and_kill_deployer, sandbox, "trap '' TERM; while :; do sleep 0.1; done")
     assert await end_marked(sandbox.mark[:-1]) >= 1
     assert find_marked(sandbox.mark) == {}
     assert await end_marked(sandbox.mark[:-1]) == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
-async def test_all_of_an_owner_end(sandbox: Sandbox, null_output: int) -> None:
-    """Also where nothing has a mark that is looked for."""
+async def test_all_processes_of_an_owner_are_ended(sandbox: Sandbox, null_output: int) -> None:
+    """The owner's processes are ended although no process has the mark."""
     process = sandbox.start("sleep 600 & sleep 600", null_output)
-    await wait_until(lambda: _running(sandbox) == 3)
+    await wait_until(lambda: _count_running(sandbox) == 3)
     await end_marked("no such mark", sandbox.confinement.owner)
     assert find_marked(sandbox.mark) == {}
     assert await process.wait() == -signal.SIGKILL
 
 
 async def test_a_fork_bomb_is_ended_by_its_mark(sandbox: Sandbox, null_output: int) -> None:
-    """As that of a release, whose owner is not asked for."""
+    """Only the mark identifies the processes of a release, since its owner may run others."""
     if sandbox.confinement.owner is None:
         pytest.skip("needs root, whose other processes do not count for the limit")
     process = sandbox.with_limits(processes=200).start(FORK_BOMB, null_output)
@@ -181,7 +181,7 @@ async def test_a_fork_bomb_is_ended_by_its_mark(sandbox: Sandbox, null_output: i
 
 
 async def test_a_program_that_overwrites_its_environment_is_found(sandbox: Sandbox, null_output: int) -> None:
-    """By its mounts, where there are such."""
+    """The process is found by its mounts, if the machine has namespaces."""
     process = sandbox.start("exec env -i sh -c 'while :; do sleep 0.1; done'", null_output)
     await wait_until(lambda: command_line(process.pid).startswith(b"sh\0"))
     seen = read_process(process.pid)
@@ -212,7 +212,7 @@ async def test_a_mark_in_the_environment_does_not_count_in_a_marked_namespace(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
-async def test_another_user_who_claims_the_mark_does_not_hold_up_its_end(
+async def test_another_user_who_claims_the_mark_does_not_delay_the_end(
     sandbox: Sandbox, null_output: int
 ) -> None:
     """Without namespaces, an application could start such processes again and again."""
@@ -240,12 +240,12 @@ async def test_a_process_is_found_from_its_first_instant(
         await process.end(0)
 
 
-async def test_a_process_is_let_go(sandbox: Sandbox, null_output: int) -> None:
+async def test_a_detached_process_keeps_running(sandbox: Sandbox, null_output: int) -> None:
     process = sandbox.start("exec sleep 100", null_output, dies_with_deployer=False)
     await process.wait_started()
-    assert _watching(process.pid) == 1
+    assert _count_pidfds(process.pid) == 1
     process.detach()
-    assert _watching(process.pid) == 0
+    assert _count_pidfds(process.pid) == 0
     again = adopt_process(process.pid, sandbox.mark)
     await again.end(1)
     assert await again.wait() in (-signal.SIGTERM, -signal.SIGKILL)
@@ -255,30 +255,30 @@ def _claim(mark: str, uid: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["/bin/sleep", "600"], env={MARK_VARIABLE: mark}, user=uid)
 
 
-def _running(sandbox: Sandbox) -> int:
-    """How many have its mark, but for the init of their namespace."""
+def _count_running(sandbox: Sandbox) -> int:
+    """Return the number of processes with the mark, without the init of their namespace."""
     found = find_marked(sandbox.mark).get(sandbox.mark, ())
     return sum(read_namespace_pids(each.pid)[1:] != (1,) for each in found)
 
 
-def _watching(pid: int) -> int:
-    """How many of our descriptors are of this process. Others come and go: an engine in this process has threads."""
-    told = []
+def _count_pidfds(pid: int) -> int:
+    """Return how many of our descriptors are pidfds of this process. Threads of engines open and close others."""
+    output = []
     for each in Path("/proc/self/fdinfo").iterdir():
         with contextlib.suppress(FileNotFoundError):
-            told.append(each.read_text())
-    return sum(f"\nPid:\t{pid}\n" in each for each in told)
+            output.append(each.read_text())
+    return sum(f"\nPid:\t{pid}\n" in each for each in output)
 
 
-def test_under_uvloop(sandbox: Sandbox, null_output: int) -> None:
+def test_processes_work_under_uvloop(sandbox: Sandbox, null_output: int) -> None:
     async def run() -> tuple[str, int]:
-        told = await sandbox.run("echo out; sleep 0.1; echo err >&2")
+        output = await sandbox.run("echo out; sleep 0.1; echo err >&2")
         process = sandbox.start("sleep 0.2; exit 5", null_output)
-        return told, await process.wait()
+        return output, await process.wait()
 
-    told = []
+    output = []
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        thread = threading.Thread(target=lambda: told.append(runner.run(run())))
+        thread = threading.Thread(target=lambda: output.append(runner.run(run())))
         thread.start()
         thread.join()
-    assert told == [("out\nerr\n", 5)]
+    assert output == [("out\nerr\n", 5)]

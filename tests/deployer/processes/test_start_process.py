@@ -1,4 +1,4 @@
-"""What is refused before anything starts, and what a process shares with us once it has."""
+"""Starts with invalid arguments are refused, and a process depends on the thread that started it."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives pr
 
 
 @as_root
-async def test_nothing_is_run_as_root(sandbox: Sandbox) -> None:
+async def test_no_command_runs_as_root(sandbox: Sandbox) -> None:
     for owner in (None, Owner(0, 0), Owner(0, 5), Owner(5, 0), Owner(-1, 5)):
         with pytest.raises(ValueError, match="root"):
             await sandbox.with_confinement(owner=owner).run("true")
@@ -36,7 +36,7 @@ async def test_nothing_is_run_as_root(sandbox: Sandbox) -> None:
         ("true", {}, "m" * 201),
     ],
 )
-async def test_what_can_never_be_started(
+async def test_invalid_arguments_are_refused(
     sandbox: Sandbox, command: str, variables: dict[str, str], mark: str
 ) -> None:
     sandbox.variables = variables
@@ -46,13 +46,13 @@ async def test_what_can_never_be_started(
     assert "secret" not in str(caught.value)
 
 
-async def test_variables_that_are_too_large(sandbox: Sandbox) -> None:
+async def test_too_large_variables_fail_the_start(sandbox: Sandbox) -> None:
     sandbox.variables = {"LARGE": "x" * 200_000}
     with pytest.raises(StepFailed, match="could not be started: Argument list too long"):
         await sandbox.run("true")
 
 
-def test_the_search_path_is_ours_without_the_virtual_environment(
+def test_the_search_path_excludes_the_virtual_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
@@ -68,8 +68,7 @@ def test_the_search_path_is_ours_without_the_virtual_environment(
 
 
 async def test_the_shell_dies_with_the_thread_that_started_it(sandbox: Sandbox, null_output: int) -> None:
-    """What the kernel calls the parent is a thread."""
-
+    """For the kernel, the parent is a thread."""
     pids = []
 
     async def start() -> None:
@@ -85,5 +84,5 @@ async def test_the_shell_dies_with_the_thread_that_started_it(sandbox: Sandbox, 
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
-def test_defaults_are_the_strict_ones(tmp_path: Path) -> None:
+def test_folders_are_read_only_by_default(tmp_path: Path) -> None:
     assert Confinement(tmp_path, tmp_path, None).is_writable is False

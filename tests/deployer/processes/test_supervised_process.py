@@ -1,4 +1,4 @@
-"""Instances that end and are started again, and the file of what they print."""
+"""Instances are restarted when they end, and their output goes to a bounded file."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ import pytest
 from deployer.processes import supervised_process, threads
 from deployer.processes.marks import find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
-from deployer.processes.supervised_process import State, SupervisedProcess
+from deployer.processes.supervised_process import State, SupervisedProcess, compute_restart_delay
 from tests.deployer.processes.sandbox import Sandbox, wait_until
 
 Make = Callable[..., SupervisedProcess]
@@ -37,7 +37,9 @@ async def supervise(sandbox: Sandbox, tmp_path: Path) -> AsyncIterator[Make]:
         await each.stop(0)
 
 
-async def test_it_runs_until_it_is_stopped(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_an_instance_runs_until_it_is_stopped(
+    supervise: Make, sandbox: Sandbox, tmp_path: Path
+) -> None:
     seen: list[tuple[State, bool]] = []
     instance = supervise(
         "echo out; echo err >&2; exec sleep 100", on_change=lambda it: seen.append((it.state, bool(it.pid)))
@@ -58,37 +60,37 @@ async def test_it_runs_until_it_is_stopped(supervise: Make, sandbox: Sandbox, tm
     assert find_marked(sandbox.mark) == {}
 
 
-async def test_the_file_is_pharos_own(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_pharos_owns_the_output_file(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
     """A program may open it to append, as to /dev/stderr, but not read or change it otherwise."""
     instance = supervise(
         "echo one; echo two >> /dev/stderr; cat /proc/self/fd/1; chmod 777 /proc/self/fd/1; echo three; "
         "exec sleep 100"
     )
     instance.start()
-    # A program writes what went wrong in pieces.
+    # A program writes error messages in pieces.
     await wait_until(
         lambda: (tmp_path / "output").exists() and (tmp_path / "output").read_text().endswith("three\n")
     )
-    told = (tmp_path / "output").read_text()
+    text = (tmp_path / "output").read_text()
     status = (tmp_path / "output").stat()
     assert status.st_uid == os.getuid()
     assert status.st_mode & 0o777 == (0o620 if sandbox.confinement.owner else 0o600)
     if sandbox.confinement.owner:
-        assert told.startswith("one\ntwo\ncat: ")
-        assert "Permission denied" in told and "not permitted" in told
+        assert text.startswith("one\ntwo\ncat: ")
+        assert "Permission denied" in text and "not permitted" in text
 
 
-async def test_it_is_started_again_later_and_later(supervise: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_restart_delay_grows(supervise: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     changes: list[tuple[State, float]] = []
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
-        # The fourth has no end, so that nothing changes while it is looked at.
+        # The fourth sleep does not end, so that the state does not change during the assertions.
         await (asyncio.sleep(seconds) if len(pauses) < 4 else asyncio.Event().wait())
 
-    # How long it really takes is the machine's: each start and each end cost what they cost.
-    monkeypatch.setattr(supervised_process, "asyncio", _AsyncioThatSleeps(sleep))
+    # The real durations include the machine's starts and ends, so check the requested delays.
+    monkeypatch.setattr(supervised_process, "asyncio", _AsyncioWithSleep(sleep))
     loop = asyncio.get_running_loop()
     instance = supervise(
         "exit 3", clock=lambda: 0.0, on_change=lambda it: changes.append((it.state, loop.time()))
@@ -108,8 +110,8 @@ async def test_it_is_started_again_later_and_later(supervise: Make, monkeypatch:
     assert instance.restarts == 3
 
 
-class _AsyncioThatSleeps:
-    """The module, for another one to use, with another `sleep`."""
+class _AsyncioWithSleep:
+    """The asyncio module with another `sleep`."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         self.sleep = sleep
@@ -118,14 +120,14 @@ class _AsyncioThatSleeps:
         return getattr(asyncio, name)
 
 
-async def test_what_a_crash_leaves_does_not_meet_its_successor(
+async def test_remaining_processes_of_a_crash_are_ended_before_the_restart(
     supervise: Make, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """A worker that goes on would hold the port."""
+    """A remaining worker would hold the port."""
     left = []
 
     def look(it: SupervisedProcess) -> None:
-        # Right then: it is started again a tenth of a second later.
+        # Check immediately, since the restart follows a tenth of a second later.
         if it.state == "waiting":
             left.append(find_marked(sandbox.mark))
 
@@ -136,7 +138,7 @@ async def test_what_a_crash_leaves_does_not_meet_its_successor(
     assert instance.last_exit == "ended with exit status 137 (SIGKILL, perhaps out of memory)"
 
 
-async def test_the_output_has_a_bound(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
+async def test_the_output_file_is_bounded(supervise: Make, sandbox: Sandbox, tmp_path: Path) -> None:
     instance = supervise(
         "yes 'a line of some length' | head -c 20M; touch written; until [ -e cut ]; do sleep 0.02; done; "
         "echo last; exec sleep 100",
@@ -146,7 +148,7 @@ async def test_the_output_has_a_bound(supervise: Make, sandbox: Sandbox, tmp_pat
     kept, output = tmp_path / "output.1", tmp_path / "output"
     await wait_until((sandbox.folder / "written").exists)
     await wait_until(lambda: output.stat().st_size <= 2**20)
-    # Not earlier: what is written during a cut may be lost, and on a busy machine that is much.
+    # Not earlier: lines written during a truncation may be lost, on a busy machine many.
     (sandbox.folder / "cut").touch()
     await wait_until(lambda: b"last\n" in output.read_bytes())
     assert kept.stat().st_size <= 2 * 2**20
@@ -155,9 +157,7 @@ async def test_the_output_has_a_bound(supervise: Make, sandbox: Sandbox, tmp_pat
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-async def test_one_of_an_earlier_deployer_goes_on(
-    supervise: Make, sandbox: Sandbox, null_output: int
-) -> None:
+async def test_an_adopted_process_is_supervised(supervise: Make, sandbox: Sandbox, null_output: int) -> None:
     process = sandbox.start("exec sleep 100", null_output, dies_with_deployer=False)
     await process.wait_started()
     process.detach()
@@ -170,7 +170,7 @@ async def test_one_of_an_earlier_deployer_goes_on(
     assert instance.pid != process.pid
 
 
-async def test_it_is_left_to_a_successor(supervise: Make, sandbox: Sandbox) -> None:
+async def test_a_detached_process_can_be_adopted(supervise: Make, sandbox: Sandbox) -> None:
     instance = supervise("exec sleep 100")
     instance.start()
     await wait_until(lambda: instance.state == "running")
@@ -181,7 +181,7 @@ async def test_it_is_left_to_a_successor(supervise: Make, sandbox: Sandbox) -> N
     await successor.end(1)
 
 
-async def test_what_cannot_be_started_is_tried_again(supervise: Make, tmp_path: Path) -> None:
+async def test_a_failed_start_is_retried(supervise: Make, tmp_path: Path) -> None:
     instance = supervise("exec sleep 100", output=tmp_path / "none" / "output")
     instance.start()
     await wait_until(lambda: instance.restarts >= 1)
@@ -191,7 +191,9 @@ async def test_what_cannot_be_started_is_tried_again(supervise: Make, tmp_path: 
 
 
 @pytest.mark.parametrize("delay", [0, 0.001, 0.02, 0.1, 0.2])
-async def test_it_is_stopped_in_any_state(supervise: Make, sandbox: Sandbox, delay: float) -> None:
+async def test_an_instance_can_be_stopped_in_any_state(
+    supervise: Make, sandbox: Sandbox, delay: float
+) -> None:
     instance = supervise("sleep 0.05; exit 1")
     instance.start()
     await asyncio.sleep(delay)
@@ -202,15 +204,15 @@ async def test_it_is_stopped_in_any_state(supervise: Make, sandbox: Sandbox, del
     await wait_until(lambda: instance.pid is not None)
 
 
-def test_what_can_never_be_started_is_told_at_once(supervise: Make) -> None:
+def test_an_invalid_command_is_refused_immediately(supervise: Make) -> None:
     with pytest.raises(ValueError):
         supervise("a\0b")
 
 
-async def test_each_start_but_the_first_may_have_another_mark_and_other_variables(
+async def test_a_restart_can_use_another_mark_and_other_variables(
     supervise: Make, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    """As with another port."""
+    """A restart may use another port."""
     given = iter([OSError(98, "no port is free"), (f"{sandbox.mark}b", {"N": "second"})])
 
     def renew() -> tuple[str, dict[str, str]]:
@@ -246,7 +248,7 @@ def end_shortage(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(threading.Thread, "start", real)
 
 
-async def test_a_moment_without_threads_does_not_end_the_supervision(
+async def test_a_shortage_of_threads_does_not_end_the_supervision(
     supervise: Make, monkeypatch: pytest.MonkeyPatch, end_shortage: Callable[[], None]
 ) -> None:
     monkeypatch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.0)
@@ -260,7 +262,7 @@ async def test_a_moment_without_threads_does_not_end_the_supervision(
     assert not any(task.done() for task in instance._tasks)
 
 
-async def test_an_unexpected_fault_does_not_end_the_supervision(
+async def test_an_unexpected_error_does_not_end_the_supervision(
     supervise: Make, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox
 ) -> None:
     monkeypatch.setattr(supervised_process, "compute_restart_delay", lambda _short_runs: 0.0)
@@ -276,12 +278,12 @@ async def test_an_unexpected_fault_does_not_end_the_supervision(
     instance.start()
     await wait_until(lambda: instance.restarts == 1 and instance.state == "running")
     assert instance.last_exit == "could not be supervised: the deployer's own log says why"
-    # The command and the init of its PID namespace, and nothing of the first start.
+    # Only the command and the init of its PID namespace are left, no process of the first start.
     left = {each.pid for each in find_marked(sandbox.mark)[sandbox.mark]}
     assert instance.pid in left and len(left) <= 2
 
 
-async def test_what_could_not_be_stopped_without_threads_is_stopped_by_the_next_call(
+async def test_a_stop_that_failed_without_threads_can_be_repeated(
     supervise: Make, sandbox: Sandbox, end_shortage: Callable[[], None]
 ) -> None:
     instance = supervise("exec sleep 100")
@@ -294,7 +296,7 @@ async def test_what_could_not_be_stopped_without_threads_is_stopped_by_the_next_
     assert (instance.state, find_marked(sandbox.mark)) == ("stopped", {})
 
 
-async def test_a_call_for_which_there_was_no_thread_is_not_made_later(
+async def test_a_call_that_got_no_thread_is_not_made_later(
     end_shortage: Callable[[], None],
 ) -> None:
     made = []
@@ -303,3 +305,8 @@ async def test_a_call_for_which_there_was_no_thread_is_not_made_later(
     end_shortage()
     await threads.run_in_thread(lambda: made.append("accepted"))
     assert made == ["accepted"]
+
+
+def test_restart_delays_double_up_to_a_minute() -> None:
+    assert [compute_restart_delay(runs) for runs in range(1, 11)] == [0.1, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert compute_restart_delay(10**9) == 60

@@ -1,4 +1,4 @@
-"""Pseudo-terminals of a command."""
+"""Commands have pseudo-terminals of their own."""
 
 import os
 import pty
@@ -21,8 +21,7 @@ print(len(opened), os.ttyname(opened[0][1]), os.read(opened[0][0], 5).decode())
 '"""
 
 
-async def test_they_are_its_own_and_limited(sandbox: Sandbox) -> None:
-    """While the machine has some in use."""
+async def test_pseudo_terminals_are_private_and_limited(sandbox: Sandbox) -> None:
     if not await has_namespaces():
         pytest.skip("needs namespaces")
     ours = pty.openpty()

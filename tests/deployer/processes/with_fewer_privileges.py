@@ -1,4 +1,4 @@
-"""Run by test_fewer_privileges.py: what commands of a Pharos without some rights are and see, as JSON."""
+"""Run by test_fewer_privileges.py with fewer privileges. Prints as JSON what commands report about themselves."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from deployer.processes.run_step import StepFailed, Stream, run_step
 from deployer.processes.running_process import adopt_process
 from deployer.processes.start_process import has_namespaces, start_process
 
-QUESTIONS = {
+COMMANDS = {
     "status": "cat /proc/self/status",
     "folder": "pwd; echo $HOME; cat file; touch x 2>&1 || true; touch $HOME/x && echo home; exec ls -A /tmp",
     "name": "id -un; id -gn; true",
@@ -24,7 +24,7 @@ QUESTIONS = {
 
 
 async def main(path: Path, number: int) -> None:
-    """`number`: of no other run on the machine."""
+    """`number`: unique to this run on the machine."""
     owner = None if os.geteuid() else Owner(number, number)
     mark = f"n{number}:"
     for name in ("app", "home", "data"):
@@ -38,13 +38,13 @@ async def main(path: Path, number: int) -> None:
     confinement = Confinement(
         path / "app", path / "home", owner, Limits(processes=4096), hidden=(path / "data",)
     )
-    told: dict[str, object] = {"has_namespaces": await has_namespaces()}
+    report: dict[str, object] = {"has_namespaces": await has_namespaces()}
 
-    async def ask(command: str) -> str:
-        heard: list[bytes] = []
+    async def run(command: str) -> str:
+        output: list[bytes] = []
 
         async def listen(stream: Stream, chunk: bytes) -> None:
-            heard.append(chunk)
+            output.append(chunk)
 
         variables = {"DATA": str(path / "data"), "SHARED": f"pharos-{number}"}
         await run_step(
@@ -55,37 +55,37 @@ async def main(path: Path, number: int) -> None:
             timeout_seconds=100,
             on_output=listen,
         )
-        return b"".join(heard).decode()
+        return b"".join(output).decode()
 
-    for name, command in QUESTIONS.items():
-        told[name] = await ask(command)
-    told["left"] = len(find_marked(mark))
+    for name, command in COMMANDS.items():
+        report[name] = await run(command)
+    report["left"] = len(find_marked(mark))
     try:
-        await ask("exit 3")
+        await run("exit 3")
     except StepFailed as failed:
-        told["failed"] = str(failed)
+        report["failed"] = str(failed)
     null = os.open("/dev/null", os.O_WRONLY)
     process = start_process(
         "exec env -i sleep 60", variables={}, confinement=confinement, mark=f"{mark}2", stdout=null, stderr=null,
         dies_with_deployer=False,
     )  # fmt: skip
-    # It confines itself before it becomes the command.
+    # Wait until the launcher has become the command.
     while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
         await asyncio.sleep(0.02)
-    told["marks"] = sorted(Marks().read(process.pid))
-    if told["marks"]:
+    report["marks"] = sorted(Marks().read(process.pid))
+    if report["marks"]:
         process.detach()
         process = adopt_process(process.pid, f"{mark}2")
     await process.end(60)
-    told["status_of_second"] = await process.wait()
+    report["status_of_second"] = await process.wait()
     try:
         other = Confinement(path, path, Owner(5, 5) if owner is None else None)
         start_process(
             "true", variables={}, confinement=other, mark="n", stdout=1, stderr=1, dies_with_deployer=True
         )
     except ValueError as refused:
-        told["refused"] = str(refused)
-    print(json.dumps(told))
+        report["refused"] = str(refused)
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

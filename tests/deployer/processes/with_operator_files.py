@@ -10,7 +10,7 @@ from deployer.processes.confinement import Confinement
 from deployer.processes.run_step import Stream, run_step
 from deployer.processes.start_process import has_namespaces
 
-QUESTION = r"""
+SCRIPT = r"""
 import json, os, socket, stat
 def connect(path):
     with socket.socket(socket.AF_UNIX) as made:
@@ -41,11 +41,11 @@ print(json.dumps({
 async def main(path: Path, mark: str) -> None:
     for name in ("app", "home"):
         (path / name).mkdir()
-    (path / "app" / "question.py").write_text(QUESTION)
-    heard: list[bytes] = []
+    (path / "app" / "question.py").write_text(SCRIPT)
+    output: list[bytes] = []
 
     async def listen(stream: Stream, chunk: bytes) -> None:
-        heard.append(chunk)
+        output.append(chunk)
 
     granted = await has_namespaces()
     await run_step(
@@ -56,7 +56,7 @@ async def main(path: Path, mark: str) -> None:
         timeout_seconds=100,
         on_output=listen,
     )
-    print(json.dumps({"has_namespaces": granted, **json.loads(b"".join(heard))}))
+    print(json.dumps({"has_namespaces": granted, **json.loads(b"".join(output))}))
 
 
 if __name__ == "__main__":
