@@ -28,7 +28,7 @@ from deployer.processes.start_process import probe_confinement
 from deployer.run_deployer import Deployer, deploying
 from deployer.traffic.caddy import CaddyTraffic
 from deployer.traffic.interface import Route, Target, Traffic, TrafficUnavailable
-from deployer.traffic.proxy.bounded_head import CallerLimits
+from deployer.traffic.proxy.bounded_server import CallerLimits
 from deployer.traffic.proxy.streaming import StreamingProxy
 from deployer.uncut import end_tasks
 from pipeline_contracts.client_address import read_trusted

@@ -37,7 +37,7 @@ class CaddyAdmin:
         if b"traversal" in body:
             # A parent is missing.
             return None
-        raise TrafficUnavailable(f"Caddy's admin endpoint {self._url} answered {status}: {_told(body)}")
+        raise TrafficUnavailable(f"Caddy's admin endpoint {self._url} answered {status}: {_read_error(body)}")
 
     async def write_server(self, name: str, server: dict[str, Any]) -> None:
         """Put it in force, whatever stood there. Raises `ConfigurationRefused`."""
@@ -50,11 +50,11 @@ class CaddyAdmin:
             status, body = await self._call("POST", path, server)
         if status == 403:
             raise TrafficUnavailable(
-                f"Caddy's admin endpoint {self._url} refuses this process ({_told(body)}). Give the address as Caddy's "
+                f"Caddy's admin endpoint {self._url} refuses this process ({_read_error(body)}). Give the address as Caddy's "
                 "`admin` option names it, or add it to `origins`."
             )
         if status != 200:
-            raise ConfigurationRefused(_told(body))
+            raise ConfigurationRefused(_read_error(body))
 
     async def close(self) -> None:
         """End the client."""
@@ -71,8 +71,8 @@ class CaddyAdmin:
             base = "http://caddy"
         data = None if document is None else orjson.dumps(document)
         try:
-            async with self._opened().request(method, base + path, data=data, headers=headers) as answer:
-                return answer.status, await answer.read()
+            async with self._opened().request(method, base + path, data=data, headers=headers) as response:
+                return response.status, await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TrafficUnavailable(
                 f"Caddy's admin endpoint {self._url} does not answer ({error or type(error).__name__}). Start Caddy, "
@@ -93,7 +93,7 @@ class CaddyAdmin:
         return self._session
 
 
-def _told(body: bytes) -> str:
+def _read_error(body: bytes) -> str:
     try:
         return str(orjson.loads(body)["error"])
     except (orjson.JSONDecodeError, KeyError, TypeError):

@@ -1,8 +1,11 @@
 """What the deployer asks of whatever carries the traffic: the embedded proxy, or a Caddy in front of everything."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+_POLL_SECONDS = 0.1
 
 
 class Target(NamedTuple):
@@ -47,7 +50,7 @@ class Traffic(Protocol):
     async def remove_route(self, environment_id: int) -> None:
         """From now on nobody answers at the environment's hosts (404)."""
 
-    async def in_work(self, environment_id: int, target: Target) -> int:
+    async def count_in_flight(self, environment_id: int, target: Target) -> int:
         """How many requests (and open WebSockets and streams) this target still answers."""
 
     async def end_streams(self, environment_id: int, target: Target) -> None:
@@ -56,3 +59,25 @@ class Traffic(Protocol):
 
     async def close(self) -> None:
         """End what this process carries. A carrier that is a process of its own goes on with the routes it has."""
+
+
+async def drain(traffic: Traffic, environment_id: int, targets: Sequence[Target], seconds: float) -> bool:
+    """True as soon as none of `targets` has anything in work; False when that took longer than `seconds`.
+
+    Then their WebSockets and event streams are ended.
+
+    Before, a route must have been set that names them among `draining`, not among its targets.
+    """
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + seconds
+    waiting = list(targets)
+    while True:
+        # One that was at rest stays so: it gets no new request.
+        waiting = [target for target in waiting if await traffic.count_in_flight(environment_id, target)]
+        left = ends_at - loop.time()
+        if not waiting:
+            return True
+        if left <= 0:
+            await asyncio.gather(*(traffic.end_streams(environment_id, target) for target in waiting))
+            return False
+        await asyncio.sleep(min(left, _POLL_SECONDS))

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deployer.listeners.owners import ExpectedInstance, ListenerOwners, Verdict
-from deployer.traffic.proxy.free_memory import FreeMemory
-from deployer.traffic.proxy.watch import Watch
+from deployer.traffic.proxy.watch import MemoryTrim, Watch
 
 _MORE_THAN_THERE_ARE = 64
 
@@ -44,7 +43,7 @@ async def test_a_listener_is_examined() -> None:
 
 @pytest.mark.usefixtures("held")
 async def test_the_proxy_sweeps_and_trims(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FreeMemory, "is_due", lambda *_: True)
+    monkeypatch.setattr(MemoryTrim, "is_due", lambda *_: True)
     watch, trimmed = Watch(0.01), []
     loop, twice = asyncio.get_running_loop(), asyncio.Event()
 
@@ -66,7 +65,7 @@ async def test_the_proxy_sweeps_on_where_no_thread_can_be_started(monkeypatch: p
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(FreeMemory, "is_due", lambda *_: True)
+    monkeypatch.setattr(MemoryTrim, "is_due", lambda *_: True)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     watch, sweeps, twice = Watch(0.01), [], asyncio.Event()
     monkeypatch.setattr(watch, "_trim", lambda pad: None)

@@ -34,8 +34,7 @@ from deployer.processes.confinement import Confinement, Limits
 from deployer.processes.marks import StillRunning, end_exact_marks, end_marked, find_marked
 from deployer.processes.running_process import RunningProcess, adopt_process
 from deployer.processes.supervised_process import SupervisedProcess
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Target, Traffic
+from deployer.traffic.interface import Route, Target, Traffic, drain
 
 logger = logging.getLogger(__name__)
 

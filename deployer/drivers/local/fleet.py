@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from deployer.drivers.interface import WEB, Run, Tenancy, WorkFailed
 from deployer.drivers.local.instance import Instance
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Traffic, TrafficUnavailable
+from deployer.traffic.interface import Route, Traffic, TrafficUnavailable, drain
 from deployer.uncut import end_tasks
 
 logger = logging.getLogger(__name__)

@@ -7,14 +7,14 @@ from typing import Any
 
 from aiohttp import web
 
-from deployer.traffic.proxy.watch import Watch, has_left
+from deployer.traffic.proxy.watch import Watch, has_disconnected
 
 
-class CallerGone(ConnectionError):
+class CallerDisconnected(ConnectionError):
     """Nobody is there to be answered."""
 
 
-class Relayed(web.StreamResponse):
+class RelayedResponse(web.StreamResponse):
     """An answer that has been written already."""
 
     def __init__(self, status: int, *, keep_alive: bool) -> None:
@@ -35,12 +35,12 @@ class Caller:
     take for ever. `BoundedProtocol` cuts one that takes no more of its answer.
     """
 
-    __slots__ = ("_watch", "has_answer", "request")
+    __slots__ = ("_watch", "has_response", "request")
 
     def __init__(self, request: web.BaseRequest, watch: Watch) -> None:
         self.request = request
         self._watch = watch
-        self.has_answer = False
+        self.has_response = False
         """Whether the answer's head was written, so that no other answer can be."""
 
     @property
@@ -51,26 +51,26 @@ class Caller:
         return str(name[0]).removeprefix("::ffff:") if isinstance(name, tuple) else "unknown"
 
     @property
-    def has_left_unnoticed(self) -> bool:
+    def has_disconnected_unnoticed(self) -> bool:
         """Whether the caller has closed the connection while nothing is read from it."""
         protocol, transport = self.request.protocol, self.request.transport
         is_paused = protocol._reading_paused or protocol._buffer_paused
-        return is_paused and transport is not None and has_left(transport)
+        return is_paused and transport is not None and has_disconnected(transport)
 
     def write(self, data: bytes) -> None:
-        """Raises `CallerGone`."""
+        """Raises `CallerDisconnected`."""
         transport = self.request.transport
         if transport is None or transport.is_closing():
-            raise CallerGone
+            raise CallerDisconnected
         transport.write(data)
 
     @property
-    def is_full(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether something waits for the caller to take it."""
         return self.request.protocol.writing_paused
 
     async def drain(self) -> None:
-        """Until the caller has taken most of what was written. Raises `CallerGone`."""
+        """Until the caller has taken most of what was written. Raises `CallerDisconnected`."""
         protocol = self.request.protocol
         if not protocol.writing_paused:
             return
@@ -78,14 +78,14 @@ class Caller:
             await self.request.writer.drain()
         except ConnectionError:
             self.cut()
-            raise CallerGone from None
+            raise CallerDisconnected from None
 
     async def read(self) -> bytes:
         """What has come of the body, empty at its end. Raises `TimeoutError`, and aiohttp's errors for a bad body."""
         async with asyncio.timeout(self._watch.silent_seconds):
             return await self.request.content.readany()
 
-    def give_to(self, pipe: Any) -> None:
+    def feed_to(self, pipe: Any) -> None:
         """Behind an upgrade: whatever comes goes to the pipe's `feed_data`."""
         self.request.protocol.set_parser(pipe)
 

@@ -32,7 +32,7 @@ class Frames:
         """Whether all that has come are whole frames."""
         return not (self._left or self._header)
 
-    def feed(self, data: bytes, most: int) -> tuple[int, int, int]:
+    def feed(self, data: bytes, limit: int) -> tuple[int, int, int]:
         """Parse up to `most` further frames of `data`.
 
         Return the number of parsed bytes, the number of these bytes that belong to complete frames, and the number of
@@ -43,7 +43,7 @@ class Frames:
             data, self._header = self._header + data, b""
         size, position, boundary, count = len(data), self._left, 0, 0
         self._left = 0
-        while position + 1 < size and count < most:
+        while position + 1 < size and count < limit:
             boundary = position
             frame = _SIZES[data[position + 1]] or _read_size(data, position)
             if not frame:

@@ -7,7 +7,7 @@ line of its own (RFC 9112, sections 3.2 and 6.3; RFC 9110, section 7.6).
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from deployer.traffic.proxy.origin_claims import claims_origin, hides_claim
+from deployer.traffic.proxy.origin_claims import claims_origin, is_disguised_claim
 from deployer.traffic.proxy.refusals import BadRequest, ExpectationFailed, HeadTooLarge, NotImplementedHere
 
 HEAD_BYTES = 32 * 1024
@@ -29,7 +29,7 @@ _HOP_BY_HOP = frozenset(
 # Written by this proxy.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
 # `Connection` may not remove what says where a message goes and ends.
-_KEPT = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
+_NOT_REMOVABLE = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -64,7 +64,7 @@ def read_host(headers: Headers, target: str) -> str:
     return host.removesuffix(".")
 
 
-def write_request(
+def write_request_head(
     method: str,
     target: str,
     headers: Headers,
@@ -72,8 +72,8 @@ def write_request(
     peer: str,
     scheme: str,
     keeps_forwarded: bool,
-    is_11: bool,
-    most_bytes: int = HEAD_BYTES,
+    is_http_11: bool,
+    max_bytes: int = HEAD_BYTES,
 ) -> RequestHead:
     """The head for an application. `peer` is the caller's address; `keeps_forwarded`: a gateway of ours has told
     already who called. Raises a `Problem` for what cannot be passed on unambiguously."""
@@ -97,14 +97,14 @@ def write_request(
             codings.append(value.lower())
         elif low == b"expect":
             expect = value.lower()
-        elif low in _HOP_BY_HOP or (hides_claim(low) if keeps_forwarded else claims_origin(low)):
+        elif low in _HOP_BY_HOP or (is_disguised_claim(low) if keeps_forwarded else claims_origin(low)):
             continue
         else:
             lines.append(name + b": " + value)
     named = _named_options(options)
-    is_upgrade = b"upgrade" in named and upgrade == b"websocket" and method == "GET" and is_11
-    lines = _without(lines, named)
-    framing = _frame(length, codings, is_11)
+    is_upgrade = b"upgrade" in named and upgrade == b"websocket" and method == "GET" and is_http_11
+    lines = _remove_headers(lines, named)
+    framing = _choose_framing(length, codings, is_http_11)
     if framing:
         lines.append(framing)
         # An upgrade has no body: what comes behind the head would be read as one or as frames.
@@ -114,15 +114,17 @@ def write_request(
     if expect and framing:
         lines.append(b"Expect: 100-continue")
     if not keeps_forwarded:
-        lines += _forwarded(peer, scheme, host)
+        lines += _forwarding_headers(peer, scheme, host)
     # A connection serves one request: none can be lost to an application that closes an idle one just then.
     lines += (b"Connection: Upgrade", b"Upgrade: websocket") if is_upgrade else (b"Connection: close",)
     lines.insert(0, b"Host: " + host)
     first = f"{method} {_origin_form(target)} HTTP/1.1".encode("utf-8", "surrogateescape")
-    return RequestHead(_joined(first, lines, most_bytes), bool(codings), is_upgrade, bool(expect and framing))
+    return RequestHead(
+        _join_head(first, lines, max_bytes), bool(codings), is_upgrade, bool(expect and framing)
+    )
 
 
-def write_answer(
+def write_response_head(
     status: int, reason: str, headers: Headers, *, framing: bytes, connection: bytes
 ) -> bytes | None:
     """The head for the caller. `framing` is the header that tells where the body ends, or empty; `connection` likewise.
@@ -135,13 +137,13 @@ def write_answer(
             options += b"," + value.lower()
         elif low != b"content-length" and low not in _HOP_BY_HOP:
             lines.append(name + b": " + value)
-    lines = _without(lines, _named_options(options))
+    lines = _remove_headers(lines, _named_options(options))
     if framing:
         lines.append(framing)
     if connection:
         lines.append(connection)
     try:
-        return _joined(
+        return _join_head(
             b"HTTP/1.1 %d " % status + reason.encode("utf-8", "surrogateescape"), lines, HEAD_BYTES
         )
     except BadRequest:
@@ -153,7 +155,7 @@ def write_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
-def _forwarded(peer: str, scheme: str, host: bytes) -> list[bytes]:
+def _forwarding_headers(peer: str, scheme: str, host: bytes) -> list[bytes]:
     return [
         b"X-Forwarded-For: " + peer.encode("latin-1", "replace"),
         b"X-Forwarded-Proto: " + scheme.encode("latin-1"),
@@ -167,17 +169,17 @@ def _named_options(options: bytes) -> frozenset[bytes]:
     return frozenset(option.strip() for option in options.split(b","))
 
 
-def _without(lines: list[bytes], named: frozenset[bytes]) -> list[bytes]:
-    dropped = named - _HOP_BY_HOP - _KEPT - _FORWARDED
+def _remove_headers(lines: list[bytes], named: frozenset[bytes]) -> list[bytes]:
+    dropped = named - _HOP_BY_HOP - _NOT_REMOVABLE - _FORWARDED
     if not dropped - {b"", b"close"}:
         return lines
     return [line for line in lines if line.partition(b":")[0].lower() not in dropped]
 
 
-def _frame(length: bytes, codings: list[bytes], is_11: bool) -> bytes:
+def _choose_framing(length: bytes, codings: list[bytes], is_http_11: bool) -> bytes:
     """The header that says where the body ends; empty: there is none."""
     if codings:
-        if length or not is_11:
+        if length or not is_http_11:
             raise BadRequest("The request does not say unambiguously where its body ends.")
         if codings != [b"chunked"]:
             raise NotImplementedHere("The transfer coding is not passed on; chunked is.")
@@ -201,13 +203,13 @@ def _origin_form(target: str) -> str:
     return path if path.startswith("/") else "/" + path
 
 
-def _joined(first: bytes, lines: list[bytes], most_bytes: int) -> bytes:
+def _join_head(first: bytes, lines: list[bytes], max_bytes: int) -> bytes:
     data = b"\r\n".join((first, *lines, b"\r\n"))
     # Parsers that are lenient let line ends through inside of values.
     ends = len(lines) + 2
     if data.count(b"\r") != ends or data.count(b"\n") != ends or b"\0" in data:
         raise BadRequest("A header holds characters that none may hold.")
     # Those that the proxy writes are in it.
-    if len(data) > most_bytes + 1024:
-        raise HeadTooLarge(f"Request line and headers may have {most_bytes:,} bytes.")
+    if len(data) > max_bytes + 1024:
+        raise HeadTooLarge(f"Request line and headers may have {max_bytes:,} bytes.")
     return data

@@ -15,7 +15,7 @@ __all__ = [
     "NotImplementedHere",
     "RequestTimeout",
     "Unavailable",
-    "answer_refusal",
+    "build_problem_response",
 ]
 
 
@@ -67,7 +67,7 @@ class GatewayTimeout(Problem):
     title = "The application did not answer in time"
 
 
-def answer_refusal(problem: Problem) -> web.Response:
+def build_problem_response(problem: Problem) -> web.Response:
     """The answer; the connection is closed after it where the request may not have been read to its end."""
     return web.Response(
         status=problem.status,

@@ -6,7 +6,7 @@ from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.held_requests import HeldRequests
 
 
-class Routed:
+class RoutedEnvironment:
     """One environment's route, as the requests that are on their way see it."""
 
     __slots__ = ("environment_id", "held", "route", "woken_until")
@@ -30,11 +30,11 @@ class RouteTable:
     """All routes. A change is one assignment: a request sees the table before it or after it."""
 
     def __init__(self) -> None:
-        self._routed: dict[int, Routed] = {}
-        self._by_host: dict[str, Routed] = {}
-        self._in_work: dict[tuple[int, Target], int] = {}
+        self._routed: dict[int, RoutedEnvironment] = {}
+        self._by_host: dict[str, RoutedEnvironment] = {}
+        self._in_flight: dict[tuple[int, Target], int] = {}
 
-    def find(self, host: str) -> Routed | None:
+    def find(self, host: str) -> RoutedEnvironment | None:
         """The environment that answers at this host, lower case and without a port."""
         return self._by_host.get(host)
 
@@ -46,7 +46,7 @@ class RouteTable:
         """Put it in force. Those who wait for a target go on."""
         routed = self._routed.pop(environment_id, None)
         if routed is None:
-            routed = Routed(environment_id, route)
+            routed = RoutedEnvironment(environment_id, route)
         # Behind all others: a host that two routes name is the last one's.
         self._routed[environment_id] = routed
         self._by_host = self._hosts_with(routed, route)
@@ -59,24 +59,24 @@ class RouteTable:
             self._by_host = {host: other for host, other in self._by_host.items() if other is not routed}
             routed.change(None)
 
-    def _hosts_with(self, routed: Routed, route: Route) -> dict[str, Routed]:
+    def _hosts_with(self, routed: RoutedEnvironment, route: Route) -> dict[str, RoutedEnvironment]:
         kept = {host: other for host, other in self._by_host.items() if other is not routed}
         return kept | dict.fromkeys(route.hosts, routed)
 
-    def in_work(self, environment_id: int, target: Target) -> int:
+    def count_in_flight(self, environment_id: int, target: Target) -> int:
         """Requests from before the connection is opened until the answer has ended."""
-        return self._in_work.get((environment_id, target), 0)
+        return self._in_flight.get((environment_id, target), 0)
 
     def take(self, environment_id: int, target: Target) -> None:
         """One more request for this target."""
         key = (environment_id, target)
-        self._in_work[key] = self._in_work.get(key, 0) + 1
+        self._in_flight[key] = self._in_flight.get(key, 0) + 1
 
-    def give_back(self, environment_id: int, target: Target) -> None:
+    def release(self, environment_id: int, target: Target) -> None:
         """One of its requests has ended."""
         key = (environment_id, target)
-        left = self._in_work[key] - 1
+        left = self._in_flight[key] - 1
         if left:
-            self._in_work[key] = left
+            self._in_flight[key] = left
         else:
-            del self._in_work[key]
+            del self._in_flight[key]

@@ -33,7 +33,7 @@ class Slots:
         self._taken[environment_id] = taken + 1
         self._free -= 1
 
-    def give_back(self, environment_id: int) -> None:
+    def release(self, environment_id: int) -> None:
         """Give a slot back."""
         self._free += 1
         left = self._taken[environment_id] - 1

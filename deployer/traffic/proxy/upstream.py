@@ -29,7 +29,7 @@ _TRAILER_BYTES = 16 * 1024
 # The parser takes a piece as a whole, and a piece may consist of the shortest possible heads.
 _HEAD_PIECE_BYTES = 1024
 # The proxy does not wait until the caller has read them.
-_INTERIM_ANSWERS = 15
+_MAX_INTERIM_RESPONSES = 15
 # What has been written to a WebSocket's end is given this long to leave.
 _CLOSE_SECONDS = 10.0
 
@@ -42,19 +42,19 @@ class UpstreamDied(Exception):
     """The connection ended before the answer's head. The request may have been carried out."""
 
 
-class AnswerInvalid(Exception):
+class InvalidResponse(Exception):
     """What came is not an HTTP/1.1 answer."""
 
 
-class AnswerTooLong(AnswerInvalid):
+class ResponseTooLong(InvalidResponse):
     """The heads of the answer, interim ones with it, have too many bytes."""
 
 
-class AnswerTruncated(Exception):
+class TruncatedResponse(Exception):
     """The body ended before its end."""
 
 
-class _AnswerEnded(Exception):
+class _ResponseEnded(Exception):
     """Stops the parser at the end of the answer. aiohttp treats the exception as a connection error, and closes the
     connection."""
 
@@ -66,7 +66,7 @@ class Upstream(ResponseHandler):
         super().__init__(loop)
         self._body: StreamReader | None = None
         self._head_bytes = 0
-        self._interim_answers = 0
+        self._interim_responses = 0
         self._trailer_bytes = 0
         self._is_body_parsed = False
 
@@ -83,7 +83,7 @@ class Upstream(ResponseHandler):
         if message.code >= 200:
             self._body = body
         elif message.code != 101:
-            self._interim_answers += 1
+            self._interim_responses += 1
 
     def data_received(self, data: bytes) -> None:
         """Pass `data` to the parser, in bounded pieces and up to bounded memory."""
@@ -117,12 +117,12 @@ class Upstream(ResponseHandler):
 
     @property
     def _has_too_many_interim(self) -> bool:
-        return self._interim_answers > _INTERIM_ANSWERS
+        return self._interim_responses > _MAX_INTERIM_RESPONSES
 
     def _read_body(self, data: bytes, body: StreamReader) -> None:
         if body.is_eof():
             # No request asked for the bytes after an answer.
-            self.hold()
+            self.pause()
             return
         before = body.total_bytes
         self._is_body_parsed = True
@@ -141,7 +141,7 @@ class Upstream(ResponseHandler):
         following bytes: a read may bring more than a thousand further answers."""
         super().resume_reading(resume_parser)
         if self._is_body_parsed and not resume_parser:
-            raise _AnswerEnded
+            raise _ResponseEnded
 
     def send(self, data: bytes) -> None:
         """Write, or raise `ConnectionError`."""
@@ -149,7 +149,7 @@ class Upstream(ResponseHandler):
             raise ConnectionResetError("The instance has closed the connection.")
         self.transport.write(data)
 
-    def expect_answer(self, *, to_head: bool) -> None:
+    def expect_response(self, *, to_head: bool) -> None:
         """Before the request is sent. `to_head`: the answer has no body, whatever its headers say."""
         self.set_response_params(
             skip_payload=to_head,
@@ -161,23 +161,23 @@ class Upstream(ResponseHandler):
         )
 
     async def read_head(self) -> tuple[RawResponseMessage, StreamReader]:
-        """Return the next head, which may be a 1xx head, and its body. Raises `UpstreamDied`, `AnswerInvalid`."""
+        """Return the next head, which may be a 1xx head, and its body. Raises `UpstreamDied`, `InvalidResponse`."""
         try:
             return await self.read()
         except HttpProcessingError as error:
-            raise AnswerInvalid(str(error.message)) from None
+            raise InvalidResponse(str(error.message)) from None
         except (ClientError, OSError) as error:
             if self._has_too_many_interim:
-                raise AnswerInvalid(f"Over {_INTERIM_ANSWERS} interim answers.") from None
+                raise InvalidResponse(f"Over {_MAX_INTERIM_RESPONSES} interim answers.") from None
             if self._head_bytes > _HEADS_BYTES:
-                raise AnswerTooLong(f"Over {_HEADS_BYTES:,} bytes.") from None
+                raise ResponseTooLong(f"Over {_HEADS_BYTES:,} bytes.") from None
             raise UpstreamDied(str(error)) from None
 
-    def hold(self) -> None:
+    def pause(self) -> None:
         """Read nothing for now."""
         self._pause_reading_for_buffer()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Read again."""
         self._resume_reading_for_buffer()
 
@@ -186,7 +186,7 @@ class Upstream(ResponseHandler):
         if self.transport is not None:
             self.transport.abort()
 
-    def give_to(self, pipe: Any) -> None:
+    def feed_to(self, pipe: Any) -> None:
         """After a 101: whatever comes goes to the pipe's `feed_data`."""
         self.set_parser(pipe, None)
 
@@ -199,11 +199,11 @@ class Upstream(ResponseHandler):
 
 
 async def read_body(body: StreamReader) -> bytes:
-    """What has come of the body, empty at its end. Raises `AnswerTruncated`."""
+    """What has come of the body, empty at its end. Raises `TruncatedResponse`."""
     try:
         return await body.readany()
     except (ClientError, HttpProcessingError, OSError) as error:
-        raise AnswerTruncated(str(error)) from None
+        raise TruncatedResponse(str(error)) from None
 
 
 async def open_upstream(target: Target, listeners: ListenerOwners | None = None) -> Upstream:

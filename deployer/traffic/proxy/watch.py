@@ -6,8 +6,10 @@ proxy does not read from the caller, so the kernel's state of the connection is 
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,7 +19,6 @@ from aiohttp.base_protocol import BaseProtocol
 
 from connection_bounds.backlogs import Backlog, Backlogs
 from deployer.processes.threads import run_in_pool
-from deployer.traffic.proxy.free_memory import FreeMemory, find_trim
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ _SWEEPS_PER_SILENCE = 4
 # The first byte of Linux's `struct tcp_info`.
 _TCP_CLOSE = 7
 _TCP_CLOSE_WAIT = 8
+
+# Fewer leave too little behind.
+_ENDED_REQUESTS = 100
 
 
 class PeerSilent(Exception):
@@ -36,7 +40,7 @@ class WatchedCaller(Protocol):
     """What a sweep asks of a request's caller."""
 
     @property
-    def has_left_unnoticed(self) -> bool: ...
+    def has_disconnected_unnoticed(self) -> bool: ...
     def cut(self) -> None: ...
 
 
@@ -51,8 +55,8 @@ class Watch:
         self._clock = clock
         self._backlogs = Backlogs(silent_seconds)
         self._callers: set[WatchedCaller] = set()
-        self._memory = FreeMemory()
-        self._trim = find_trim()
+        self._memory = MemoryTrim()
+        self._trim = find_malloc_trim()
         # Of its own: what holds the threads that all else shares must not hold up the sweeps.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="trim")
 
@@ -105,7 +109,7 @@ class Watch:
         self._backlogs.sweep(self._now())
         for caller in list(self._callers):
             try:
-                if caller.has_left_unnoticed:
+                if caller.has_disconnected_unnoticed:
                     caller.cut()
             except Exception:
                 logger.exception("a caller could not be checked")
@@ -114,7 +118,7 @@ class Watch:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
 
 
-def has_left(transport: asyncio.BaseTransport) -> bool:
+def has_disconnected(transport: asyncio.BaseTransport) -> bool:
     """Whether the peer has closed or reset its side. False where the kernel does not tell.
 
     The end of a peer whose last bytes do not fit into the receive window is not known to the kernel either.
@@ -132,3 +136,29 @@ def has_left(transport: asyncio.BaseTransport) -> bool:
 def _fail(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_exception(PeerSilent())
+
+
+class MemoryTrim:
+    """Counts the open requests, and tells when a wave of them has ended."""
+
+    def __init__(self) -> None:
+        self._peak = 0
+
+    def is_due(self, count: int) -> bool:
+        """Whether so many requests have ended since the last time that their memory is worth returning.
+
+        `count`: how many are open. To be asked periodically.
+        """
+        self._peak = max(self._peak, count)
+        if self._peak - count < max(_ENDED_REQUESTS, self._peak // 2):
+            return False
+        self._peak = count
+        return True
+
+
+def find_malloc_trim() -> Callable[[int], int] | None:
+    """The C library's `malloc_trim`; None where it has none. It takes milliseconds, without the interpreter's lock."""
+    if not sys.platform.startswith("linux"):
+        return None
+    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim

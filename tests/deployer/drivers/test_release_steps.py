@@ -32,7 +32,7 @@ class _Traffic:
 
     async def remove_route(self, environment_id: int) -> None: ...
 
-    async def in_work(self, environment_id: int, target: Target) -> int:
+    async def count_in_flight(self, environment_id: int, target: Target) -> int:
         return 0
 
     async def end_streams(self, environment_id: int, target: Target) -> None: ...

@@ -12,9 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from deployer.traffic.caddy import CaddyTraffic
+from deployer.traffic.caddy import SERVER, CaddyTraffic, build_server
 from deployer.traffic.caddy_admin import CaddyAdmin
-from deployer.traffic.caddy_configuration import SERVER, build_server
 from deployer.traffic.interface import Route, Target, TrafficUnavailable
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from tests.deployer.traffic.applications import running_application, until
@@ -149,7 +148,7 @@ async def test_a_switch_a_scale_a_crash_and_a_sleep_tell_caddy_nothing(
         )
         for route in routes:
             await carrier.traffic.set_route(1, route)
-            assert await carrier.traffic.in_work(1, one.target) == 0
+            assert await carrier.traffic.count_in_flight(1, one.target) == 0
         assert (await carrier.ask())[1]["name"] == "one"
         assert asked(caddy) == before
 
@@ -187,7 +186,7 @@ async def test_an_environment_that_appears_ends_what_rests_and_cuts_nothing_in_w
                 asyncio.create_task(carrier.ask(path="/slow", method=method, data=body))
                 for method, body in (("GET", None), ("POST", "x" * 100_000))
             ]
-            while await carrier.traffic.in_work(1, one.target) < 4:
+            while await carrier.traffic.count_in_flight(1, one.target) < 4:
                 await asyncio.sleep(0.01)
             # Those that wait for its steps, and the first one.
             await until(lambda: one.asked == 4)

@@ -9,8 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Target
+from deployer.traffic.interface import Route, Target, drain
 from tests.deployer.traffic.applications import (
     Application,
     answering,
@@ -142,7 +141,7 @@ async def test_the_least_busy_instance_is_asked(carrier: Carrier) -> None:
         slow = [asyncio.create_task(carrier.ask(path="/slow")) for _ in range(6)]
         await until(lambda: one.asked + two.asked == 6)
         assert (one.asked, two.asked) == (3, 3)
-        assert await carrier.traffic.in_work(1, one.target) == 3
+        assert await carrier.traffic.count_in_flight(1, one.target) == 3
         one.step.set()
         two.step.set()
         await asyncio.gather(*slow)
@@ -155,7 +154,7 @@ async def test_events_come_one_by_one(carrier: Carrier) -> None:
             for number in range(4):
                 async with asyncio.timeout(60):
                     assert await answer.content.readuntil(b"\n\n") == b"data: %d\n\n" % number
-                assert await carrier.traffic.in_work(1, application.target) == 1
+                assert await carrier.traffic.count_in_flight(1, application.target) == 1
                 application.step.set()
         async with asyncio.timeout(60):
             await application.left.wait()
@@ -180,7 +179,7 @@ async def test_web_sockets_pass_both_ways(carrier: Carrier, compress: int) -> No
             await socket.send_bytes(data)
             assert await socket.receive_bytes() == data
             await socket.ping()
-            assert await carrier.traffic.in_work(1, application.target) == 1
+            assert await carrier.traffic.count_in_flight(1, application.target) == 1
             await socket.send_str("end")
             message = await socket.receive()
             assert (message.type, message.data, message.extra) == (aiohttp.WSMsgType.CLOSE, 4001, "as asked")
@@ -215,7 +214,7 @@ async def test_what_an_instance_still_answers_is_waited_for(carrier: Carrier) ->
         await carrier.traffic.set_route(1, to(new.target, draining=(old.target,)))
         # Other environments change meanwhile.
         await carrier.traffic.set_route(2, to(new.target, host="b.localhost"))
-        assert await carrier.traffic.in_work(1, old.target) == 2
+        assert await carrier.traffic.count_in_flight(1, old.target) == 2
         assert (await carrier.ask())[1]["name"] == "new"
         assert not await drain(carrier.traffic, 1, [old.target], 0.3)
         draining = asyncio.create_task(drain(carrier.traffic, 1, [old.target], 60))
@@ -266,5 +265,5 @@ async def _die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 async def _until_idle(carrier: Carrier, application: Application) -> None:
     async with asyncio.timeout(60):
-        while await carrier.traffic.in_work(1, application.target):
+        while await carrier.traffic.count_in_flight(1, application.target):
             await asyncio.sleep(0.02)

@@ -97,7 +97,7 @@ def test_an_environment_gets_a_slot_while_it_has_fewer_than_are_free() -> None:
     assert taken == [6, 3, 2, 1]
     # What the greedy one gives back makes room for the others, which come to equal shares.
     for _ in range(6):
-        slots.give_back(1)
+        slots.release(1)
     for environment in (2, 3, 4, 4):
         slots.take(environment)
     with pytest.raises(Unavailable):
@@ -138,7 +138,7 @@ async def test_a_neighbour_is_served_while_uploads_are_sent_to_an_application_th
             answer.cancel()
         for _ in range(20):
             assert (await proxy.ask("b.localhost"))[0] == 200
-        assert await proxy.traffic.in_work(1, target) == 20
+        assert await proxy.traffic.count_in_flight(1, target) == 20
 
 
 async def test_an_upload_that_the_application_does_not_take_is_ended() -> None:
@@ -152,7 +152,7 @@ async def test_an_upload_that_the_application_does_not_take_is_ended() -> None:
                 got = await reader.readuntil(b"begun" if answer else b"}")
                 assert got.startswith(b"HTTP/1.1 200 " if answer else b"HTTP/1.1 504 "), got
                 assert answer or b"0.4 s" in got
-                while await proxy.traffic.in_work(1, target):
+                while await proxy.traffic.count_in_flight(1, target):
                     await asyncio.sleep(0.01)
 
 
@@ -168,7 +168,7 @@ async def test_a_caller_that_leaves_an_upload_nobody_reads_is_noticed() -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
             async with asyncio.timeout(60):
-                while await proxy.traffic.in_work(1, target):
+                while await proxy.traffic.count_in_flight(1, target):
                     await asyncio.sleep(0.01)
 
 
@@ -189,7 +189,7 @@ async def test_a_web_socket_ends_when_one_side_takes_nothing_any_more() -> None:
         async with calling(proxy.port, SOCKET) as (reader, _), asyncio.timeout(60):
             with contextlib.suppress(ConnectionError):
                 await reader.read()
-            while await proxy.traffic.in_work(1, target):
+            while await proxy.traffic.count_in_flight(1, target):
                 await asyncio.sleep(0.01)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -204,9 +204,9 @@ async def test_a_web_socket_ends_when_one_side_takes_nothing_any_more() -> None:
         async with calling(proxy.port, SOCKET, floods=False) as (_, writer), asyncio.timeout(60):
             transport = writer.transport
             transport.pause_reading()  # type: ignore[attr-defined]
-            while not await proxy.traffic.in_work(1, target):
+            while not await proxy.traffic.count_in_flight(1, target):
                 await asyncio.sleep(0.01)
-            while await proxy.traffic.in_work(1, target):
+            while await proxy.traffic.count_in_flight(1, target):
                 await asyncio.sleep(0.01)
 
 
@@ -258,12 +258,12 @@ async def test_a_sweep_survives_a_connection_that_cannot_be_looked_at(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Bad:
-        has_left_unnoticed = property(lambda self: 1 / 0)
+        has_disconnected_unnoticed = property(lambda self: 1 / 0)
 
         def cut(self) -> None: ...
 
     class Gone:
-        has_left_unnoticed = True
+        has_disconnected_unnoticed = True
         is_cut = False
 
         def cut(self) -> None:

@@ -7,7 +7,7 @@ from aiohttp.base_protocol import BaseProtocol
 
 from connection_bounds.bounded_reads import READ_BYTES
 from deployer.traffic.interface import Route
-from deployer.traffic.proxy.frame_turns import FRAMES_AT_ONCE, READS_AT_ONCE, FrameTurns
+from deployer.traffic.proxy.frame_scheduler import MAX_FRAMES_PER_READ, MAX_READS_PER_POLL, FrameScheduler
 from deployer.traffic.proxy.frames import Frames
 from deployer.traffic.proxy.tunnel import _Pipe
 from deployer.traffic.proxy.watch import Watch
@@ -56,7 +56,9 @@ class Drained(Watch):
         await self.taken.wait()
 
 
-def pipe_between(source: Side, sink: Side, turns: FrameTurns, watch: Watch, environment_id: int = 1) -> _Pipe:
+def pipe_between(
+    source: Side, sink: Side, turns: FrameScheduler, watch: Watch, environment_id: int = 1
+) -> _Pipe:
     return _Pipe(
         cast(BaseProtocol, source),
         cast(BaseProtocol, sink),
@@ -70,9 +72,9 @@ def pipe_between(source: Side, sink: Side, turns: FrameTurns, watch: Watch, envi
 async def test_of_one_read_few_frames_are_followed_at_once_and_the_rest_in_turns() -> None:
     source, sink = Side(), Side()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
-    pipe = pipe_between(source, sink, FrameTurns(), Drained())
+    pipe = pipe_between(source, sink, FrameScheduler(), Drained())
     pipe.feed_data(data)
-    assert len(sink.got) == FRAMES_AT_ONCE * len(EMPTY) and source.is_paused
+    assert len(sink.got) == MAX_FRAMES_PER_READ * len(EMPTY) and source.is_paused
     await until(lambda: not source.is_paused)
     assert sink.got == data
 
@@ -80,13 +82,13 @@ async def test_of_one_read_few_frames_are_followed_at_once_and_the_rest_in_turns
 async def test_frames_wait_while_nobody_takes_them() -> None:
     source, sink, watch = Side(), Side(), Drained()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
-    pipe = pipe_between(source, sink, FrameTurns(), watch)
-    holding_back = asyncio.create_task(pipe.hold_back())
+    pipe = pipe_between(source, sink, FrameScheduler(), watch)
+    holding_back = asyncio.create_task(pipe.apply_back_pressure())
     sink.writing_paused = True
     pipe.feed_data(data)
     for _ in range(3):
         await asyncio.sleep(0)
-    assert source.is_paused and len(sink.got) == FRAMES_AT_ONCE * len(EMPTY)
+    assert source.is_paused and len(sink.got) == MAX_FRAMES_PER_READ * len(EMPTY)
     sink.writing_paused = False
     watch.taken.set()
     await until(lambda: not source.is_paused)
@@ -96,29 +98,29 @@ async def test_frames_wait_while_nobody_takes_them() -> None:
 
 
 async def test_one_environment_gets_its_turn_before_another_one_has_had_all_of_its_own() -> None:
-    turns, watch = FrameTurns(), Drained()
+    turns, watch = FrameScheduler(), Drained()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
     greedy = [(Side(), Side()) for _ in range(20)]
     for source, sink in greedy:
         pipe_between(source, sink, turns, watch).feed_data(data)
     source, sink = Side(), Side()
-    few = EMPTY * (FRAMES_AT_ONCE + 1)
+    few = EMPTY * (MAX_FRAMES_PER_READ + 1)
     pipe_between(source, sink, turns, watch, environment_id=2).feed_data(few)
     await asyncio.sleep(0)
     assert sink.got == few and not source.is_paused
     # Of the other environment, a part of one of its twenty reads.
-    assert sum(len(one.got) for _, one in greedy) < 20 * FRAMES_AT_ONCE * len(EMPTY) + READ_BYTES
+    assert sum(len(one.got) for _, one in greedy) < 20 * MAX_FRAMES_PER_READ * len(EMPTY) + READ_BYTES
     await until(lambda: not any(source.is_paused for source, _ in greedy))
     assert all(one.got == data for _, one in greedy)
 
 
 async def test_of_one_environment_few_reads_are_passed_on_before_the_others_are_looked_at() -> None:
-    turns = FrameTurns()
+    turns = FrameScheduler()
     large = b"\x82\x7f" + (10**6).to_bytes(8, "big") + bytes(10_000)
-    sides = [(Side(), Side()) for _ in range(3 * READS_AT_ONCE)]
+    sides = [(Side(), Side()) for _ in range(3 * MAX_READS_PER_POLL)]
     for source, sink in sides:
         pipe_between(source, sink, turns, Drained()).feed_data(large)
-    assert sum(len(sink.got) for _, sink in sides) == READS_AT_ONCE * len(large)
+    assert sum(len(sink.got) for _, sink in sides) == MAX_READS_PER_POLL * len(large)
     source, sink = Side(), Side()
     pipe_between(source, sink, turns, Drained(), environment_id=2).feed_data(large)
     assert sink.got == large
@@ -129,7 +131,7 @@ async def test_of_one_environment_few_reads_are_passed_on_before_the_others_are_
 async def test_what_waits_for_its_turn_is_passed_on_when_the_tunnel_ends() -> None:
     source, sink = Side(), Side()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
-    pipe = pipe_between(source, sink, FrameTurns(), Drained())
+    pipe = pipe_between(source, sink, FrameScheduler(), Drained())
     pipe.feed_data(data)
     pipe.finish()
     await asyncio.sleep(0)

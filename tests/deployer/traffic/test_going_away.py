@@ -8,8 +8,7 @@ import aiohttp
 import aiohttp.web
 import pytest
 
-from deployer.traffic.drain import drain
-from deployer.traffic.interface import Route, Target
+from deployer.traffic.interface import Route, Target, drain
 from deployer.traffic.proxy.frames import Frames, write_going_away
 from tests.deployer.traffic.applications import (
     Application,
@@ -83,7 +82,7 @@ async def test_both_sides_of_a_web_socket_are_told_that_it_goes_away(proxy: Carr
             await ending
             await until(lambda: told)
             assert told == [1001]
-            assert await proxy.traffic.in_work(1, target) == 0
+            assert await proxy.traffic.count_in_flight(1, target) == 0
     finally:
         await runner.cleanup()
 
@@ -141,7 +140,7 @@ async def test_requests_in_work_are_answered_while_the_proxy_is_stopped() -> Non
         idle, resting = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(b"POST /digest HTTP/1.1\r\nHost: a.localhost\r\nContent-Length: 6\r\n\r\nabc")
         async with asyncio.timeout(60):
-            while not await proxy.traffic.in_work(1, one.target):
+            while not await proxy.traffic.count_in_flight(1, one.target):
                 await asyncio.sleep(0.01)
             closing = asyncio.create_task(proxy.traffic.close())
             assert await idle.read() == b""
@@ -228,13 +227,13 @@ async def test_a_web_socket_that_is_ended_twice_gets_one_close_frame(proxy: Carr
 
 async def test_a_frame_that_has_begun_is_passed_on_before_the_last_one(proxy: Carrier) -> None:
     whole = frame(100_000, masked=False)
-    go_on = asyncio.Event()
+    resume = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(SWITCHING)
         writer.write(whole[:5000])
-        await go_on.wait()
+        await resume.wait()
         writer.write(whole[5000:] + frame(7, masked=False))
         await writer.drain()
         await asyncio.sleep(600)
@@ -248,7 +247,7 @@ async def test_a_frame_that_has_begun_is_passed_on_before_the_last_one(proxy: Ca
             got = await reader.readexactly(5000)
             ending = asyncio.create_task(proxy.traffic.end_streams(1, target))
             await asyncio.sleep(0)
-            go_on.set()
+            resume.set()
             got += await _rest(reader)
             await ending
         assert got in (

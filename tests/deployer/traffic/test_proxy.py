@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.holding import Holding
+from deployer.traffic.proxy.connector import Connector
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.routes import RouteTable
 from deployer.traffic.proxy.upstream import Upstream, open_upstream
@@ -39,7 +39,7 @@ async def proxy() -> AsyncIterator[Carrier]:
 @pytest.fixture
 async def impatient() -> AsyncIterator[Carrier]:
     """For what is to be given up: on a busy machine it may give up anything."""
-    async with proxy_carrier(hold_seconds=1.0, think_seconds=0.5, silent_seconds=0.6) as carrier:
+    async with proxy_carrier(hold_seconds=1.0, response_timeout_seconds=0.5, silent_seconds=0.6) as carrier:
         yield carrier
 
 
@@ -85,7 +85,7 @@ async def test_a_wake_is_asked_for_again_as_soon_as_the_first_one_has_given_up()
     """However late it began to wait."""
     woken: list[int] = []
     table, loop = RouteTable(), asyncio.get_running_loop()
-    holding = Holding(table, woken.append, 30.0, held_at_once=10)
+    holding = Connector(table, woken.append, 30.0, held_at_once=10)
     table.set(7, ASLEEP)
     routed = table.find(HOST)
     assert routed is not None
@@ -119,12 +119,12 @@ async def test_a_target_that_was_retired_during_the_connect_gets_no_request(
             table.set(1, to(new.target))
             return upstream
 
-        monkeypatch.setattr("deployer.traffic.proxy.holding.open_upstream", open_during_a_switch)
-        holding = Holding(table, lambda number: None, hold_seconds=10.0, held_at_once=10)
+        monkeypatch.setattr("deployer.traffic.proxy.connector.open_upstream", open_during_a_switch)
+        holding = Connector(table, lambda number: None, hold_seconds=10.0, held_at_once=10)
         connected = await holding.connect(routed, asyncio.get_running_loop().time() + 10.0)
-        connected.give_back()
+        connected.release()
         assert connected.target == new.target
-        assert table.in_work(1, old.target) == 0
+        assert table.count_in_flight(1, old.target) == 0
 
 
 async def test_holding_ends(impatient: Carrier) -> None:
@@ -194,7 +194,7 @@ async def test_an_instance_that_never_answers_is_given_up(impatient: Carrier) ->
         for method, body in (("GET", None), ("POST", "x")):
             status, told = await impatient.ask(path="/slow", method=method, data=body)
             assert status == 504 and "0.5 s" in told["detail"]
-        assert await impatient.traffic.in_work(1, application.target) == 0
+        assert await impatient.traffic.count_in_flight(1, application.target) == 0
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,11 @@ async def test_a_caller_that_leaves_ends_the_request_at_the_instance(
 ) -> None:
     events = await proxy.session.get(proxy.url + "/events", headers={"Host": HOST})
     await events.content.readuntil(b"\n\n")
-    assert await proxy.traffic.in_work(1, application.target) == 1
+    assert await proxy.traffic.count_in_flight(1, application.target) == 1
     events.close()
     async with asyncio.timeout(60):
         await application.left.wait()
-        while await proxy.traffic.in_work(1, application.target):
+        while await proxy.traffic.count_in_flight(1, application.target):
             await asyncio.sleep(0.01)
 
 
@@ -343,11 +343,11 @@ async def test_nobody_holds_more_than_a_little_of_a_body(proxy: Carrier, applica
 async def test_a_web_socket_is_ended_by_either_side(proxy: Carrier, application: Application) -> None:
     url = proxy.url + "/socket"
     socket = await proxy.session.ws_connect(url, headers={"Host": HOST})
-    assert await proxy.traffic.in_work(1, application.target) == 1
+    assert await proxy.traffic.count_in_flight(1, application.target) == 1
     assert socket._response.connection is not None and socket._response.connection.transport is not None
     socket._response.connection.transport.abort()
     async with asyncio.timeout(60):
-        while await proxy.traffic.in_work(1, application.target):
+        while await proxy.traffic.count_in_flight(1, application.target):
             await asyncio.sleep(0.01)
     await socket.close()
     async with proxy.session.ws_connect(url, headers={"Host": HOST}) as other:
@@ -374,7 +374,7 @@ async def test_closing_cuts_off_what_does_not_end() -> None:
                 await asking
             await socket.close()
             # Of what was cut off the end is still to come.
-            while await proxy.traffic.in_work(1, one.target):
+            while await proxy.traffic.count_in_flight(1, one.target):
                 await asyncio.sleep(0.01)
 
 

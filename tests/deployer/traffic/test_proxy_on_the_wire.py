@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deployer.traffic.interface import Route, Target
-from deployer.traffic.proxy.bounded_head import CallerLimits
+from deployer.traffic.proxy.bounded_server import CallerLimits
 from deployer.traffic.proxy.origin_claims import NAMES, PREFIXES
 from deployer.traffic.proxy.refusals import Unavailable
 from deployer.traffic.proxy.streaming import StreamingProxy

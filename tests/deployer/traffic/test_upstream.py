@@ -7,7 +7,7 @@ from aiohttp import StreamReader
 from aiohttp.http import RawResponseMessage
 
 from connection_bounds.bounded_reads import READ_BYTES
-from deployer.traffic.proxy.upstream import AnswerInvalid, Upstream, read_body
+from deployer.traffic.proxy.upstream import InvalidResponse, Upstream, read_body
 
 INTERIM = b"HTTP/1.1 100 \r\n\r\n"
 EMPTY = b"HTTP/1.1 204 \r\n\r\n"
@@ -50,7 +50,7 @@ class Counting(Upstream):
 def connected() -> Counting:
     upstream = Counting(asyncio.get_running_loop())
     upstream.connection_made(Wire())
-    upstream.expect_answer(to_head=False)
+    upstream.expect_response(to_head=False)
     return upstream
 
 
@@ -66,7 +66,7 @@ async def test_a_read_of_interim_answers_is_parsed_no_further_than_they_are_take
     for _ in range(16):
         message, _ = await upstream.read_head()
         assert message.code == 100
-    with pytest.raises(AnswerInvalid):
+    with pytest.raises(InvalidResponse):
         await upstream.read_head()
 
 

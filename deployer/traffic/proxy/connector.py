@@ -6,13 +6,13 @@ from collections.abc import Callable
 from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Route, Target
 from deployer.traffic.proxy.refusals import NotFound, Unavailable
-from deployer.traffic.proxy.routes import Routed, RouteTable
+from deployer.traffic.proxy.routes import RoutedEnvironment, RouteTable
 from deployer.traffic.proxy.upstream import Upstream, UpstreamRefused, open_upstream
 
 _RETRY_AFTER_SECONDS = 5
 
 
-class Connected:
+class TargetConnection:
     """A connection to a target, counted among what the target has in work until it is given back."""
 
     __slots__ = ("_table", "environment_id", "target", "upstream")
@@ -23,13 +23,13 @@ class Connected:
         self.target = target
         self.upstream = upstream
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Close it, whatever is still on its way."""
         self.upstream.abort()
-        self._table.give_back(self.environment_id, self.target)
+        self._table.release(self.environment_id, self.target)
 
 
-class Holding:
+class Connector:
     """Opens connections for requests. `held_at_once`: how many requests of one environment may wait."""
 
     def __init__(
@@ -46,7 +46,9 @@ class Holding:
         self._held_at_once = held_at_once
         self._listeners = listeners
 
-    async def connect(self, routed: Routed, ends_at: float, avoided: Target | None = None) -> Connected:
+    async def connect(
+        self, routed: RoutedEnvironment, ends_at: float, avoided: Target | None = None
+    ) -> TargetConnection:
         """A connection to the least busy target that takes one, first to others than `avoided`.
 
         Raises `Unavailable` where there is none by `ends_at` (the loop's clock) or none is awaited, `NotFound` where
@@ -54,7 +56,7 @@ class Holding:
         """
         refused = {avoided}
         # A new request does not try a target that refuses others: all held requests share one retry at a time.
-        may_try = not routed.held.are_retried
+        may_try = not routed.held.is_retrying
         is_new = True
         while True:
             route = routed.route
@@ -63,38 +65,40 @@ class Holding:
             left = [target for target in route.targets if target not in refused] if may_try else []
             if left:
                 target = self._least_busy(routed.environment_id, left) if len(left) > 1 else left[0]
-                connected = await self._try(routed, target)
-                if connected is not None:
+                connection = await self._try_connect(routed, target)
+                if connection is not None:
                     routed.held.wake_after_success()
-                    return connected
+                    return connection
                 refused.add(target)
             else:
-                await self._wait(routed, route, ends_at, is_new=is_new)
+                await self._wait_for_change(routed, route, ends_at, is_new=is_new)
                 refused.clear()
                 may_try, is_new = True, False
 
     def _least_busy(self, environment_id: int, targets: list[Target]) -> Target:
-        return min(targets, key=lambda target: self._table.in_work(environment_id, target))
+        return min(targets, key=lambda target: self._table.count_in_flight(environment_id, target))
 
-    async def _try(self, routed: Routed, target: Target) -> Connected | None:
+    async def _try_connect(self, routed: RoutedEnvironment, target: Target) -> TargetConnection | None:
         self._table.take(routed.environment_id, target)
         upstream = None
         try:
             upstream = await open_upstream(target, self._listeners)
             # The route may have changed meanwhile. Nothing was sent yet, and nothing may be.
             if routed.route is not None and target in routed.route.targets:
-                return Connected(self._table, routed.environment_id, target, upstream)
+                return TargetConnection(self._table, routed.environment_id, target, upstream)
         except UpstreamRefused:
             pass
         except BaseException:
-            self._table.give_back(routed.environment_id, target)
+            self._table.release(routed.environment_id, target)
             raise
         if upstream is not None:
             upstream.abort()
-        self._table.give_back(routed.environment_id, target)
+        self._table.release(routed.environment_id, target)
         return None
 
-    async def _wait(self, routed: Routed, route: Route, ends_at: float, *, is_new: bool) -> None:
+    async def _wait_for_change(
+        self, routed: RoutedEnvironment, route: Route, ends_at: float, *, is_new: bool
+    ) -> None:
         """Wait for a change of the route, or for this request's turn to retry a target that refused."""
         now = asyncio.get_running_loop().time()
         if not (route.targets or route.wakes or route.is_awaited):
@@ -109,7 +113,7 @@ class Holding:
                 retry_after=_RETRY_AFTER_SECONDS,
             )
 
-    def _wake(self, routed: Routed, now: float, ends_at: float) -> None:
+    def _wake(self, routed: RoutedEnvironment, now: float, ends_at: float) -> None:
         # Again only when the one who asked for it has given up.
         if now >= routed.woken_until:
             routed.woken_until = ends_at

@@ -23,7 +23,7 @@ class _Stream:
         self.closed = asyncio.Event()
 
 
-class Endless:
+class OpenStreams:
     """Keeps how each is ended."""
 
     def __init__(self) -> None:

@@ -9,45 +9,45 @@ from collections import OrderedDict, deque
 from typing import Protocol
 
 # Reads of one environment between two polls of the connections.
-READS_AT_ONCE = 16
+MAX_READS_PER_POLL = 16
 # Frames of each of these reads: parsing them costs less than the read itself.
-FRAMES_AT_ONCE = 64
+MAX_FRAMES_PER_READ = 64
 _FRAMES_PER_TURN = 256
 # Frames of all environments between two polls of the connections: about 0.3 ms.
-_FRAMES_PER_LOOP = 2048
+_MAX_FRAMES_PER_POLL = 2048
 # Cost of a turn in addition to its frames, mostly for a write.
 _TURN_COST = 64
 
 
-class Waiting(Protocol):
+class WaitingPipe(Protocol):
     """One direction of a WebSocket, with bytes that wait for their turn."""
 
     @property
-    def needs_turn(self) -> bool: ...
-    def take_turn(self, most: int) -> int: ...
+    def is_ready(self) -> bool: ...
+    def forward_waiting(self, limit: int) -> int: ...
 
 
-class FrameTurns:
+class FrameScheduler:
     """Gives turns to one environment after the other, and within an environment to one WebSocket after the other."""
 
     def __init__(self) -> None:
-        self._queues: OrderedDict[int, deque[Waiting]] = OrderedDict()
+        self._queues: OrderedDict[int, deque[WaitingPipe]] = OrderedDict()
         self._reads: dict[int, int] = {}
         self._is_scheduled = False
 
-    def frames_at_once(self, environment_id: int) -> int:
+    def admit_read(self, environment_id: int) -> int:
         """Return how many frames of the current read may be parsed at once; 0 if the whole read has to wait."""
         reads = self._reads.get(environment_id, 0)
-        if reads >= READS_AT_ONCE:
+        if reads >= MAX_READS_PER_POLL:
             return 0
         self._reads[environment_id] = reads + 1
         # Not for each read: with little traffic, each scheduled run would make the loop poll once more.
-        if reads == READS_AT_ONCE // 2:
+        if reads == MAX_READS_PER_POLL // 2:
             self._schedule()
-        return FRAMES_AT_ONCE
+        return MAX_FRAMES_PER_READ
 
-    def enter(self, environment_id: int, waiting: Waiting) -> None:
-        """Call `waiting.take_turn` soon, and again as long as `waiting` needs turns."""
+    def enter(self, environment_id: int, waiting: WaitingPipe) -> None:
+        """Call `waiting.forward_waiting` soon, and again as long as `waiting` needs turns."""
         self._queues.setdefault(environment_id, deque()).append(waiting)
         self._schedule()
 
@@ -59,12 +59,12 @@ class FrameTurns:
     def _run(self) -> None:
         self._is_scheduled = False
         self._reads.clear()
-        left = _FRAMES_PER_LOOP
+        left = _MAX_FRAMES_PER_POLL
         while self._queues and left > 0:
             environment_id, queue = self._queues.popitem(last=False)
             waiting = queue.popleft()
-            left -= _TURN_COST + waiting.take_turn(_FRAMES_PER_TURN)
-            if waiting.needs_turn:
+            left -= _TURN_COST + waiting.forward_waiting(_FRAMES_PER_TURN)
+            if waiting.is_ready:
                 queue.append(waiting)
             if queue:
                 self._queues[environment_id] = queue

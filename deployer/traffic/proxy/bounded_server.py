@@ -18,7 +18,7 @@ from connection_bounds.backlogs import Backlog
 from connection_bounds.bounded_reads import bound_buffers
 from deployer.processes.open_files import open_file_limit
 from deployer.traffic.proxy.heads import HEAD_BYTES
-from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, answer_refusal
+from deployer.traffic.proxy.refusals import HeadTooLarge, RequestTimeout, Unavailable, build_problem_response
 from deployer.traffic.proxy.watch import Watch
 from pipeline_contracts.errors import Problem
 from pipeline_contracts.open_connections import Connections
@@ -68,7 +68,7 @@ class BoundedServer(web.Server):
         super().__init__(handler, **options)
         self.watch = watch
         self.limits = limits
-        self.places = Connections(
+        self.open_connections = Connections(
             limits.address_connections,
             trusts,
             name="connections to applications",
@@ -86,7 +86,15 @@ class BoundedProtocol(RequestHandler):
     Those that come before its end and add nothing to it are its trailers', or extensions of its chunks.
     """
 
-    __slots__ = ("_payload", "_trailer_bytes", "_head_bytes", "_head_timer", "_server", "_place", "_backlog")
+    __slots__ = (
+        "_payload",
+        "_trailer_bytes",
+        "_head_bytes",
+        "_head_timer",
+        "_server",
+        "_admitted_address",
+        "_backlog",
+    )
 
     def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
@@ -94,7 +102,7 @@ class BoundedProtocol(RequestHandler):
         # One that waits is enough. aiohttp would read on until 32 do, and again as soon as 16 do.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
-        self._place: str | None = None
+        self._admitted_address: str | None = None
         self._backlog: Backlog | None = None
         self._payload = EMPTY_PAYLOAD
         self._trailer_bytes = 0
@@ -108,7 +116,7 @@ class BoundedProtocol(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
-            self._place = self._server.places.enter(transport, self)
+            self._admitted_address = self._server.open_connections.enter(transport, self)
         except Unavailable as problem:
             self._refuse_connection(cast(asyncio.Transport, transport), problem)
             return
@@ -117,9 +125,9 @@ class BoundedProtocol(RequestHandler):
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self._place is not None:
-            self._server.places.leave(self._place, self)
-            self._place = None
+        if self._admitted_address is not None:
+            self._server.open_connections.leave(self._admitted_address, self)
+            self._admitted_address = None
         self._end_head()
         self._end_backlog()
         super().connection_lost(exc)
@@ -149,7 +157,7 @@ class BoundedProtocol(RequestHandler):
         if self._request_count != count:
             self._payload = self._messages[-1][1]
             self._trailer_bytes = 0
-            self._server.places.touch(self)
+            self._server.open_connections.touch(self)
             self._end_head()
         elif not in_head:
             if body.total_bytes == body_bytes:
@@ -182,9 +190,9 @@ class BoundedProtocol(RequestHandler):
                 return
             self._head_timer = self._loop.call_later(self._server.limits.head_seconds, self._head_is_late)
         self._head_bytes += len(data)
-        most = self._server.limits.head_bytes
-        if self._head_bytes > most + _MORE_BYTES:
-            self._refuse(HeadTooLarge(f"Request line and headers may have {most:,} bytes."))
+        limit = self._server.limits.head_bytes
+        if self._head_bytes > limit + _MORE_BYTES:
+            self._refuse(HeadTooLarge(f"Request line and headers may have {limit:,} bytes."))
 
     def _head_is_late(self) -> None:
         seconds = self._server.limits.head_seconds
@@ -193,14 +201,14 @@ class BoundedProtocol(RequestHandler):
     def _refuse_connection(self, transport: asyncio.Transport, problem: Unavailable) -> None:
         # What arrives meanwhile is dropped.
         self._force_close = True
-        transport.write(_raw(problem))
+        transport.write(_encode_problem(problem))
         transport.close()
 
     def _refuse(self, problem: Problem) -> None:
         """Answer, unless another request is still being answered, and close: nothing that follows can be told apart."""
         self._end_head()
         if self.transport is not None and self._current_request is None and not self._messages:
-            self.transport.write(_raw(problem))
+            self.transport.write(_encode_problem(problem))
         self.force_close()
         # It holds what has come of the head.
         self._parser = None
@@ -212,9 +220,9 @@ class BoundedProtocol(RequestHandler):
             self._head_timer = None
 
 
-def _raw(problem: Problem) -> bytes:
-    answer = answer_refusal(problem)
-    body = answer.body
+def _encode_problem(problem: Problem) -> bytes:
+    response = build_problem_response(problem)
+    body = response.body
     assert isinstance(body, bytes)
     head = (
         f"HTTP/1.1 {problem.status} {problem.title}\r\nContent-Type: application/problem+json\r\n"

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from aiohttp import StreamReader
 from aiohttp.http import HttpVersion11, RawResponseMessage
 
-from deployer.traffic.proxy.caller import Caller, Relayed
-from deployer.traffic.proxy.heads import LAST_CHUNK, write_answer, write_chunk
+from deployer.traffic.proxy.caller import Caller, RelayedResponse
+from deployer.traffic.proxy.heads import LAST_CHUNK, write_chunk, write_response_head
 from deployer.traffic.proxy.refusals import BadGateway
-from deployer.traffic.proxy.upstream import AnswerInvalid, AnswerTruncated, Upstream, read_body
+from deployer.traffic.proxy.upstream import InvalidResponse, TruncatedResponse, Upstream, read_body
 
 _NO_BODY = (204, 304)
 
@@ -20,7 +20,7 @@ class _Framing(NamedTuple):
     """The end of the connection is the end of the body: all that HTTP/1.0 knows where no length is given."""
 
 
-class Answer:
+class UpstreamResponse:
     """An application's answer on its way to the caller."""
 
     def __init__(
@@ -43,39 +43,39 @@ class Answer:
         self._is_ended = True
         self._upstream.cut()
 
-    async def relay(self, *, may_stay_open: bool) -> Relayed:
+    async def relay(self, *, may_stay_open: bool) -> RelayedResponse:
         """Write head and body. `may_stay_open`: another request may come on the caller's connection.
 
         A body that ends too early ends the caller's connection so that it is seen. Raises `BadGateway` for a head that
-        cannot be passed on, `CallerGone`.
+        cannot be passed on, `CallerDisconnected`.
         """
         caller, message = self._caller, self._message
         request = caller.request
-        is_11 = request.version >= HttpVersion11
-        framing = _frame(message, request.method, is_11=is_11)
+        is_http_11 = request.version >= HttpVersion11
+        framing = _choose_framing(message, request.method, is_http_11=is_http_11)
         keep_alive = may_stay_open and request.keep_alive and not framing.by_closing
-        head = write_answer(
+        head = write_response_head(
             message.code,
             message.reason,
             message.raw_headers,
             framing=framing.header,
-            connection=_connection(keep_alive=keep_alive, is_11=is_11),
+            connection=_connection(keep_alive=keep_alive, is_http_11=is_http_11),
         )
         if head is None:
             raise BadGateway("The application's answer has headers that cannot be passed on.")
-        caller.has_answer = True
+        caller.has_response = True
         try:
-            await self._write(head, is_chunked=framing.is_chunked)
-        except AnswerTruncated:
+            await self._write_body(head, is_chunked=framing.is_chunked)
+        except TruncatedResponse:
             if not self._is_ended or not (framing.is_chunked or framing.by_closing):
                 caller.end_early(reset=framing.by_closing)
             elif framing.is_chunked:
                 caller.write(LAST_CHUNK)
                 await caller.drain()
-            return Relayed(message.code, keep_alive=False)
-        return Relayed(message.code, keep_alive=keep_alive and not self._is_ended)
+            return RelayedResponse(message.code, keep_alive=False)
+        return RelayedResponse(message.code, keep_alive=keep_alive and not self._is_ended)
 
-    async def _write(self, head: bytes, *, is_chunked: bool) -> None:
+    async def _write_body(self, head: bytes, *, is_chunked: bool) -> None:
         """What is there already leaves in one piece with the head; the rest as it comes, each piece by itself."""
         caller, body = self._caller, self._body
         waiting = head
@@ -93,29 +93,29 @@ class Answer:
             # It would be kept while the caller does not read.
             del data
             waiting = b""
-            if caller.is_full:
-                self._upstream.hold()
+            if caller.has_backlog:
+                self._upstream.pause()
                 await caller.drain()
-                self._upstream.go_on()
+                self._upstream.resume()
         if is_chunked or waiting:
             caller.write(waiting + (LAST_CHUNK if is_chunked else b""))
             await caller.drain()
 
 
-def _connection(*, keep_alive: bool, is_11: bool) -> bytes:
+def _connection(*, keep_alive: bool, is_http_11: bool) -> bytes:
     if not keep_alive:
         return b"Connection: close"
-    return b"" if is_11 else b"Connection: keep-alive"
+    return b"" if is_http_11 else b"Connection: keep-alive"
 
 
 def is_final(message: RawResponseMessage) -> bool:
-    """Whether it is the answer itself, or a switch of protocols, and no interim one. Raises `AnswerInvalid`."""
+    """Whether it is the answer itself, or a switch of protocols, and no interim one. Raises `InvalidResponse`."""
     if not 100 <= message.code <= 599:
-        raise AnswerInvalid(f"{message.code:03d} is no status of HTTP.")
+        raise InvalidResponse(f"{message.code:03d} is no status of HTTP.")
     if message.code >= 200 or message.code == 101:
         return True
     if message.chunked or message.headers.get("Content-Length", "0") != "0":
-        raise AnswerInvalid("An interim answer has no body.")
+        raise InvalidResponse("An interim answer has no body.")
     return False
 
 
@@ -123,18 +123,18 @@ def relay_interim(caller: Caller, message: RawResponseMessage, *, expects_contin
     """Pass a 1xx on to a caller who can know what to do with it."""
     if caller.request.version < HttpVersion11 or (message.code == 100 and not expects_continue):
         return
-    head = write_answer(message.code, message.reason, message.raw_headers, framing=b"", connection=b"")
+    head = write_response_head(message.code, message.reason, message.raw_headers, framing=b"", connection=b"")
     if head is not None:
         caller.write(head)
 
 
-def _frame(message: RawResponseMessage, method: str, *, is_11: bool) -> _Framing:
+def _choose_framing(message: RawResponseMessage, method: str, *, is_http_11: bool) -> _Framing:
     length = message.headers.get("Content-Length")
     if message.code in _NO_BODY or method == "HEAD":
         has_length = length is not None and length.isdigit() and message.code != 204
         return _Framing(b"Content-Length: " + str(length).encode() if has_length else b"", False, False)
     if length is not None and not message.chunked:
         return _Framing(b"Content-Length: %d" % int(length), False, False)
-    if is_11:
+    if is_http_11:
         return _Framing(b"Transfer-Encoding: chunked", True, False)
     return _Framing(b"", False, True)
