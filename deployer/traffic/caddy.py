@@ -1,4 +1,8 @@
-"""Carries traffic with a Caddy that runs beside Pharos: keeps one server in its configuration."""
+"""Routes traffic through a Caddy next to Pharos: maintains one server in Caddy's configuration.
+
+The server lists the hosts, for which Caddy gets certificates, and sends all requests to the embedded proxy, which knows
+the routes. So a switch of releases does not change the server.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -13,24 +17,24 @@ STREAM_CLOSE_DELAY = "stream_close_delay"
 
 _SECOND = 1_000_000_000
 _HTTPS_PORT = 443
-# Not -1, which flushes at once: up to 2.7 it also ties each request to the configuration, and the next one cuts it
-# off. Events and bodies of unknown length are flushed at once anyway.
+# Not -1, which flushes immediately: up to 2.7, Caddy then also cuts off each request when the configuration changes.
+# Caddy always flushes events and bodies of unknown length immediately.
 _FLUSH_NANOSECONDS = 10_000_000
-# Shorter than the proxy's own, so that it does not close a connection just when it is used again.
+# Shorter than the proxy's idle timeout, so that the proxy does not close a connection that Caddy is about to reuse.
 _IDLE_SECONDS = 30
-# How long WebSockets outlive a configuration, which changes when an environment appears.
+# How long WebSockets outlive a change of the configuration, as for a new environment.
 _STREAM_CLOSE_SECONDS = 24 * 3600
-# As the embedded proxy: what callers claim of themselves is taken away, before Caddy sets X-Forwarded-* itself. The
-# proxy drops spellings with underscores.
+# Like the embedded proxy, Caddy drops callers' claims about themselves before it sets X-Forwarded-*. The proxy drops
+# spellings with underscores.
 _CLAIMED = [*CLAIM_NAMES, *(f"{prefix}*" for prefix in CLAIM_PREFIXES)]
 
 
 class CaddyTraffic:
     """A `Traffic`. `set_routes`, `set_route`, `remove_route` and `ensure` raise `TrafficUnavailable`.
 
-    `listen`: Caddy's form of an address, `127.0.0.1:8080` or `:443`. `waiting` is where `behind` listens, a
-    `StreamingProxy` that trusts Caddy and carries every request. Caddy is told the hosts alone: each change of its
-    configuration has it end connections at rest, so it is told nothing where they stay what they are.
+    `listen`: Caddy's form of an address, `127.0.0.1:8080` or `:443`. `proxy` is a `StreamingProxy` that trusts Caddy
+    and handles every request; `proxy_target` is its address. Caddy closes idle connections at each change of its
+    configuration, so the configuration contains only the hosts and is written only when the hosts change.
     """
 
     def __init__(self, admin_url: str, listen: str, proxy_target: Target, proxy: Traffic) -> None:
@@ -40,7 +44,7 @@ class CaddyTraffic:
         self._proxy = proxy
         self._hosts: dict[int, tuple[str, ...]] = {}
         self._configured_hosts: frozenset[str] | None = None
-        """What Caddy has been told; None: nothing yet."""
+        """The hosts in Caddy's configuration; None: not written yet."""
         self._keeps_streams = True
         self._write_lock = asyncio.Lock()
 
@@ -51,8 +55,8 @@ class CaddyTraffic:
         await self._name_hosts()
 
     async def set_route(self, environment_id: int, route: Route) -> None:
-        """See `Traffic`. Where it raises, the route is in force, but Caddy does not name its hosts before the next
-        change or `ensure`."""
+        """See `Traffic`. If it raises, the route is active, but Caddy lacks its hosts until the next change or
+        `ensure`."""
         await self._proxy.set_route(environment_id, route)
         before = self._hosts.get(environment_id)
         self._hosts[environment_id] = route.hosts
@@ -74,8 +78,8 @@ class CaddyTraffic:
         await self._proxy.end_streams(environment_id, target)
 
     async def ensure(self) -> bool:
-        """Look whether Caddy still has the server, and write it again if not: it was started anew, or somebody has
-        loaded another configuration. True: it had to be written."""
+        """Write the server again if Caddy has lost it, by a restart or another configuration. Return True if
+        written."""
         async with self._write_lock:
             hosts = self._desired_hosts()
             if await self._admin.read_server(SERVER) == self._server(hosts):
@@ -85,11 +89,11 @@ class CaddyTraffic:
             return True
 
     async def close(self) -> None:
-        """Caddy goes on with the server it has."""
+        """Close the client. Caddy keeps the server."""
         await self._admin.close()
 
     async def _name_hosts(self) -> None:
-        """Of changes that come while one is being written, the first one writes for all."""
+        """Write the hosts if they have changed. Concurrent changes during a write share the next write."""
         async with self._write_lock:
             hosts = self._desired_hosts()
             if hosts != self._configured_hosts:
@@ -118,7 +122,7 @@ class CaddyTraffic:
 
     def _explain(self, error: str) -> str:
         if "already in use" in error:
-            # Beside 443 it opens 80, to redirect from.
+            # In addition to 443, Caddy listens on 80 for redirects.
             address = ":80" if "listening on :80:" in error else self._listen
             return (
                 f"Caddy cannot listen on {address}: another program does. End it, or choose another address "
@@ -140,10 +144,10 @@ class CaddyTraffic:
 def build_server(
     hosts: Iterable[str], *, listen: str, proxy_target: Target, keeps_streams: bool
 ) -> dict[str, Any]:
-    """The value of `apps.http.servers.pharos_apps`, with certificates where it listens on 443.
+    """Return the value of `apps.http.servers.pharos_apps`, with certificates if it listens on 443.
 
-    `waiting`: where the embedded proxy listens. `keeps_streams`: whether this Caddy knows `stream_close_delay`, which
-    is of 2.7.
+    `proxy_target`: the address of the embedded proxy. `keeps_streams`: True if this Caddy supports `stream_close_delay`
+    (2.7).
     """
     proxy: dict[str, Any] = {
         "handler": "reverse_proxy",
@@ -161,7 +165,7 @@ def build_server(
     return {
         "listen": [listen],
         "automatic_https": {"disable": listen.rpartition(":")[2] != str(_HTTPS_PORT)},
-        # The first one does nothing but name. Whatever else comes is for the proxy to answer as well.
+        # The first route only lists the hosts. The proxy handles all requests, also for other hosts.
         "routes": [{"match": [{"host": sorted(hosts)}]}, {"handle": [unclaimed, proxy]}],
     }
 

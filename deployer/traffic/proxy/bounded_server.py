@@ -1,8 +1,8 @@
-"""The proxy's side of a caller's connection: aiohttp's, with bounds on heads, backlogs and connections of an address.
+"""aiohttp's server with bounds on request heads, backlogs and connections of an address.
 
-aiohttp bounds each header, but neither their sum nor the time in which a head arrives: who never ends a head, or the
-trailers behind a body, would hold megabytes a connection for ever. So would one who sends request after request without
-waiting for answers: while one is answered, at most one other is taken.
+aiohttp bounds each header, but neither their sum nor the time for a head: a caller that never ends a head, or the
+trailers after a body, could hold megabytes on each connection forever. So could a caller that sends request after
+request without waiting for responses: at most one request waits while another is handled.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from pipeline_contracts.settings import Settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-# What one read brings may begin with the end of the request before.
+# A read may begin with the end of the previous request.
 _MORE_BYTES = 1024
-# Beyond what one read brings. Trailers are not passed on, but the parser keeps them until they end.
+# In addition to one read. Trailers are not forwarded, but the parser keeps them until their end.
 _TRAILER_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class CallerLimits:
-    """How much of a request's head is held, for how long, and how many connections an address may have.
+    """Limits for the size and the time of a request's head, and for the number of connections.
 
-    All may have half of what the process may open, since each request has a second one to its application; those over
-    loopback a quarter.
+    All connections together may use half of the open file limit, since each request needs a second connection to its
+    application; those over loopback a quarter.
     """
 
     head_bytes: int = HEAD_BYTES
@@ -48,14 +48,14 @@ class CallerLimits:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "CallerLimits":
-        """Those that the edge has, too."""
+        """Use the settings of the ingest edge."""
         return cls(
             settings.max_head_bytes, settings.head_timeout_seconds, settings.max_connections_per_address
         )
 
 
 class BoundedServer(web.Server):
-    """Makes a `BoundedProtocol` for each connection. `trusts` tells whether an address is a gateway's."""
+    """Creates a `BoundedProtocol` for each connection. `trusts` returns True for the address of a gateway."""
 
     def __init__(
         self,
@@ -81,9 +81,10 @@ class BoundedServer(web.Server):
 
 
 class BoundedProtocol(RequestHandler):
-    """One connection. Bytes that complete no request are a head's, unless the newest request's body is incomplete.
+    """One connection. Received bytes that complete no request belong to a head, unless the newest request's body is
+    incomplete.
 
-    Those that come before its end and add nothing to it are its trailers', or extensions of its chunks.
+    Bytes that add nothing to an incomplete body belong to its trailers or chunk extensions.
     """
 
     __slots__ = (
@@ -99,7 +100,7 @@ class BoundedProtocol(RequestHandler):
     def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
         self._server = server
-        # One that waits is enough. aiohttp would read on until 32 do, and again as soon as 16 do.
+        # One waiting request is enough. aiohttp reads until 32 wait, and resumes at 16.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
         self._admitted_address: str | None = None
@@ -111,7 +112,7 @@ class BoundedProtocol(RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request, of which a part may have come."""
+        """True if the connection waits for a request, possibly with a part of it."""
         return self._waiter is not None and not self._waiter.done()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,7 +121,7 @@ class BoundedProtocol(RequestHandler):
         except Unavailable as problem:
             self._refuse_connection(cast(asyncio.Transport, transport), problem)
             return
-        # A caller that does not read has nothing further passed on to it.
+        # Forward nothing more to a caller that does not read.
         bound_buffers(transport, self, 0)
         super().connection_made(transport)
 
@@ -134,7 +135,7 @@ class BoundedProtocol(RequestHandler):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # A connection that is being closed, which aiohttp knows no more, has its backlog watched as well.
+        # Also watch the backlog of a closing connection, which aiohttp no longer tracks.
         if self.transport is not None:
             self._backlog = self._server.watch.begin(self.transport, self.transport.abort)
 
@@ -168,7 +169,7 @@ class BoundedProtocol(RequestHandler):
             self._count_head(data)
 
     def _hold_pipelined(self) -> None:
-        """Read nothing more while a request waits behind one that is answered; `start` of aiohttp reads again."""
+        """Pause reading while a request waits for another one; aiohttp's `start` resumes reading."""
         if self._current_request is not None and self._messages and not self._buffer_paused:
             self._pause_reading_for_buffer()
 
@@ -177,7 +178,7 @@ class BoundedProtocol(RequestHandler):
         body = self._payload
         if self._trailer_bytes <= _TRAILER_BYTES or body.is_eof() or self._force_close or self._close:
             return
-        # Whoever reads the body answers; that answer is the last one, and what still arrives is dropped.
+        # The reader of the body responds with the error. That is the last response, and later bytes are dropped.
         self._close = True
         self._parser = None
         body.set_exception(web.RequestPayloadError(f"Trailers may have {_TRAILER_BYTES:,} bytes."))
@@ -185,7 +186,7 @@ class BoundedProtocol(RequestHandler):
 
     def _count_head(self, data: bytes) -> None:
         if not self._head_bytes:
-            # Some clients end a body with an empty line; it begins no head.
+            # Some clients end a body with an empty line, which begins no head.
             if not data.strip(b"\r\n"):
                 return
             self._head_timer = self._loop.call_later(self._server.limits.head_seconds, self._head_is_late)
@@ -199,18 +200,18 @@ class BoundedProtocol(RequestHandler):
         self._refuse(RequestTimeout(f"The head of the request did not arrive within {seconds:g} s."))
 
     def _refuse_connection(self, transport: asyncio.Transport, problem: Unavailable) -> None:
-        # What arrives meanwhile is dropped.
+        # Drop bytes that arrive meanwhile.
         self._force_close = True
         transport.write(_encode_problem(problem))
         transport.close()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer, unless another request is still being answered, and close: nothing that follows can be told apart."""
+        """Respond, unless another request is still in flight, and close: later bytes cannot be parsed."""
         self._end_head()
         if self.transport is not None and self._current_request is None and not self._messages:
             self.transport.write(_encode_problem(problem))
         self.force_close()
-        # It holds what has come of the head.
+        # Free the received part of the head.
         self._parser = None
 
     def _end_head(self) -> None:

@@ -1,4 +1,4 @@
-"""The caller's side of one request: reads its body, writes the answer as it is to stand on the wire."""
+"""The caller's side of one request: reads the request's body, and writes the raw response."""
 
 import asyncio
 import socket
@@ -11,28 +11,28 @@ from deployer.traffic.proxy.watch import Watch, has_disconnected
 
 
 class CallerDisconnected(ConnectionError):
-    """Nobody is there to be answered."""
+    """The caller has closed the connection."""
 
 
 class RelayedResponse(web.StreamResponse):
-    """An answer that has been written already."""
+    """A response that was already written to the connection."""
 
     def __init__(self, status: int, *, keep_alive: bool) -> None:
         super().__init__(status=status)
         self._keep_alive = keep_alive
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 class Caller:
-    """The connection that a request has come on.
+    """The connection of a request.
 
-    A caller that sends no more of its body for the watch's `silent_seconds` is given up; what flows, if slowly, may
-    take for ever. `BoundedProtocol` cuts one that takes no more of its answer.
+    A caller that sends nothing of its body for the watch's `silent_seconds` is given up; a slow one may take any time.
+    `BoundedProtocol` cuts a caller that reads nothing of its response.
     """
 
     __slots__ = ("_watch", "has_response", "request")
@@ -41,24 +41,24 @@ class Caller:
         self.request = request
         self._watch = watch
         self.has_response = False
-        """Whether the answer's head was written, so that no other answer can be."""
+        """True if a response head was written, so that no other response is possible."""
 
     @property
     def peer(self) -> str:
-        """The address that the connection comes from."""
+        """The caller's IP address."""
         transport = self.request.transport
         name = transport.get_extra_info("peername") if transport is not None else None
         return str(name[0]).removeprefix("::ffff:") if isinstance(name, tuple) else "unknown"
 
     @property
     def has_disconnected_unnoticed(self) -> bool:
-        """Whether the caller has closed the connection while nothing is read from it."""
+        """True if the caller has closed the connection while the proxy does not read from it."""
         protocol, transport = self.request.protocol, self.request.transport
         is_paused = protocol._reading_paused or protocol._buffer_paused
         return is_paused and transport is not None and has_disconnected(transport)
 
     def write(self, data: bytes) -> None:
-        """Raises `CallerDisconnected`."""
+        """Write without waiting. Raises `CallerDisconnected`."""
         transport = self.request.transport
         if transport is None or transport.is_closing():
             raise CallerDisconnected
@@ -66,11 +66,11 @@ class Caller:
 
     @property
     def has_backlog(self) -> bool:
-        """Whether something waits for the caller to take it."""
+        """True if written bytes wait for the caller to read."""
         return self.request.protocol.writing_paused
 
     async def drain(self) -> None:
-        """Until the caller has taken most of what was written. Raises `CallerDisconnected`."""
+        """Wait until the caller has read most of the written bytes. Raises `CallerDisconnected`."""
         protocol = self.request.protocol
         if not protocol.writing_paused:
             return
@@ -81,16 +81,17 @@ class Caller:
             raise CallerDisconnected from None
 
     async def read(self) -> bytes:
-        """What has come of the body, empty at its end. Raises `TimeoutError`, and aiohttp's errors for a bad body."""
+        """Return the next part of the body; empty at its end. Raises `TimeoutError`, and aiohttp's errors for a bad
+        body."""
         async with asyncio.timeout(self._watch.silent_seconds):
             return await self.request.content.readany()
 
     def feed_to(self, pipe: Any) -> None:
-        """Behind an upgrade: whatever comes goes to the pipe's `feed_data`."""
+        """After an upgrade, pass received bytes to the pipe's `feed_data`."""
         self.request.protocol.set_parser(pipe)
 
     def end_early(self, *, reset: bool) -> None:
-        """End the connection in the middle of an answer. `reset`: where a plain end would look like the answer's."""
+        """End the connection within a response. `reset`: a normal close would look like the end of the response."""
         transport = self.request.transport
         if transport is None:
             return
@@ -102,6 +103,6 @@ class Caller:
             transport.close()
 
     def cut(self) -> None:
-        """End the connection without sending what is left."""
+        """End the connection without sending the remaining bytes."""
         if self.request.transport is not None:
             self.request.transport.abort()

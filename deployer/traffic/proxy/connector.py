@@ -1,4 +1,4 @@
-"""Finds a target that takes a request, and holds the request until there is one."""
+"""Connects a request to a target, and holds the request until a target accepts the connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _RETRY_AFTER_SECONDS = 5
 
 
 class TargetConnection:
-    """A connection to a target, counted among what the target has in work until it is given back."""
+    """A connection to a target, counted as a request in flight until `release`."""
 
     __slots__ = ("_table", "environment_id", "target", "upstream")
 
@@ -24,13 +24,13 @@ class TargetConnection:
         self.upstream = upstream
 
     def release(self) -> None:
-        """Close it, whatever is still on its way."""
+        """Close the connection immediately."""
         self.upstream.abort()
         self._table.release(self.environment_id, self.target)
 
 
 class Connector:
-    """Opens connections for requests. `held_at_once`: how many requests of one environment may wait."""
+    """Opens connections for requests. `held_at_once`: the number of requests of one environment that may wait."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class Connector:
     async def connect(
         self, routed: RoutedEnvironment, ends_at: float, avoided: Target | None = None
     ) -> TargetConnection:
-        """A connection to the least busy target that takes one, first to others than `avoided`.
+        """Connect to the least busy target that accepts, and to `avoided` only as the last one.
 
-        Raises `Unavailable` where there is none by `ends_at` (the loop's clock) or none is awaited, `NotFound` where
+        Raises `Unavailable` if no target accepts by `ends_at` (the loop's time) or none is awaited, and `NotFound` if
         the route was removed.
         """
         refused = {avoided}
@@ -83,7 +83,7 @@ class Connector:
         upstream = None
         try:
             upstream = await open_upstream(target, self._listeners)
-            # The route may have changed meanwhile. Nothing was sent yet, and nothing may be.
+            # The route may have changed during the connect. Then nothing may be sent to the old target.
             if routed.route is not None and target in routed.route.targets:
                 return TargetConnection(self._table, routed.environment_id, target, upstream)
         except UpstreamRefused:
@@ -114,7 +114,7 @@ class Connector:
             )
 
     def _wake(self, routed: RoutedEnvironment, now: float, ends_at: float) -> None:
-        # Again only when the one who asked for it has given up.
+        # Wake again only after the request that woke the environment has given up.
         if now >= routed.woken_until:
             routed.woken_until = ends_at
             self._on_request_asleep(routed.environment_id)

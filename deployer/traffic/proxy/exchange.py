@@ -1,4 +1,4 @@
-"""One request: found its environment, sent to an instance, its answer passed on."""
+"""Handles one request: sends it to an instance, and forwards the response."""
 
 import asyncio
 import logging
@@ -21,13 +21,13 @@ from deployer.traffic.proxy.watch import PeerSilent, Watch
 
 logger = logging.getLogger(__name__)
 
-# These change nothing, so that it does not matter whether the instance that died had carried them out.
+# Safe methods: a repeat is harmless even if the ended instance has already executed the request.
 _REPEATABLE = ("GET", "HEAD", "OPTIONS")
 _REPEATS = 2
 
 
 class Exchange:
-    """A request on its way. `response_timeout_seconds`: from its end to the answer's head."""
+    """One request in flight. `response_timeout_seconds`: from the end of the request to the response's head."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Exchange:
     async def run(
         self, connector: Connector, routed: RoutedEnvironment, hold_seconds: float
     ) -> RelayedResponse:
-        """Gives the answer that was written. Raises a `Problem` where none was, `CallerDisconnected`."""
+        """Return the response that was written. Raises `CallerDisconnected`, or a `Problem` if none was written."""
         request = self._caller.request
         ends_at = asyncio.get_running_loop().time() + hold_seconds
         is_repeatable = (
@@ -86,7 +86,7 @@ class Exchange:
             message, body = await self._read_head(upstream, sending)
             if message.code == 101:
                 return await self._upgrade(connection, message)
-            # Whoever was answered before it was told to send its body may send it or not: nobody could tell.
+            # After a final response in place of 100 (Continue), the caller may or may not send its body.
             may_stay_open = sending is None or sending.done() or not self._head.expects_continue
             response = UpstreamResponse(self._caller, upstream, message, body)
             if not response.is_event_stream:
@@ -100,7 +100,7 @@ class Exchange:
                 sending.cancel()
 
     def _send(self, upstream: Upstream) -> asyncio.Task[None] | None:
-        """Write the head, and the body if it is there already; gives the task that writes the body as it comes."""
+        """Write the head, and the body if it is complete; otherwise return a task that forwards the body."""
         content = self._caller.request.content
         is_chunked = self._head.is_chunked
         try:
@@ -117,7 +117,8 @@ class Exchange:
         return asyncio.create_task(self._send_body(upstream))
 
     async def _send_body(self, upstream: Upstream) -> None:
-        """A fault of the caller's is kept and ends the connection: an instance must not take a part for the whole."""
+        """Forward the body. If the caller fails, cut the connection to the instance, which must not take a part for the
+        whole, and store the fault."""
         is_chunked = self._head.is_chunked
         try:
             while data := await self._caller.read():
@@ -126,7 +127,7 @@ class Exchange:
             if is_chunked:
                 upstream.send(LAST_CHUNK)
         except ConnectionError:
-            # The instance reads no more; it may have answered.
+            # The instance reads no more, but may have responded.
             return
         except PeerSilent:
             self._caller_fault = GatewayTimeout(
@@ -137,15 +138,15 @@ class Exchange:
             self._caller_fault = RequestTimeout("The request's body did not go on.")
             upstream.cut()
         except Exception as error:
-            # aiohttp's errors of a body that cannot be read have no common type.
-            logger.debug("a body cannot be read: %s", error)
+            # aiohttp's errors for unreadable bodies have no common type.
+            logger.debug("cannot read a request's body: %s", error)
             self._caller_fault = BadRequest("The request's body cannot be read.")
             upstream.cut()
 
     async def _read_head(
         self, upstream: Upstream, sending: asyncio.Task[None] | None
     ) -> tuple[RawResponseMessage, StreamReader]:
-        """The answer's head behind those of 1xx, which are passed on."""
+        """Return the final response's head. Forwards interim (1xx) heads before it."""
         try:
             if sending is None:
                 async with asyncio.timeout(self._response_timeout_seconds):

@@ -20,7 +20,7 @@ _TURN_COST = 64
 
 
 class WaitingPipe(Protocol):
-    """One direction of a WebSocket, with bytes that wait for their turn."""
+    """One direction of a WebSocket, with bytes that wait to be forwarded."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -28,7 +28,7 @@ class WaitingPipe(Protocol):
 
 
 class FrameScheduler:
-    """Gives turns to one environment after the other, and within an environment to one WebSocket after the other."""
+    """Schedules environments round-robin, and the WebSockets of an environment round-robin."""
 
     def __init__(self) -> None:
         self._queues: OrderedDict[int, deque[WaitingPipe]] = OrderedDict()
@@ -41,13 +41,13 @@ class FrameScheduler:
         if reads >= MAX_READS_PER_POLL:
             return 0
         self._reads[environment_id] = reads + 1
-        # Not for each read: with little traffic, each scheduled run would make the loop poll once more.
+        # Not for each read: with little traffic, each scheduled run would cost an additional poll.
         if reads == MAX_READS_PER_POLL // 2:
             self._schedule()
         return MAX_FRAMES_PER_READ
 
     def enter(self, environment_id: int, waiting: WaitingPipe) -> None:
-        """Call `waiting.forward_waiting` soon, and again as long as `waiting` needs turns."""
+        """Call `waiting.forward_waiting` soon, and again as long as `waiting.is_ready`."""
         self._queues.setdefault(environment_id, deque()).append(waiting)
         self._schedule()
 

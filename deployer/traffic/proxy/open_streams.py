@@ -1,4 +1,4 @@
-"""The WebSockets and event streams that are open: they end only when somebody ends them."""
+"""Tracks open WebSockets and event streams, which have no natural end, to end them when a target is stopped."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from deployer.traffic.interface import Target
 
-# How long both sides have to take the end and to answer it.
+# How long both sides have to receive the close frame and reply.
 CLOSING_SECONDS = 2.0
 
 
@@ -24,21 +24,21 @@ class _Stream:
 
 
 class OpenStreams:
-    """Keeps how each is ended."""
+    """The open streams, and how each is ended."""
 
     def __init__(self) -> None:
         self._streams: set[_Stream] = set()
 
     @property
     def web_sockets(self) -> int:
-        """How many of them are WebSockets."""
-        return sum(one.is_web_socket for one in self._streams)
+        """The number of open WebSockets."""
+        return sum(stream.is_web_socket for stream in self._streams)
 
     @contextmanager
     def opened(
         self, environment_id: int, target: Target, end: Callable[[], None], *, is_web_socket: bool
     ) -> Iterator[None]:
-        """Keep a stream while the block runs. `end` begins its end, and does not wait for it."""
+        """Track a stream during the block. `end` starts its end, without waiting."""
         stream = _Stream(environment_id, target, end, is_web_socket)
         self._streams.add(stream)
         try:
@@ -48,11 +48,11 @@ class OpenStreams:
             stream.closed.set()
 
     async def end(self, environment_id: int, target: Target) -> None:
-        """End those of a target; returns when they have ended, or have had the time for it."""
+        """End the streams of a target. Return when they have ended, or after a timeout."""
         await _end([s for s in self._streams if (s.environment_id, s.target) == (environment_id, target)])
 
     async def end_all(self) -> None:
-        """End all; returns when they have ended, or have had the time for it."""
+        """End all streams. Return when they have ended, or after a timeout."""
         await _end(list(self._streams))
 
 
@@ -61,7 +61,7 @@ async def _end(streams: list[_Stream]) -> None:
         stream.end()
     if streams:
         waits = [asyncio.ensure_future(stream.closed.wait()) for stream in streams]
-        # A little longer, for those that are closed when their own time is over.
+        # A little longer than the streams' own timeout.
         await asyncio.wait(waits, timeout=CLOSING_SECONDS + 0.5)
         for wait in waits:
             wait.cancel()

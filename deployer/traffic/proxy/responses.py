@@ -1,4 +1,4 @@
-"""Passes an application's answer on to the caller as it comes."""
+"""Forwards an application's response to the caller as it arrives."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,11 @@ class _Framing(NamedTuple):
     header: bytes
     is_chunked: bool
     by_closing: bool
-    """The end of the connection is the end of the body: all that HTTP/1.0 knows where no length is given."""
+    """The end of the connection ends the body: the only framing of HTTP/1.0 without a length."""
 
 
 class UpstreamResponse:
-    """An application's answer on its way to the caller."""
+    """An application's response to forward to the caller."""
 
     def __init__(
         self, caller: Caller, upstream: Upstream, message: RawResponseMessage, body: StreamReader
@@ -34,20 +34,20 @@ class UpstreamResponse:
 
     @property
     def is_event_stream(self) -> bool:
-        """Whether it consists of server-sent events, whose readers come again when it ends."""
+        """True for server-sent events, whose readers reconnect when the stream ends."""
         kind = self._message.headers.get("Content-Type", "").partition(";")[0]
         return kind.strip().lower() == "text/event-stream"
 
     def end(self) -> None:
-        """End an event stream here, so that it looks complete where no length was given."""
+        """End an event stream early, so that it looks complete unless it has a length."""
         self._is_ended = True
         self._upstream.cut()
 
     async def relay(self, *, may_stay_open: bool) -> RelayedResponse:
-        """Write head and body. `may_stay_open`: another request may come on the caller's connection.
+        """Write head and body. `may_stay_open`: the caller's connection may be used for another request.
 
-        A body that ends too early ends the caller's connection so that it is seen. Raises `BadGateway` for a head that
-        cannot be passed on, `CallerDisconnected`.
+        If the body is truncated, end the caller's connection so that the caller notices. Raises `BadGateway` for a head
+        that cannot be forwarded, and `CallerDisconnected`.
         """
         caller, message = self._caller, self._message
         request = caller.request
@@ -76,7 +76,7 @@ class UpstreamResponse:
         return RelayedResponse(message.code, keep_alive=keep_alive and not self._is_ended)
 
     async def _write_body(self, head: bytes, *, is_chunked: bool) -> None:
-        """What is there already leaves in one piece with the head; the rest as it comes, each piece by itself."""
+        """Write the available part of the body together with the head, and each later part as it arrives."""
         caller, body = self._caller, self._body
         waiting = head
         if body.is_eof() and body.exception() is None:
@@ -85,12 +85,12 @@ class UpstreamResponse:
             await caller.drain()
             return
         if body.total_bytes == 0:
-            # The head of a stream whose first event is still to come.
+            # A stream without events so far: write its head now.
             caller.write(waiting)
             waiting = b""
         while data := await read_body(body):
             caller.write(waiting + (write_chunk(data) if is_chunked else data))
-            # It would be kept while the caller does not read.
+            # Free the memory while the caller does not read.
             del data
             waiting = b""
             if caller.has_backlog:
@@ -109,7 +109,7 @@ def _connection(*, keep_alive: bool, is_http_11: bool) -> bytes:
 
 
 def is_final(message: RawResponseMessage) -> bool:
-    """Whether it is the answer itself, or a switch of protocols, and no interim one. Raises `InvalidResponse`."""
+    """Return True for a final response or a protocol switch, False for an interim one. Raises `InvalidResponse`."""
     if not 100 <= message.code <= 599:
         raise InvalidResponse(f"{message.code:03d} is no status of HTTP.")
     if message.code >= 200 or message.code == 101:
@@ -120,7 +120,7 @@ def is_final(message: RawResponseMessage) -> bool:
 
 
 def relay_interim(caller: Caller, message: RawResponseMessage, *, expects_continue: bool) -> None:
-    """Pass a 1xx on to a caller who can know what to do with it."""
+    """Forward a 1xx response to a caller that can handle it."""
     if caller.request.version < HttpVersion11 or (message.code == 100 and not expects_continue):
         return
     head = write_response_head(message.code, message.reason, message.raw_headers, framing=b"", connection=b"")

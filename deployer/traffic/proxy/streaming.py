@@ -1,4 +1,4 @@
-"""The proxy: takes requests on its sockets and carries each to an instance of the environment that its host names."""
+"""The proxy: accepts requests on its sockets, and forwards each to an instance of the environment of its host."""
 
 import asyncio
 import contextlib
@@ -27,12 +27,12 @@ from pipeline_contracts.errors import Problem
 logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 75.0
-# A caller that is refused in mid-body gets this long to read the answer.
+# The time for a caller to read the response if it is refused within its body.
 _LINGERING_SECONDS = 2.0
 _BACKLOG = 1024
 _POLL_SECONDS = 0.05
 _CUT_SECONDS = 0.1
-# Of a body that is not passed on, aiohttp keeps two of these, and what one read brings beyond.
+# aiohttp buffers up to twice this of a body that is not forwarded, and one more read.
 _BODY_BYTES = 16 * 1024
 _HOST_CHARACTERS = 255
 
@@ -44,13 +44,13 @@ def _trust_nobody(_peer: str) -> bool:
 class StreamingProxy:
     """A `Traffic` in this process. With `listeners`, it sends nothing to a port that another program has taken.
 
-    `on_request_asleep` is called, with the environment's ID, when a request comes for one that sleeps; it must not
-    block. `response_timeout_seconds`: how long an application may take from a request's end to its answer's head.
-    `silent_seconds`: how long a caller or an application may send or take nothing in the middle of a body.
-    `requests_at_once`: requests, streams and WebSockets together, each of which takes two file descriptors, shared
-    among environments by `Slots`, which keeps `reserved` for each. `held_at_once`: how many requests of one
-    environment may wait for it.
-    `trusts` tells of a peer's address whether it is a gateway of ours, which tells truly who has called.
+    `on_request_asleep` is called, with the environment's ID, for a request to a sleeping environment; it must not
+    block. `response_timeout_seconds`: the time of an application from a request's end to its response's head.
+    `silent_seconds`: how long a caller or an application may send or read nothing in the middle of a body.
+    `requests_at_once`: the number of requests, streams and WebSockets, each of which needs two file descriptors.
+    `Slots` shares it among environments, with `reserved` for each. `held_at_once`: the number of requests of one
+    environment that may be held. `trusts` returns True for the address of a trusted gateway, whose X-Forwarded-*
+    headers are kept.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class StreamingProxy:
         self._runner: web.ServerRunner | None = None
 
     async def serve(self, sock: socket.socket) -> None:
-        """Listen on this bound socket from now on; returns at once. More than one may be given."""
+        """Start to listen on this bound socket. May be called for several sockets."""
         if self._runner is None:
-            # `close` gives the grace itself: aiohttp would drop what arrives meanwhile.
+            # `close` implements the grace period itself, since aiohttp would drop bytes that arrive during its own.
             self._runner = web.ServerRunner(
                 self._server(), handle_signals=False, shutdown_timeout=_CUT_SECONDS
             )
@@ -95,7 +95,7 @@ class StreamingProxy:
         await web.SockSite(self._runner, sock, backlog=_BACKLOG).start()
 
     async def close(self) -> None:
-        """Take nothing more; what is in work gets `grace_seconds`, then it is cut off.
+        """Accept no more requests. Requests in flight are cut off after `grace_seconds`.
 
         WebSockets end with 1001, event streams with their last chunk.
         """
@@ -130,15 +130,15 @@ class StreamingProxy:
             self._table.set(environment_id, route)
 
     async def set_route(self, environment_id: int, route: Route) -> None:
-        """See `Traffic`. Requests that wait go on at once."""
+        """See `Traffic`. Held requests continue at once."""
         self._table.set(environment_id, route)
 
     async def remove_route(self, environment_id: int) -> None:
-        """See `Traffic`. Requests that wait are answered 404."""
+        """See `Traffic`. Held requests get 404."""
         self._table.remove(environment_id)
 
     async def count_in_flight(self, environment_id: int, target: Target) -> int:
-        """See `Traffic`; also after the route was removed."""
+        """See `Traffic`. Also works after the route was removed."""
         return self._table.count_in_flight(environment_id, target)
 
     async def end_streams(self, environment_id: int, target: Target) -> None:
@@ -146,7 +146,7 @@ class StreamingProxy:
         await self._streams.end(environment_id, target)
 
     def _server(self) -> web.Server:
-        # aiohttp logs each request that it cannot read, with the caller's address: anybody could fill the log.
+        # aiohttp logs each unreadable request with the caller's address, so any caller could fill the log.
         silent_logger = logging.getLogger("deployer.traffic.unreadable")
         silent_logger.setLevel(logging.CRITICAL)
         return BoundedServer(

@@ -1,7 +1,7 @@
-"""A WebSocket, after both sides have agreed on it: bytes in both directions, whatever they mean.
+"""Forwards the bytes of a WebSocket in both directions after the handshake.
 
-Of the frames only the lengths are read, to know where one of the proxy's own may stand: extensions, sizes and close
-codes pass as they are.
+The tunnel reads only the lengths of frames, to insert a close frame between frames: extensions, sizes and close codes
+pass unchanged.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from deployer.traffic.proxy.watch import Watch
 class _Pipe:
     """One direction of a tunnel. aiohttp feeds received bytes to the pipe in place of its own frame reader.
 
-    The pipe pauses its source while the sink is full, or while bytes wait for their turn.
+    The pipe pauses its source while the sink is full, or while bytes are pending.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class _Pipe:
 
     @property
     def is_ready(self) -> bool:
-        """True if bytes wait and the sink has room."""
+        """True if bytes are pending and the sink is not full."""
         return bool(self._pending) and not self._full.is_set()
 
     def forward_waiting(self, limit: int) -> int:
@@ -122,14 +122,14 @@ class _Pipe:
         return progress
 
     def _end_after(self, data: bytes, complete: int) -> bytes:
-        """What is still passed on of `data`: the rest of a frame that has begun, and then the last one."""
+        """Return the part of `data` to forward: the rest of a begun frame, followed by the close frame."""
         if self._is_closed or not complete:
             return b"" if self._is_closed else data
         self._is_closed = True
         return data[:complete] + self._close_frame
 
     async def apply_back_pressure(self) -> None:
-        """Have the source wait whenever the sink does not keep up. Raises `PeerSilent`, `ConnectionError`."""
+        """Pause the source whenever the sink is full. Raises `PeerSilent` and `ConnectionError`."""
         while True:
             await self._full.wait()
             await self._watch.drain(self._sink)
@@ -141,9 +141,9 @@ class _Pipe:
 
 
 class Tunnel:
-    """Carries bytes until one side ends, or takes nothing of its backlog for the watch's `silent_seconds`.
+    """Forwards bytes until one side ends, or reads nothing of its backlog for the watch's `silent_seconds`.
 
-    Then the other side is closed after it has got its backlog.
+    Then closes the other side after sending its backlog.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Tunnel:
         self._down = _Pipe(upstream, protocol, watch, self._ended, scheduler, environment_id)
 
     async def run(self) -> None:
-        """Carry."""
+        """Forward bytes until the tunnel ends."""
         waits = (self._ended.wait(), self._up.apply_back_pressure(), self._down.apply_back_pressure())
         tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
@@ -172,7 +172,7 @@ class Tunnel:
                 tasks.append(self._closing)
             for task in tasks:
                 task.cancel()
-            # Looked at, so that nothing is said of a side that went away in mid-write.
+            # Retrieve the exceptions, so that asyncio does not log those of sides that closed during a write.
             await asyncio.gather(*tasks, return_exceptions=True)
             self._up.finish()
             self._down.finish()
@@ -180,8 +180,8 @@ class Tunnel:
             self._caller.end_early(reset=False)
 
     def end(self) -> None:
-        """Send both sides a close frame (1001), and close when they have answered. A second call does nothing: a drain
-        and the proxy's own end may both end the same WebSocket."""
+        """Send both sides a close frame (1001), and close after their replies. A second call has no effect: a drain and
+        the proxy's own end may both end the same WebSocket."""
         if self._closing is not None:
             return
         self._down.close_with(write_going_away(masked=False))

@@ -1,7 +1,7 @@
-"""Finds the peers that take nothing any more, and the callers that have left while nobody read from them.
+"""Finds peers that no longer read, and callers that have disconnected while the proxy did not read from them.
 
 asyncio notices the end of a connection by reading from it. While an application does not keep up with an upload, the
-proxy does not read from the caller, so the kernel's state of the connection is looked at instead.
+proxy does not read from the caller, so the watch checks the kernel's state of the connection instead.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ _SWEEPS_PER_SILENCE = 4
 _TCP_CLOSE = 7
 _TCP_CLOSE_WAIT = 8
 
-# Fewer leave too little behind.
+# Fewer requests leave too little memory behind.
 _ENDED_REQUESTS = 100
 
 
 class PeerSilent(Exception):
-    """The peer took no byte for too long."""
+    """The peer has read nothing for too long."""
 
 
 class WatchedCaller(Protocol):
-    """What a sweep asks of a request's caller."""
+    """The part of a `Caller` that a sweep uses."""
 
     @property
     def has_disconnected_unnoticed(self) -> bool: ...
@@ -45,9 +45,9 @@ class WatchedCaller(Protocol):
 
 
 class Watch:
-    """Sweeps over the open requests. `silent_seconds`: how long a peer may take nothing of what was written to it.
+    """Sweeps over the open requests. `silent_seconds`: how long a peer may read nothing of its backlog.
 
-    A peer that takes a byte now and then is slow, not silent, and may take for ever.
+    A peer that reads a byte now and then is slow, not silent, and may take any time.
     """
 
     def __init__(self, silent_seconds: float, clock: Callable[[], float] | None = None) -> None:
@@ -57,7 +57,7 @@ class Watch:
         self._callers: set[WatchedCaller] = set()
         self._memory = MemoryTrim()
         self._trim = find_malloc_trim()
-        # Of its own: what holds the threads that all else shares must not hold up the sweeps.
+        # A thread of its own: slow calls in the shared pool must not delay the sweeps.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="trim")
 
     def enter(self, caller: WatchedCaller) -> None:
@@ -65,19 +65,19 @@ class Watch:
         self._callers.add(caller)
 
     def leave(self, caller: WatchedCaller) -> None:
-        """Watch it no longer."""
+        """Stop watching this caller."""
         self._callers.discard(caller)
 
     async def drain(self, protocol: BaseProtocol) -> None:
-        """Wait until the peer has taken most of what was written. Raises `PeerSilent`, `ConnectionError`.
+        """Wait until the peer has read most of the written bytes. Raises `PeerSilent` and `ConnectionError`.
 
-        One task a connection may wait.
+        Only one task per connection may wait.
         """
         if not protocol.writing_paused:
             return
         if protocol.transport is None:
             raise ConnectionResetError("The connection is closed.")
-        # In the place where aiohttp's protocol looks for those who wait; a cancelled one may still be there.
+        # aiohttp's protocol wakes `_drain_waiter`, which may still hold a cancelled waiter.
         waiter = protocol._drain_waiter = asyncio.get_running_loop().create_future()
         backlog = self.begin(protocol.transport, lambda: _fail(waiter))
         try:
@@ -86,11 +86,11 @@ class Watch:
             self.end(backlog)
 
     def begin(self, transport: asyncio.WriteTransport, give_up: Callable[[], None]) -> Backlog:
-        """Watch what waits to leave on this connection until `end`."""
+        """Watch the connection's unsent bytes until `end`; call `give_up` if the peer becomes silent."""
         return self._backlogs.begin(transport, give_up, self._now())
 
     def end(self, backlog: Backlog) -> None:
-        """Watch it no longer."""
+        """Stop watching the backlog."""
         self._backlogs.end(backlog)
 
     async def run(self) -> None:
@@ -100,12 +100,12 @@ class Watch:
             await asyncio.sleep(pause)
             self.sweep()
             if self._trim is not None and self._memory.is_due(len(self._callers)):
-                # OSError: the machine has no free thread. The sweep of silent connections continues nevertheless.
+                # OSError: the machine has no free thread. The sweeps continue.
                 with contextlib.suppress(OSError):
                     await run_in_pool(self._thread, partial(self._trim, 0))
 
     def sweep(self) -> None:
-        """Look at each connection once. A connection that cannot be looked at keeps no other from being swept."""
+        """Check each connection once. A failed check does not prevent the others."""
         self._backlogs.sweep(self._now())
         for caller in list(self._callers):
             try:
@@ -119,9 +119,9 @@ class Watch:
 
 
 def has_disconnected(transport: asyncio.BaseTransport) -> bool:
-    """Whether the peer has closed or reset its side. False where the kernel does not tell.
+    """Return True if the peer has closed or reset its side; False if the kernel does not report it.
 
-    The end of a peer whose last bytes do not fit into the receive window is not known to the kernel either.
+    The kernel does not know either if the peer's last bytes do not fit into the receive window.
     """
     connection = transport.get_extra_info("socket")
     if connection is None or not hasattr(socket, "TCP_INFO"):
@@ -139,15 +139,18 @@ def _fail(waiter: "asyncio.Future[None]") -> None:
 
 
 class MemoryTrim:
-    """Counts the open requests, and tells when a wave of them has ended."""
+    """Decides when to return memory to the system: after a wave of requests has ended.
+
+    The C library keeps the pages of freed buffers until `malloc_trim` returns them.
+    """
 
     def __init__(self) -> None:
         self._peak = 0
 
     def is_due(self, count: int) -> bool:
-        """Whether so many requests have ended since the last time that their memory is worth returning.
+        """Return True if enough requests have ended since the last time to make a trim worthwhile.
 
-        `count`: how many are open. To be asked periodically.
+        `count`: the number of open requests. Call periodically.
         """
         self._peak = max(self._peak, count)
         if self._peak - count < max(_ENDED_REQUESTS, self._peak // 2):
@@ -157,7 +160,7 @@ class MemoryTrim:
 
 
 def find_malloc_trim() -> Callable[[int], int] | None:
-    """The C library's `malloc_trim`; None where it has none. It takes milliseconds, without the interpreter's lock."""
+    """Return the C library's `malloc_trim`; None if it has none. A call takes milliseconds, without the GIL."""
     if not sys.platform.startswith("linux"):
         return None
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
