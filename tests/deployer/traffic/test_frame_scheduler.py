@@ -1,4 +1,4 @@
-"""WebSockets with much traffic or many small frames: all frames arrive, in turns that environments share."""
+"""All frames of busy WebSockets arrive, and environments share the event loop."""
 
 import asyncio
 from typing import cast
@@ -69,7 +69,7 @@ def pipe_between(
     )
 
 
-async def test_of_one_read_few_frames_are_followed_at_once_and_the_rest_in_turns() -> None:
+async def test_few_frames_of_a_read_are_forwarded_at_once_and_the_rest_is_scheduled() -> None:
     source, sink = Side(), Side()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
     pipe = pipe_between(source, sink, FrameScheduler(), Drained())
@@ -79,7 +79,7 @@ async def test_of_one_read_few_frames_are_followed_at_once_and_the_rest_in_turns
     assert sink.got == data
 
 
-async def test_frames_wait_while_nobody_takes_them() -> None:
+async def test_frames_wait_while_the_sink_is_full() -> None:
     source, sink, watch = Side(), Side(), Drained()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
     pipe = pipe_between(source, sink, FrameScheduler(), watch)
@@ -97,7 +97,7 @@ async def test_frames_wait_while_nobody_takes_them() -> None:
     await asyncio.gather(holding_back, return_exceptions=True)
 
 
-async def test_one_environment_gets_its_turn_before_another_one_has_had_all_of_its_own() -> None:
+async def test_environments_are_scheduled_alternately() -> None:
     turns, watch = FrameScheduler(), Drained()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
     greedy = [(Side(), Side()) for _ in range(20)]
@@ -108,13 +108,13 @@ async def test_one_environment_gets_its_turn_before_another_one_has_had_all_of_i
     pipe_between(source, sink, turns, watch, environment_id=2).feed_data(few)
     await asyncio.sleep(0)
     assert sink.got == few and not source.is_paused
-    # Of the other environment, a part of one of its twenty reads.
+    # The other environment has forwarded a part of one of its twenty reads.
     assert sum(len(one.got) for _, one in greedy) < 20 * MAX_FRAMES_PER_READ * len(EMPTY) + READ_BYTES
     await until(lambda: not any(source.is_paused for source, _ in greedy))
     assert all(one.got == data for _, one in greedy)
 
 
-async def test_of_one_environment_few_reads_are_passed_on_before_the_others_are_looked_at() -> None:
+async def test_few_reads_of_an_environment_are_forwarded_before_the_next_poll() -> None:
     turns = FrameScheduler()
     large = b"\x82\x7f" + (10**6).to_bytes(8, "big") + bytes(10_000)
     sides = [(Side(), Side()) for _ in range(3 * MAX_READS_PER_POLL)]
@@ -128,7 +128,7 @@ async def test_of_one_environment_few_reads_are_passed_on_before_the_others_are_
     assert all(sink.got == large for _, sink in sides)
 
 
-async def test_what_waits_for_its_turn_is_passed_on_when_the_tunnel_ends() -> None:
+async def test_pending_bytes_are_forwarded_when_the_tunnel_ends() -> None:
     source, sink = Side(), Side()
     data = (EMPTY * READ_BYTES)[:READ_BYTES]
     pipe = pipe_between(source, sink, FrameScheduler(), Drained())
@@ -138,8 +138,8 @@ async def test_what_waits_for_its_turn_is_passed_on_when_the_tunnel_ends() -> No
     assert sink.got == data
 
 
-async def test_small_frames_arrive_whole_in_both_directions() -> None:
-    """Frames that an application sends right before its end arrive whole as well."""
+async def test_small_frames_arrive_complete_in_both_directions() -> None:
+    """Frames that an application sends right before its end arrive completely too."""
     sent = b"".join(EMPTY + bytes((0x82, 4)) + number.to_bytes(4, "big") for number in range(20_000))
     heard = asyncio.get_running_loop().create_future()
 
@@ -162,7 +162,7 @@ async def test_small_frames_arrive_whole_in_both_directions() -> None:
         writer.close()
 
 
-async def test_a_web_socket_of_small_frames_ends_at_the_end_of_a_frame() -> None:
+async def test_the_close_frame_follows_a_complete_frame() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(SWITCHED)

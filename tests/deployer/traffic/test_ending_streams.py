@@ -1,4 +1,4 @@
-"""What has no end of its own ends properly: WebSockets and event streams, when the proxy or an instance is stopped."""
+"""WebSockets and event streams end properly when the proxy or an instance is stopped."""
 
 import asyncio
 import random
@@ -30,16 +30,16 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
 End = Callable[[Carrier, Target], Awaitable[None]]
 
 
-async def stop_the_proxy(proxy: Carrier, target: Target) -> None:
+async def stop_proxy(proxy: Carrier, target: Target) -> None:
     await proxy.traffic.close()
 
 
-async def stop_the_instance(proxy: Carrier, target: Target) -> None:
+async def stop_instance(proxy: Carrier, target: Target) -> None:
     await proxy.traffic.set_route(1, Route((HOST,), (), is_awaited=True, draining=(target,)))
     await drain(proxy.traffic, 1, [target], 0.1)
 
 
-ENDS = pytest.mark.parametrize("end", [stop_the_proxy, stop_the_instance])
+ENDS = pytest.mark.parametrize("end", [stop_proxy, stop_instance])
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def to(target: Target) -> Route:
 
 
 @ENDS
-async def test_both_sides_of_a_web_socket_are_told_that_it_goes_away(proxy: Carrier, end: End) -> None:
+async def test_both_sides_of_a_web_socket_get_a_going_away_frame(proxy: Carrier, end: End) -> None:
     told: list[int | None] = []
 
     async def talk(request: aiohttp.web.Request) -> aiohttp.web.StreamResponse:
@@ -88,7 +88,7 @@ async def test_both_sides_of_a_web_socket_are_told_that_it_goes_away(proxy: Carr
 
 
 @ENDS
-async def test_an_event_stream_ends_as_if_it_were_complete_and_a_download_does_not(end: End) -> None:
+async def test_an_event_stream_ends_as_complete_and_a_download_as_truncated(end: End) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(data)
@@ -110,8 +110,8 @@ async def test_an_event_stream_ends_as_if_it_were_complete_and_a_download_does_n
             async with asyncio.timeout(60):
                 got = await reader.readuntil(b"first")
                 ending = asyncio.create_task(end(carrier, target))
-                if data.startswith(DOWNLOAD) and end is stop_the_instance:
-                    # It is the instance's end that cuts it off.
+                if data.startswith(DOWNLOAD) and end is stop_instance:
+                    # The end of the instance truncates the download.
                     await ending
                     await carrier.traffic.close()
                 got += await _rest(reader)
@@ -131,8 +131,8 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
     return got
 
 
-async def test_requests_in_work_are_answered_while_the_proxy_is_stopped() -> None:
-    """An upload that is still being sent, too; nothing new is taken."""
+async def test_requests_in_flight_complete_while_the_proxy_stops() -> None:
+    """An unfinished upload completes too; new requests are refused."""
     async with proxy_carrier(grace_seconds=60.0) as proxy, running_application("one") as one:
         assert isinstance(one, Application)
         await proxy.traffic.set_route(1, to(one.target))
@@ -165,7 +165,7 @@ def frame(size: int, *, masked: bool, opcode: int = 2) -> bytes:
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_frames_are_told_apart_in_whatever_pieces_they_come(masked: bool) -> None:
+def test_frame_boundaries_do_not_depend_on_chunks(masked: bool) -> None:
     randomness = random.Random(1001)
     frames = [frame(size, masked=masked) for size in (0, 1, 125, 126, 300, 65535, 65536, 70_000, 0, 0, 5)]
     ends = {0}
@@ -185,7 +185,7 @@ def test_frames_are_told_apart_in_whatever_pieces_they_come(masked: bool) -> Non
             assert followed.is_between == (position in ends) and not followed.has_closed
 
 
-def test_the_frame_that_ends_a_web_socket_is_seen_and_written() -> None:
+def test_close_frames_are_recognized_and_built() -> None:
     for masked in (True, False):
         followed = Frames()
         data = frame(10, masked=masked) + write_going_away(masked=masked)
@@ -200,12 +200,12 @@ def test_the_frame_that_ends_a_web_socket_is_seen_and_written() -> None:
 
 @ENDS
 async def test_a_web_socket_that_is_ended_twice_gets_one_close_frame(proxy: Carrier, end: End) -> None:
-    asked: list[bytes] = []
+    received: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(SWITCHING)
-        asked.append(await _rest(reader))
+        received.append(await _rest(reader))
         writer.close()
 
     async with raw_server(talk) as target:
@@ -214,18 +214,18 @@ async def test_a_web_socket_that_is_ended_twice_gets_one_close_frame(proxy: Carr
         writer.write(UPGRADE)
         async with asyncio.timeout(60):
             await reader.readuntil(b"\r\n\r\n")
-            # Neither side answers, so both ends come within the time that the sides have for it.
+            # Neither side replies, so both ends happen before the timeout.
             first = asyncio.create_task(proxy.traffic.end_streams(1, target))
             assert await reader.readexactly(4) == b"\x88\x02\x03\xe9"
             await end(proxy, target)
             assert await _rest(reader) == b""
             await first
-            await until(lambda: asked)
-        assert asked[0][:2] == b"\x88\x82" and len(asked[0]) == 8
+            await until(lambda: received)
+        assert received[0][:2] == b"\x88\x82" and len(received[0]) == 8
         writer.close()
 
 
-async def test_a_frame_that_has_begun_is_passed_on_before_the_last_one(proxy: Carrier) -> None:
+async def test_a_begun_frame_is_completed_before_the_close_frame(proxy: Carrier) -> None:
     whole = frame(100_000, masked=False)
     resume = asyncio.Event()
 
