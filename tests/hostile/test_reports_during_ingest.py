@@ -20,7 +20,7 @@ from tests.support.stored_visits import store_dropped
 _SITE = uuid.uuid4().int % 2**31
 
 
-async def test_ingest_goes_on_while_every_handle_of_reports_is_busy(column_store: ChdbColumnStore) -> None:
+async def test_ingest_continues_while_all_report_handles_are_busy(column_store: ChdbColumnStore) -> None:
     reports = await column_store.own_handles(readers=2)
     go_on = threading.Event()
 
@@ -46,7 +46,7 @@ async def test_ingest_goes_on_while_every_handle_of_reports_is_busy(column_store
 
 # `test_report_queue.py` covers the queue, and the test above the engine.
 @pytest.mark.full
-async def test_sixty_reports_at_once_of_one_account(tmp_path: Path) -> None:
+async def test_sixty_concurrent_reports_of_one_account_delay_no_other(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     # The engine serves one folder in each process.
