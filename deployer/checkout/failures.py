@@ -52,8 +52,8 @@ _EXPLANATIONS: Sequence[tuple[re.Pattern[str], str]] = [
         ),
         (
             "transport '' not allowed|protocol '?'? ?.*not (?:supported|allowed)|unable to find remote helper",
-            "Repositories are taken over https and ssh, and from this machine alone. Use such an address, and look "
-            "for an `insteadOf` in this machine's Git configuration.",
+            "Repositories can be fetched only over https and ssh, and from this machine. Use such an address, and "
+            "check this machine's Git configuration for an `insteadOf`.",
         ),
         (
             "no space left|disk quota exceeded",

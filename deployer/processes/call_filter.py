@@ -59,7 +59,7 @@ _ALLOW, _FAIL_WITH = 0x7FFF0000, 0x00050000
 _INSTRUCTION = struct.Struct("=HBBI")
 
 
-def call_filter(machine: str | None = None) -> dict[str, Any] | None:
+def build_call_filter(machine: str | None = None) -> dict[str, Any] | None:
     """Return the number of the `seccomp` call, and the filter program in hexadecimal; None for an unknown machine."""
     known = _MACHINES.get(machine or os.uname().machine)
     if known is None:

@@ -13,7 +13,7 @@ from deployer.processes.kernel_calls import BIND, NODEV, NOSUID, RDONLY, REC, mo
 
 _RUN_FOLDERS = ("/run", "/var/run")
 _RESOLVER = "/etc/resolv.conf"
-_MOST_LINKS = 10
+_MAX_LINKS = 10
 # PATH leads through this link on NixOS.
 _SYSTEM = "current-system"
 
@@ -62,7 +62,7 @@ def _find_resolver_paths(folder: str) -> list[str]:
     target, in which a replaced file becomes visible, or the target itself if it is directly in the folder."""
     found: set[str] = set()
     path = _RESOLVER
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         if not os.path.islink(path):
             break
         path = os.path.join(os.path.dirname(path), os.readlink(path))

@@ -50,12 +50,12 @@ def truncate_output(path: Path, most_bytes: int) -> None:
         size = os.fstat(descriptor).st_size
         if size <= most_bytes:
             return
-        kept = path.with_name(path.name + ".1")
+        rotated = path.with_name(path.name + ".1")
         try:
-            _copy(descriptor, kept, _line_after(descriptor, size - most_bytes), size, most_bytes)
+            _copy(descriptor, rotated, _line_after(descriptor, size - most_bytes), size, most_bytes)
         except OSError:
             with contextlib.suppress(FileNotFoundError):
-                kept.unlink()
+                rotated.unlink()
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
@@ -66,8 +66,8 @@ def _line_after(descriptor: int, position: int) -> int:
     return position + os.pread(descriptor, _LINE_BYTES, position).find(b"\n") + 1
 
 
-def _copy(descriptor: int, kept: Path, begin: int, end: int, most_bytes: int) -> None:
-    target = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _copy(descriptor: int, rotated: Path, begin: int, end: int, most_bytes: int) -> None:
+    target = os.open(rotated, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         _send(target, descriptor, begin, end)
         # Lines written during the copy.

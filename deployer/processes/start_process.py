@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from deployer.processes import launcher
-from deployer.processes.call_filter import call_filter
+from deployer.processes.call_filter import build_call_filter
 from deployer.processes.children import abandon_launcher
 from deployer.processes.confinement import Confinement, build_search_path
 from deployer.processes.operator_account import operator_paths
@@ -128,7 +128,7 @@ async def probe_confinement() -> MissingConfinement:
         "mark": "probe",
         "owner": [_NOBODY, _NOBODY] if os.geteuid() == 0 else None,
         "dies_with_pharos": False,
-        "filter": call_filter(),
+        "filter": build_call_filter(),
         "inits": _find_init_programs(),
     }
     probe = await asyncio.create_subprocess_exec(
@@ -190,7 +190,7 @@ def _build_instruction(
         "dies_with_pharos": dies_with_deployer,
         "report": report,
         "has_namespaces": _namespaces_granted,
-        "filter": call_filter(),
+        "filter": build_call_filter(),
         "inits": _find_init_programs(),
         "limits": {
             "processes": limits.processes,

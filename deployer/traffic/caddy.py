@@ -138,7 +138,7 @@ class CaddyTraffic:
                 f"Caddy may not listen on {self._listen}. Give it CAP_NET_BIND_SERVICE, or choose a port from 1024 "
                 f"on. ({error})"
             )
-        return f"Caddy does not take its configuration, and goes on with the one it has: {error}"
+        return f"Caddy has refused its new configuration, and keeps the current one: {error}"
 
 
 def build_server(

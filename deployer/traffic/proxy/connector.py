@@ -104,7 +104,7 @@ class Connector:
         if not (route.targets or route.wakes or route.is_awaited):
             raise Unavailable("The application is not running.", retry_after=_RETRY_AFTER_SECONDS)
         if is_new and len(routed.held) >= self._held_at_once:
-            raise Unavailable(f"{len(routed.held):,} requests wait for the application already.")
+            raise Unavailable(f"{len(routed.held):,} requests already wait for the application.")
         if route.wakes and not route.targets:
             self._wake(routed, now, ends_at)
         if not await routed.held.wait(ends_at - now, is_retried=bool(route.targets)):

@@ -74,7 +74,7 @@ class Exchange:
                     "The head of the application's answer is too long. Have it send fewer or shorter headers."
                 ) from None
             except InvalidResponse:
-                raise BadGateway("What the application answered is not HTTP/1.1.") from None
+                raise BadGateway("The application's response is not HTTP/1.1.") from None
             finally:
                 connection.release()
 
@@ -131,11 +131,13 @@ class Exchange:
             return
         except PeerSilent:
             self._caller_fault = GatewayTimeout(
-                f"The application took nothing of the request's body for {self._watch.silent_seconds:g} s."
+                f"The application read nothing of the request's body for {self._watch.silent_seconds:g} s."
             )
             upstream.cut()
         except TimeoutError:
-            self._caller_fault = RequestTimeout("The request's body did not go on.")
+            self._caller_fault = RequestTimeout(
+                f"Nothing of the request's body arrived for {self._watch.silent_seconds:g} s."
+            )
             upstream.cut()
         except Exception as error:
             # aiohttp's errors for unreadable bodies have no common type.
@@ -177,7 +179,7 @@ class Exchange:
     async def _upgrade(self, connection: TargetConnection, message: RawResponseMessage) -> RelayedResponse:
         upgrade = message.headers.get("Upgrade", "").lower()
         if not self._head.is_upgrade or upgrade != "websocket":
-            raise BadGateway("The application switched to a protocol that nobody had asked for.")
+            raise BadGateway("The application switched to a protocol that the request did not ask for.")
         head = write_response_head(
             101,
             message.reason,

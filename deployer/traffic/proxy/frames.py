@@ -33,7 +33,7 @@ class Frames:
         return not (self._left or self._header)
 
     def feed(self, data: bytes, limit: int) -> tuple[int, int, int]:
-        """Parse up to `most` further frames of `data`.
+        """Parse up to `limit` further frames of `data`.
 
         Return the number of parsed bytes, the number of these bytes that belong to complete frames, and the number of
         frames that began.

@@ -208,7 +208,7 @@ def _join_head(first: bytes, lines: list[bytes], max_bytes: int) -> bytes:
     # Lenient parsers accept line ends within values.
     ends = len(lines) + 2
     if data.count(b"\r") != ends or data.count(b"\n") != ends or b"\0" in data:
-        raise BadRequest("A header holds characters that none may hold.")
+        raise BadRequest("A header contains characters that are not allowed.")
     # 1,024 bytes more, for the headers that the proxy adds.
     if len(data) > max_bytes + 1024:
         raise HeadTooLarge(f"Request line and headers may have {max_bytes:,} bytes.")

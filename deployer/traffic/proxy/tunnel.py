@@ -65,7 +65,7 @@ class _Pipe:
         return bool(self._pending) and not self._full.is_set()
 
     def forward_waiting(self, limit: int) -> int:
-        """Forward up to `most` waiting frames. Return the number of forwarded frames."""
+        """Forward up to `limit` pending frames. Return the number of forwarded frames."""
         if not self.is_ready:
             return 0
         parsed, count = self._pass_on(self._pending, limit)
@@ -82,7 +82,7 @@ class _Pipe:
             transport.write(pending)
 
     def _pass_on(self, data: bytes, limit: int) -> tuple[int, int]:
-        """Forward up to `most` frames of `data`. Return the number of processed bytes and frames."""
+        """Forward up to `limit` frames of `data`. Return the number of processed bytes and frames."""
         transport = self._sink.transport
         if transport is None or transport.is_closing():
             self._ended.set()

@@ -22,7 +22,7 @@ from deployer.processes.threads import run_in_pool
 
 logger = logging.getLogger(__name__)
 
-_MOST_SECONDS_BETWEEN_SWEEPS = 1.0
+_MAX_SECONDS_BETWEEN_SWEEPS = 1.0
 _SWEEPS_PER_SILENCE = 4
 # The first byte of Linux's `struct tcp_info`.
 _TCP_CLOSE = 7
@@ -95,7 +95,7 @@ class Watch:
 
     async def run(self) -> None:
         """Sweep until cancelled."""
-        pause = min(self.silent_seconds / _SWEEPS_PER_SILENCE, _MOST_SECONDS_BETWEEN_SWEEPS)
+        pause = min(self.silent_seconds / _SWEEPS_PER_SILENCE, _MAX_SECONDS_BETWEEN_SWEEPS)
         while True:
             await asyncio.sleep(pause)
             self.sweep()

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from deployer.processes.call_filter import call_filter
+from deployer.processes.call_filter import build_call_filter
 from tests.deployer.processes.sandbox import PYTHON, Sandbox
 
 _NUMBERS = {
@@ -24,7 +24,7 @@ _ALLOW = 0x7FFF0000
 
 def _run_filter(machine: str, number: int, first_argument: int = 0, arch: int | None = None) -> int:
     """Interpret the filter's instructions for a call; return the error, 0 if the call is allowed."""
-    specification = call_filter(machine)
+    specification = build_call_filter(machine)
     assert specification is not None
     program = [
         struct.unpack("=HBBI", part) for part in _split_instructions(bytes.fromhex(specification["program"]))
@@ -81,7 +81,7 @@ def test_calls_of_another_abi_are_reported_as_missing() -> None:
     assert _run_filter("x86_64", 39, arch=0x40000003) == errno.ENOSYS
     assert _run_filter("x86_64", 0x40000000 | 272) == errno.ENOSYS
     assert _run_filter("aarch64", 20, arch=0x40000028) == errno.ENOSYS
-    assert call_filter("s390x") is None
+    assert build_call_filter("s390x") is None
 
 
 _TRY_CALLS = f"""exec {PYTHON} -c '

@@ -69,7 +69,7 @@ async def test_the_probe_reports_a_missing_init(monkeypatch: pytest.MonkeyPatch,
 
 
 async def test_the_probe_reports_a_missing_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_process, "call_filter", lambda: None)
+    monkeypatch.setattr(start_process, "build_call_filter", lambda: None)
     missing = await start_process.probe_confinement()
     assert missing.filter is not None and os.uname().machine in missing.filter
 
