@@ -20,7 +20,7 @@ class Verdict:
     """From when it was asked for to its final status."""
     requests: int
     failures: Counter[str]
-    count_in_flight: int
+    in_work: int
     """POSTs and streams that a killed process had in work: nobody can know whether they were carried out."""
     repeated: int
     """GETs that were sent again because a kept connection was closed just as it was used."""
@@ -42,14 +42,14 @@ def judge(
 ) -> Verdict:
     """Look at every request."""
     failures: Counter[str] = Counter()
-    count_in_flight = 0
+    in_work = 0
     offset = time.time() - time.perf_counter()
     for call in calls:
         fault = _fault(call, expected, offset)
         if fault is None:
             continue
         if call.failure is not None and _was_in_work(call, expected):
-            count_in_flight += 1
+            in_work += 1
         else:
             failures[f"{call.kind}: {fault}"] += 1
     latencies = [1000 * call.latency for call in calls if call.kind != "stream"]
@@ -60,7 +60,7 @@ def judge(
         seconds,
         len(calls),
         failures,
-        count_in_flight,
+        in_work,
         sum(call.is_repeated for call in calls),
         percentile(latencies, 0.5),
         percentile(latencies, 0.99),

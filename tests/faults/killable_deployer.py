@@ -43,7 +43,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     },
     "take_up": (_module("deployments.carry_out"), "take_up"),
     "resolve_ref": (_module("deployments.carry_out"), "resolve_ref"),
-    "fetch": (_module("check_out.check_out"), "fetch_revision"),
+    "fetch": (_module("checkout.check_out"), "fetch_revision"),
     "step": (_module("processes.run_step"), "start_process"),
     "seal": (Folders, "seal"),
     "remove": (Folders, "remove"),

@@ -75,7 +75,7 @@ class RedisServer:
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
-    def resume(self) -> None:
+    def go_on(self) -> None:
         """End a pause."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)

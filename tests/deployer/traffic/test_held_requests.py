@@ -136,5 +136,5 @@ async def test_a_held_request_is_refused_after_its_time_or_if_too_many_wait(
     with pytest.raises(Unavailable, match="within"):
         await requests.begin(seconds=0.0)
     await requests.pause(HELD)
-    with pytest.raises(Unavailable, match="wait for the application already"):
+    with pytest.raises(Unavailable, match="already wait for the application"):
         await requests.begin()
